@@ -110,6 +110,8 @@ async def test_json_with_a_suffix_or_a_charset_is_taken(api: Api) -> None:
         ({"content": "x", "metadata": {"a": "x" * 20_000}}, "metadata"),
         ({"content": "x", "metadata": {"a": 2**80}}, "metadata"),
         ({"content": "x", "metadata": {"a\x00": 1}}, "metadata"),
+        ({"content": "x", "metadata": {"a": ["b\x00"]}}, "metadata"),
+        ({"content": "x", "metadata": {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}}}, "metadata"),
         ({"content": "x", "relations": {}}, "relations"),
         ({"content": "x", "relations": [{"subject": "a"}]}, "relations.0.predicate"),
         ({"content": "x", "user_id": ""}, "user_id"),

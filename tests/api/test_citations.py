@@ -15,8 +15,7 @@ UUIDS = [f"1a2b3c4d-{number:04d}-4000-8000-000000000000" for number in range(2)]
 
 async def say(api: Api, *ids: str, session: str = "s", **fields: Any) -> None:
     messages = [{"role": "user", "content": f"The word of {name} is said in {session}.", "id": name} for name in ids]
-    body = {"session_id": session, "messages": messages, **fields}
-    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
+    await api.say(session, *messages, **fields)
 
 
 async def read(api: Api, name: str, **query: Any) -> httpx.Response:

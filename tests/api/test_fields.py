@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.api.fields import MAX_METADATA_BYTES, check_metadata, parse_content, parse_time
+from memproxy.api.fields import parse_content, parse_time
 from memproxy.api.http import validate
 from memproxy.api.memories import MemoryEdit, NewMemory
 from memproxy.api.models import ListQuery
@@ -71,21 +71,6 @@ def test_text_parts_are_joined_and_pictures_passed_over_but_no_text_is_lost() ->
     assert parse_content([parts[2]], silent=False) == ""
     with pytest.raises(ValueError, match="part 1 is no text"):
         parse_content([{"type": "text", "text": "one"}, {"type": "txt", "text": "two"}], silent=True)
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"a": "x" * MAX_METADATA_BYTES},
-        {"a": 2**64},
-        {"a\x00": 1},
-        {"a": ["b\x00"]},
-        {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}},
-    ],
-)
-def test_metadata_that_cannot_be_kept_is_refused(metadata: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="must not"):
-        check_metadata(metadata)
 
 
 @given(

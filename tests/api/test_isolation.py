@@ -10,17 +10,6 @@ STRANGERS = [BOB, OTHER_ALICE]
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)
-async def test_a_strangers_id_is_answered_exactly_as_one_that_is_not_there(own_api: Api, stranger: Identity) -> None:
-    memory = await own_api.store("Alice's secret", identity=ALICE)
-    for method, body in (("GET", None), ("PATCH", {"content": "taken over"}), ("DELETE", None)):
-        yours = await own_api.call(method, f"/v1/memory/{memory['id']}", identity=stranger, json=body)
-        nobodys = await own_api.call(method, "/v1/memory/mem_" + "0" * 32, identity=stranger, json=body)
-        assert yours.status_code == nobodys.status_code == 404
-        assert yours.text.replace(memory["id"], "ID") == nobodys.text.replace("mem_" + "0" * 32, "ID")
-    assert (await own_api.call("GET", f"/v1/memory/{memory['id']}", identity=ALICE)).json() == memory
-
-
-@pytest.mark.parametrize("stranger", STRANGERS)
 async def test_lists_searches_and_recall_show_nobody_elses_memory(own_api: Api, stranger: Identity) -> None:
     await own_api.store("The vault code is tangerine", identity=ALICE)
     said = {"session_id": "s1", "messages": [{"role": "user", "content": "my vault code is tangerine"}]}

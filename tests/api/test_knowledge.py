@@ -11,13 +11,6 @@ from tests.support.engine import Api
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def data(api: Api, path: str, **query: Any) -> list[dict[str, Any]]:
-    answer = await api.call("GET", path, params=query)
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["data"]
-    return found
-
-
 async def superseding(api: Api, *contents: str, **fields: Any) -> list[str]:
     """A chain of memories, each in the place of the one before."""
     ids = [(await api.store(content, **fields))["id"] for content in contents]
@@ -33,7 +26,7 @@ async def superseding(api: Api, *contents: str, **fields: Any) -> list[str]:
 async def test_a_history_is_the_whole_chain_from_any_of_its_ids(api: Api) -> None:
     ids = await superseding(api, "Budget is 1", "Budget is 2", "Budget is 3")
     for name in ids:
-        found = await data(api, f"/v1/memory/{name}/history")
+        found = await api.data(f"{name}/history")
         assert [memory["id"] for memory in found] == ids
         assert [memory["active"] for memory in found] == [False, False, True]
 
@@ -41,7 +34,7 @@ async def test_a_history_is_the_whole_chain_from_any_of_its_ids(api: Api) -> Non
 async def test_a_history_ends_where_a_memory_was_forgotten(api: Api) -> None:
     ids = await superseding(api, "Budget is 1", "Budget is 2", "Budget is 3")
     await api.call("DELETE", f"/v1/memory/{ids[0]}")
-    assert [memory["id"] for memory in await data(api, f"/v1/memory/{ids[2]}/history")] == ids[1:]
+    assert [memory["id"] for memory in await api.data(f"{ids[2]}/history")] == ids[1:]
 
 
 async def test_the_history_of_what_is_not_there_or_not_yours_is_missing(api: Api) -> None:
@@ -60,7 +53,7 @@ async def test_the_history_of_a_turn_is_the_turn(api: Api) -> None:
     await api.call("POST", "/v1/memory/turns", json=body)
     body["messages"] = [{"role": "user", "content": "hello", "id": "t1"}]
     await api.call("POST", "/v1/memory/turns", json=body)
-    assert [turn["id"] for turn in await data(api, "/v1/memory/t1/history")] == ["t1"]
+    assert [turn["id"] for turn in await api.data("t1/history")] == ["t1"]
 
 
 async def test_entities_are_typed_counted_and_the_most_named_come_first(api: Api) -> None:
@@ -68,35 +61,35 @@ async def test_entities_are_typed_counted_and_the_most_named_come_first(api: Api
     await api.store("Anna met Tom", subject="Anna", predicate="friend", object="Tom", entities=["the Berlin Marathon"])
     turn = {"role": "user", "content": "I saw Anna in Berlin on Monday."}
     await api.call("POST", "/v1/memory/turns", json={"session_id": "s", "messages": [turn]})
-    found = await data(api, "/v1/memory/entities")
+    found = await api.data("entities")
     assert [(one["name"], one["count"]) for one in found[:2]] == [("Anna", 3), ("Berlin", 2)]
     types = {one["name"]: one["type"] for one in found}
     assert types["Berlin"] == "place"
     assert types["Tom"] == "person"
     assert types["Monday"] == "time"
     assert types["the Berlin Marathon"] == "event"
-    assert [one["name"] for one in await data(api, "/v1/memory/entities", type="place")] == ["Berlin"]
-    assert {one["name"] for one in await data(api, "/v1/memory/entities", prefix="b")} >= {"Berlin"}
-    assert await data(api, "/v1/memory/entities", user_id="other") == []
+    assert [one["name"] for one in await api.data("entities", type="place")] == ["Berlin"]
+    assert {one["name"] for one in await api.data("entities", prefix="b")} >= {"Berlin"}
+    assert await api.data("entities", user_id="other") == []
 
 
 async def test_names_of_one_subject_are_one_entity(api: Api) -> None:
     await api.store("Biscuit is a beagle", subject="My dog Biscuit", predicate="is", object="a beagle")
     await api.store("The dog eats", subject="dog", predicate="eats", object="carrots")
-    (entity,) = await data(api, "/v1/memory/entities")
+    (entity,) = await api.data("entities")
     assert entity["count"] == 2
-    assert len(await data(api, "/v1/memory/entities/BISCUIT/timeline")) == 2
-    assert len(await data(api, "/v1/memory/entities/my%20dog/timeline")) == 2
+    assert len(await api.data("entities/BISCUIT/timeline")) == 2
+    assert len(await api.data("entities/my%20dog/timeline")) == 2
 
 
 async def test_neither_a_sentences_first_word_nor_a_bare_abbreviation_is_an_entity(api: Api) -> None:
     said = ["Suggest 3 restaurants in St. Louis.", "Compare Ted Drewes with others on Main St. there.", "I like Ted."]
     body = {"session_id": "s", "messages": [{"role": "user", "content": text} for text in said]}
     assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
-    found = {one["name"] for one in await data(api, "/v1/memory/entities")}
+    found = {one["name"] for one in await api.data("entities")}
     assert found == {"St. Louis", "Ted Drewes", "Main St", "Ted"}
     await api.store("User lives in St. Gallen.", entities=["St", "Gallen"])
-    assert {one["name"] for one in await data(api, "/v1/memory/entities")} == {*found, "St. Gallen"}
+    assert {one["name"] for one in await api.data("entities")} == {*found, "St. Gallen"}
 
 
 async def test_entities_are_paged(api: Api) -> None:
@@ -125,7 +118,7 @@ async def test_a_timeline_shows_what_held_when(api: Api) -> None:
         ],
     )  # fmt: skip
     await api.store("Bob lives in Rome", subject="Bob", predicate="lives in", object="Rome")
-    found = await data(api, "/v1/memory/entities/anna/timeline")
+    found = await api.data("entities/anna/timeline")
     assert [one["predicate"] for one in found] == ["worked for", "lives in", "lives in"]
     assert [one["active"] for one in found] == [False, False, True]
     assert [one["memory_id"] for one in found[1:]] == [old, new]
@@ -134,13 +127,13 @@ async def test_a_timeline_shows_what_held_when(api: Api) -> None:
     assert page["data"] == found[:2]
     rest = await api.call("GET", "/v1/memory/entities/anna/timeline", params={"cursor": page["next_cursor"]})
     assert rest.json()["data"] == found[2:]
-    assert await data(api, "/v1/memory/entities/nobody/timeline") == []
+    assert await api.data("entities/nobody/timeline") == []
 
 
 async def test_a_name_without_letters_is_not_the_users(api: Api) -> None:
     await api.store("The user likes 🐕", subject="user", predicate="likes", object="🐕")
     for name, count in {"user": 1, "%20": 0, "%3F": 0, "🐕": 1}.items():
-        assert len(await data(api, f"/v1/memory/entities/{name}/timeline")) == count, name
+        assert len(await api.data(f"entities/{name}/timeline")) == count, name
 
 
 async def test_memories_can_be_listed_by_entity(api: Api) -> None:
@@ -155,11 +148,11 @@ async def test_categories_are_counted(api: Api) -> None:
     await api.store("coffee", category="drinks", valid_to="2021-01-01T00:00:00Z")
     await api.store("bread", category="food")
     await api.store("no category")
-    assert await data(api, "/v1/memory/categories") == [
+    assert await api.data("categories") == [
         {"category": "drinks", "count": 2, "active": 1},
         {"category": "food", "count": 1, "active": 1},
     ]
-    assert [one["category"] for one in await data(api, "/v1/memory/categories", limit=1)] == ["drinks"]
+    assert [one["category"] for one in await api.data("categories", limit=1)] == ["drinks"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +178,7 @@ async def test_what_calls_wrote_is_activity(api: Api) -> None:
     memory = await api.store("Anna sings")
     await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "Anna dances"})
     await api.call("DELETE", f"/v1/memory/{memory['id']}")
-    told = await data(api, "/v1/memory/activity")
+    told = await api.data("activity")
     assert [(one["result"], one["reason"], one["memory_id"]) for one in told] == [
         (result, "api", memory["id"]) for result in ("deleted", "edited", "stored")
     ]

@@ -13,31 +13,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 TALK = ["My budget for the Hawaii trip is $10,000", "A budget of $10,000 is plenty for Hawaii", "What about hotels?"]
 
 
-async def level(api: Api, **query: Any) -> list[dict[str, Any]]:
-    answer = await api.call("GET", "/v1/memory/palace", params=query)
-    assert answer.status_code == 200, answer.text
-    data: list[dict[str, Any]] = answer.json()["data"]
-    return data
-
-
-async def say(api: Api, session: str, *said: str, **fields: Any) -> list[str]:
-    messages = [{"role": "user", "content": text} for text in said]
-    answer = await api.call("POST", "/v1/memory/turns", json={"session_id": session, "messages": messages, **fields})
-    assert answer.status_code == 201, answer.text
-    ids: list[str] = answer.json()["turn_ids"]
-    return ids
-
-
 async def test_one_walks_from_wings_to_the_verbatim_turns(api: Api) -> None:
-    ids = await say(api, "s1", *TALK)
-    (wing,) = await level(api)
+    ids = await api.say("s1", *TALK)
+    (wing,) = await api.data("palace")
     assert (wing["level"], wing["name"], wing["pointer"]) == ("wing", "user", "W-001")
     assert (wing["memories"], wing["turns"], wing["facts"]) == (3, 3, 0)
-    (room,) = await level(api, wing="user")
+    (room,) = await api.data("palace", wing="user")
     assert (room["level"], room["name"], room["pointer"], room["turns"]) == ("room", "s1", "W-001/R-01", 3)
-    (closet,) = await level(api, wing="user", room="s1")
+    (closet,) = await api.data("palace", wing="user", room="s1")
     assert (closet["level"], closet["turns"], closet["pointer"]) == ("closet", 3, "W-001/R-01")
-    drawers = await level(api, wing="user", room="s1", closet=closet["name"])
+    drawers = await api.data("palace", wing="user", room="s1", closet=closet["name"])
     assert {drawer["memory"]["content"] for drawer in drawers} == set(TALK)
     assert {drawer["name"] for drawer in drawers} == set(ids)
     assert {drawer["pointer"] for drawer in drawers} == {f"W-001/R-01/D-00{n}" for n in (1, 2, 3)}
@@ -46,15 +31,15 @@ async def test_one_walks_from_wings_to_the_verbatim_turns(api: Api) -> None:
 async def test_beside_its_wing_a_room_goes_by_the_last_part_of_its_pointer_too(api: Api) -> None:
     for session, text in (("s1", "Biscuit is a beagle"), ("R-01", "Biscuit likes carrots"), ("s3", "Biscuit barks")):
         await api.store(text, subject="Biscuit", session_id=session)
-    rooms = {room["name"]: room["pointer"] for room in await level(api, wing="Biscuit")}
+    rooms = {room["name"]: room["pointer"] for room in await api.data("palace", wing="Biscuit")}
     assert rooms == {"s1": "W-001/R-01", "R-01": "W-001/R-02", "s3": "W-001/R-03"}
     for wing in ("W-001", "biscuit"):
-        asked = {said: await level(api, wing=wing, room=said) for said in ("R-03", "r-3", "s3", "W-001/R-03")}
+        asked = {said: await api.data("palace", wing=wing, room=said) for said in ("R-03", "r-3", "s3", "W-001/R-03")}
         assert len({str(closets) for closets in asked.values()}) == 1
         assert [closet["pointer"] for closet in asked["R-03"]] == ["W-001/R-03"]
         assert [one["content"] for one in await api.page(wing=wing, room="R-03")] == ["Biscuit barks"]
         assert [one["content"] for one in await api.page(wing=wing, room="R-01")] == ["Biscuit likes carrots"]
-        assert await level(api, wing=wing, room="R-04") == []
+        assert await api.data("palace", wing=wing, room="R-04") == []
     alone = await api.call("GET", "/v1/memory/palace", params={"room": "R-03"})
     assert (alone.status_code, alone.json()["error"]["param"]) == (400, "wing")
 
@@ -66,10 +51,10 @@ async def test_all_names_of_a_subject_are_one_wing(api: Api) -> None:
         await api.store("The dog sleeps a lot", subject="the user's dog", session_id="s2"),
     ]
     assert {memory["wing"] for memory in (first, *others)} == {"biscuit"}
-    (wing,) = await level(api)
+    (wing,) = await api.data("palace")
     assert (wing["name"], wing["aliases"], wing["facts"]) == ("biscuit", ["dog"], 3)
     for said in ("My dog Biscuit", "dog", "Biscuit", wing["pointer"]):
-        assert [room["name"] for room in await level(api, wing=said)] == ["s1", "s2"]
+        assert [room["name"] for room in await api.data("palace", wing=said)] == ["s1", "s2"]
         assert len(await api.page(wing=said)) == 3
     assert len(await api.search("carrots", wing=["my dog"], room="s2")) == 1
     assert [memory["content"] for memory in await api.page(room=first["pointer"])] == ["Biscuit is a beagle"]
@@ -88,28 +73,28 @@ async def test_the_users_own_name_names_the_users_wing(api: Api) -> None:
 
 async def test_turns_about_a_known_subject_stand_in_its_wing(api: Api) -> None:
     await api.store("Biscuit is a beagle", subject="Biscuit")
-    await say(api, "walk", "I walked Biscuit this morning", "Biscuit's leash broke", "Where can I buy one?")
-    await say(api, "walk", "Thanks, and what about the weather?")
+    await api.say("walk", "I walked Biscuit this morning", "Biscuit's leash broke", "Where can I buy one?")
+    await api.say("walk", "Thanks, and what about the weather?")
     turns = await api.page(kind="turn")
     assert {turn["wing"] for turn in turns} == {"biscuit"}
     assert sorted(turn["pointer"] for turn in turns) == [f"W-001/R-02/D-00{n}" for n in (1, 2, 3, 4)]
 
 
 async def test_a_pointer_never_gets_another_meaning(api: Api) -> None:
-    await say(api, "s1", *TALK)
+    await api.say("s1", *TALK)
     kept = await api.store("User likes tea", subject="user", session_id="s2")
     await api.call("DELETE", "/v1/memory/sessions/s1")
-    await say(api, "s1", "Something else entirely")
+    await api.say("s1", "Something else entirely")
     (turn,) = await api.page(kind="turn")
     assert turn["pointer"] == "W-001/R-03/D-001"
     assert (await api.page(session_id="s2"))[0]["pointer"] == kept["pointer"] == "W-001/R-02"
-    assert [room["pointer"] for room in await level(api, wing="user")] == ["W-001/R-02", "W-001/R-03"]
+    assert [room["pointer"] for room in await api.data("palace", wing="user")] == ["W-001/R-02", "W-001/R-03"]
 
 
 async def test_the_same_turns_again_change_no_pointer(api: Api) -> None:
-    await say(api, "s1", *TALK)
+    await api.say("s1", *TALK)
     before = await api.page()
-    await say(api, "s1", *TALK)
+    await api.say("s1", *TALK)
     assert await api.page() == before
 
 
@@ -128,26 +113,26 @@ async def test_what_is_forgotten_leaves_no_name_behind(api: Api) -> None:
 
 async def test_another_user_or_project_sees_no_place_of_it(api: Api) -> None:
     await api.store("Atlas ships in May", subject="project Atlas", project_id="p", session_id="s1")
-    assert await level(api, user_id="other") == []
-    assert await level(api, project_id="q") == []
-    assert await level(api, project_id="q", wing="atlas") == []
-    assert [wing["name"] for wing in await level(api, project_id="p")] == ["atlas"]
+    assert await api.data("palace", user_id="other") == []
+    assert await api.data("palace", project_id="q") == []
+    assert await api.data("palace", project_id="q", wing="atlas") == []
+    assert [wing["name"] for wing in await api.data("palace", project_id="p")] == ["atlas"]
 
 
 async def test_a_name_told_in_one_project_names_nothing_in_another(api: Api) -> None:
     told: dict[str, Any] = {"subject": "Nightjar", "predicate": "is called", "object": "Lloyds"}
     await api.store("Nightjar stands for Lloyds", **told, project_id="atlas")
     await api.store("Rex is a dog", subject="My dog Rex")
-    listed = {one["name"]: one["aliases"] for one in await level(api)}
+    listed = {one["name"]: one["aliases"] for one in await api.data("palace")}
     assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
     other = await api.store("Nightjar sings at dusk", subject="Nightjar", project_id="apollo")
     own = await api.store("Nightjar wants a report", subject="Nightjar", project_id="atlas")
     assert (other["wing"], own["wing"]) == ("nightjar", "lloyds")
-    listed = {one["name"]: one["aliases"] for one in await level(api, project_id="apollo")}
+    listed = {one["name"]: one["aliases"] for one in await api.data("palace", project_id="apollo")}
     assert listed == {"nightjar": [], "rex": ["dog"]}
-    listed = {one["name"]: one["aliases"] for one in await level(api, project_id="atlas")}
+    listed = {one["name"]: one["aliases"] for one in await api.data("palace", project_id="atlas")}
     assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
-    assert await level(api, project_id="apollo", wing="Lloyds") == []
+    assert await api.data("palace", project_id="apollo", wing="Lloyds") == []
     moved = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "apollo"})
     assert moved.json()["wing"] == "nightjar"
     back = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "atlas"})
@@ -203,7 +188,7 @@ async def test_a_wrong_question_names_its_field(api: Api, query: dict[str, str],
 
 
 async def test_pointers_are_as_the_contract_writes_them(api: Api) -> None:
-    await say(api, "s1", "Hello there")
+    await api.say("s1", "Hello there")
     (turn,) = await api.page(kind="turn")
     assert re.fullmatch(r"W-\d{3}/R-\d{2}/D-\d{3}", turn["pointer"])
 
@@ -216,8 +201,8 @@ async def test_a_fact_moves_with_its_subject_and_its_conversation(api: Api) -> N
     assert (moved["wing"], moved["room"], moved["pointer"]) == ("biscuit", "s1", "W-002/R-01")
     moved = (await api.call("PATCH", path, json={"session_id": "s2", "category": "food"})).json()
     assert (moved["wing"], moved["room"], moved["closet"], moved["pointer"]) == ("biscuit", "s2", "food", "W-002/R-02")
-    assert [room["name"] for room in await level(api, wing="biscuit")] == ["s2"]
-    assert await level(api, wing="rex") == []
+    assert [room["name"] for room in await api.data("palace", wing="biscuit")] == ["s2"]
+    assert await api.data("palace", wing="rex") == []
     assert (await api.call("PATCH", path, json={"importance": 0.9})).json()["pointer"] == "W-002/R-02"
 
 

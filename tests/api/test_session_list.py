@@ -19,15 +19,7 @@ def at(minutes: float) -> str:
 
 async def say(api: Api, session: str, *minutes: float, **fields: Any) -> None:
     said = [{"role": "user", "content": f"{session}, {ago} minutes ago.", "timestamp": at(ago)} for ago in minutes]
-    answer = await api.call("POST", "/v1/memory/turns", json={"session_id": session, "messages": said, **fields})
-    assert answer.status_code == 201, answer.text
-
-
-async def listed(api: Api, **query: Any) -> list[dict[str, Any]]:
-    answer = await api.call("GET", "/v1/memory/sessions", params=query)
-    assert answer.status_code == 200, answer.text
-    data: list[dict[str, Any]] = answer.json()["data"]
-    return data
+    await api.say(session, *said, **fields)
 
 
 async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(api: Api) -> None:
@@ -35,7 +27,7 @@ async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(a
     await say(api, "new", 3, 2, 1, project_id="kitchen", agent_id="cook")
     await api.store("The user wants a blue kitchen.", session_id="new", project_id="kitchen")
     await api.store("The user is called Ann.")
-    new, old = await listed(api)
+    new, old = await api.data("sessions")
     assert old == {
         "id": "old",
         "project_id": None,
@@ -52,19 +44,19 @@ async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(a
 
 async def test_a_session_is_over_when_somebody_says_so_until_it_goes_on(api: Api) -> None:
     await say(api, "s", 2)
-    assert not (await listed(api))[0]["ended"]
+    assert not (await api.data("sessions"))[0]["ended"]
     await api.call("POST", "/v1/memory/sessions/s/end", params={"wait": "true"})
-    assert (await listed(api))[0]["ended"]
+    assert (await api.data("sessions"))[0]["ended"]
     await say(api, "s", 1)
-    assert not (await listed(api))[0]["ended"]
+    assert not (await api.data("sessions"))[0]["ended"]
 
 
 async def test_pages_hold_every_session_once(api: Api) -> None:
     for number in range(7):
         await say(api, f"s{number}", 60 + number % 3)
-    whole = [one["id"] for one in await listed(api)]
+    whole = [one["id"] for one in await api.data("sessions")]
     assert sorted(whole) == [f"s{number}" for number in range(7)]
-    assert len(await listed(api, limit=200)) == 7
+    assert len(await api.data("sessions", limit=200)) == 7
     read: list[str] = []
     cursor: dict[str, str] = {}
     while True:
@@ -80,15 +72,15 @@ async def test_a_project_sees_its_own_sessions_and_those_of_none(api: Api) -> No
     await say(api, "kitchen", 3, project_id="kitchen")
     await say(api, "garden", 2, project_id="garden")
     await say(api, "none", 1)
-    assert [one["id"] for one in await listed(api, project_id="kitchen")] == ["none", "kitchen"]
-    assert [one["id"] for one in await listed(api)] == ["none", "garden", "kitchen"]
+    assert [one["id"] for one in await api.data("sessions", project_id="kitchen")] == ["none", "kitchen"]
+    assert [one["id"] for one in await api.data("sessions")] == ["none", "garden", "kitchen"]
 
 
 async def test_another_users_sessions_and_forgotten_ones_are_not_listed(api: Api) -> None:
     await say(api, "anns", 1, user_id="ann")
-    assert await listed(api, user_id="ben") == []
+    assert await api.data("sessions", user_id="ben") == []
     await api.call("DELETE", "/v1/memory/sessions/anns", params={"user_id": "ann"})
-    assert await listed(api, user_id="ann") == []
+    assert await api.data("sessions", user_id="ann") == []
 
 
 @pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 201}, {"cursor": "x"}, {"colour": "blue"}])

@@ -9,12 +9,6 @@ from tests.support.engine import Api
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def say(api: Api, session: str, user: str, *said: str) -> None:
-    messages = [{"role": "user", "content": text} for text in said]
-    body = {"session_id": session, "user_id": user, "messages": messages}
-    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
-
-
 async def facts(api: Api, user: str, **query: Any) -> list[dict[str, Any]]:
     return [memory for memory in await api.page(user_id=user, **query) if memory["kind"] != "turn"]
 
@@ -27,7 +21,7 @@ async def learn(api: Api, session: str, user: str, what: str = "end") -> None:
 
 
 async def test_the_end_of_a_session_is_learned_from_and_mining_it_again_changes_nothing(learning: Api) -> None:
-    await say(learning, "s1", "ann", "My name is Ann and I have a dog named Biscuit.", "I live in Berlin.")
+    await learning.say("s1", "My name is Ann and I have a dog named Biscuit.", "I live in Berlin.", user_id="ann")
     await learn(learning, "s1", "ann")
     known = await facts(learning, "ann")
     assert known
@@ -36,16 +30,16 @@ async def test_the_end_of_a_session_is_learned_from_and_mining_it_again_changes_
 
 
 async def test_a_call_that_does_not_wait_says_how_far_it_is(learning: Api) -> None:
-    await say(learning, "s1", "bea", "My name is Bea.")
+    await learning.say("s1", "My name is Bea.", user_id="bea")
     answer = await learning.call("POST", "/v1/memory/sessions/s1/end", params={"user_id": "bea"})
     assert (answer.status_code, answer.json()["learning"]) in {(200, "done"), (202, "pending")}
 
 
 async def test_undoing_a_conversation_brings_back_what_it_superseded(learning: Api) -> None:
-    await say(learning, "old", "cleo", "I live in Paris.")
+    await learning.say("old", "I live in Paris.", user_id="cleo")
     await learn(learning, "old", "cleo")
     (paris,) = [memory for memory in await facts(learning, "cleo") if memory["object"] == "Paris"]
-    await say(learning, "new", "cleo", "I live in Berlin now.")
+    await learning.say("new", "I live in Berlin now.", user_id="cleo")
     await learn(learning, "new", "cleo")
     assert not any(memory["object"] == "Paris" for memory in await facts(learning, "cleo", active=True))
     answer = await learning.call("DELETE", "/v1/memory/sessions/new", params={"user_id": "cleo"})

@@ -161,6 +161,24 @@ class Api:
     async def _shows(self, name: str, identity: Identity | None) -> bool:
         return (await self.call("GET", f"/v1/memory/{name}", identity=identity)).status_code == 200
 
+    async def say(
+        self, session: str, *said: str | dict[str, Any], identity: Identity | None = None, **fields: Any
+    ) -> list[str]:
+        """Ingest messages (a text is the user's); their turn ids."""
+        messages = [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
+        body = {"session_id": session, "messages": messages, **fields}
+        response = await self.call("POST", "/v1/memory/turns", identity=identity, json=body)
+        assert response.status_code == 201, response.text
+        ids: list[str] = response.json()["turn_ids"]
+        return ids
+
+    async def data(self, path: str, *, identity: Identity | None = None, **query: Any) -> list[dict[str, Any]]:
+        """The ``data`` of a list call below ``/v1/memory``."""
+        response = await self.call("GET", f"/v1/memory/{path}", identity=identity, params=query)
+        assert response.status_code == 200, response.text
+        data: list[dict[str, Any]] = response.json()["data"]
+        return data
+
     async def page(self, *, identity: Identity | None = None, **query: Any) -> list[dict[str, Any]]:
         """The memories that a list call finds."""
         response = await self.call("GET", "/v1/memory", identity=identity, params=query)
