@@ -109,6 +109,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
             await api.audit(identity, operation.audited_read, {}, **about)
         return response
 
+    answered.__name__ = operation.path  # for the log
     return answered
 
 
