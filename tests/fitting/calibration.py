@@ -12,8 +12,8 @@ so right ones weigh 3.4 times (4.2 by words alone, 4.8 with late interaction).
 
 Where all memories of a person are asked (``ORDERED``), the order counts as well as the score: see `logistic.fit`.
 
-How likely a candidate is right is fitted apart from the order (`evals.levels`), on these situations and on our own
-chats (`evals.chats`), because LoCoMo's long conversations of two people say little of a chat; users that are held out
+How likely a candidate is right is fitted apart from the order (`levels`), on these situations and on our own
+chats (`chats`), because LoCoMo's long conversations of two people say little of a chat; users that are held out
 are only reported on.
 
 LoCoMo has no assistant, and nothing there asks for the latest: what those columns are worth (``SET_BY_HAND``) was
