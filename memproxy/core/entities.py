@@ -120,7 +120,6 @@ _BEFORE = 30
 """Characters before a name that are looked at."""
 
 _SHORTENED = re.compile(_NO_VOWELS)
-_CUT = LatePattern(rf"{ABBREVIATED}$", most=_BEFORE)
 _LEAD = 8
 """Characters before a name that tell whether it begins a sentence, or an item of a list."""
 
@@ -164,27 +163,8 @@ def _stated(memory: Memory) -> Iterator[Mention]:
     if memory.subject and not memory.object:
         stated.append((memory.subject, ""))
     for name, context in stated:
-        if whole := _whole(name.strip(), text):
-            yield _looked_at(whole, context)
-
-
-def _whole(name: str, text: str) -> str:
-    """The name without a cut at an abbreviation's full stop, as it stands in the memory's text: earlier versions stored
-    ``St`` and ``Louis`` of "St. Louis". Nothing is left of the abbreviation alone.
-    """
-    if is_abbreviation(name, stops=f"{name}." in text):
-        return ""
-    if not 0 < len(name) <= LONGEST_ENTITY or ". " not in text:
-        return name
-    before = ""
-    at = text.find(name)
-    while at >= 0:
-        cut = _CUT.search(text[max(0, at - _LEAD) : at])
-        if cut is None:
-            return name
-        before = before or cut.group()
-        at = text.find(name, at + len(name))
-    return f"{before}{name}"
+        if (bare := name.strip()) and not is_abbreviation(bare, stops=f"{bare}." in text):
+            yield _looked_at(bare, context)
 
 
 def is_abbreviation(name: str, *, stops: bool) -> bool:

@@ -113,16 +113,3 @@ def test_a_sentences_first_word_belongs_to_a_name_only_if_another_memory_says_so
     assert counted("Anna Smith called me.") == {"Smith": 1}
     assert counted("Anna Smith called me.", "I like Anna Smith") == {"Anna Smith": 2}
     assert counted("Visit Rome for me.", "I like Rome") == {"Rome": 2}
-
-
-def test_what_an_earlier_version_stored_in_pieces_is_read_as_a_whole() -> None:
-    old = memory(
-        "User lives in St. Louis.",
-        subject="user",
-        predicate="lives_in",
-        object="St. Louis",
-        entities=["St", "Louis"],
-    )
-    assert [(one.name, one.type) for one in mentions(old)] == [("St. Louis", EntityType.PLACE)]
-    other = memory("Louis lives in St. Louis.", entities=["Louis", "Ng"])
-    assert {one.name for one in mentions(other)} == {"Louis", "Ng"}
