@@ -88,8 +88,6 @@ async def test_neither_a_sentences_first_word_nor_a_bare_abbreviation_is_an_enti
     assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
     found = {one["name"] for one in await api.data("entities")}
     assert found == {"St. Louis", "Ted Drewes", "Main St", "Ted"}
-    await api.store("User lives in St. Gallen.", entities=["St", "Gallen"])
-    assert {one["name"] for one in await api.data("entities")} == {*found, "St. Gallen"}
 
 
 async def test_entities_are_paged(api: Api) -> None:
