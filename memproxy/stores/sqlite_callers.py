@@ -19,7 +19,7 @@ from memproxy.ports import Charge, GivenAnswer, Spent
 from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.sqlite_erased import MARK, is_gone, name_now, name_of
 from memproxy.stores.sqlite_file import SharedCommit, SqliteFile
-from memproxy.stores.sqlite_part import PRUNE_EVERY, Owner, Sealing, SqlitePart, micros, moment
+from memproxy.stores.sqlite_part import PRUNE_EVERY, Owner, Sealing, SqlitePart, micros, moment, run
 from memproxy.tasks import TaskOwner
 
 CHOICES_SECONDS = 5.0
@@ -117,7 +117,8 @@ class SqliteCallers(SqlitePart):
     async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
         self._spendings += 1
         if self._spendings % PRUNE_EVERY == 0:
-            await self._file.write(lambda db: prune_uses(db, now))
+            past = "DELETE FROM uses WHERE ends <= ?"
+            await self._file.write(lambda db: run(db, past, (_seconds(now),)))
         return await self._spends.add((charges, now))
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
@@ -142,13 +143,29 @@ class SqliteCallers(SqlitePart):
         self._news.spread()
 
     async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
-        return await self._file.read(lambda db: given_answer(db, scope, name))
+        def work(db: sqlite3.Connection) -> GivenAnswer | None:
+            row = db.execute(
+                "SELECT asked, at, answer, erased FROM answers WHERE tenant = ? AND user = ? AND name = ?",
+                (*_owner(db, scope), name),
+            ).fetchone()
+            return GivenAnswer(asked=row[0], at=moment(row[1]), answer=row[2], erased=bool(row[3])) if row else None
+
+        return await self._file.read(work)
 
     async def keep_answer(self, scope: Scope, name: str, given: GivenAnswer) -> None:
-        await self._file.write(lambda db: keep_answer(db, scope, name, given))
+        def work(db: sqlite3.Connection) -> None:
+            row = (*_owner(db, scope), name, given.asked, micros(given.at), given.answer, int(given.erased))
+            db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute(
+                "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers WHERE at < ? LIMIT ?)",
+                (micros(given.at - ANSWERS_KEPT), _PRUNED_AT_ONCE),
+            )
+
+        await self._file.write(work)
 
     async def drop_answer(self, scope: Scope, name: str) -> None:
-        await self._file.write(lambda db: drop_answer(db, scope, name))
+        drop = "DELETE FROM answers WHERE tenant = ? AND user = ? AND name = ?"
+        await self._file.write(lambda db: run(db, drop, (*_owner(db, scope), name)))
 
     async def erase_answers(self, scope: Scope) -> None:
         await self._file.write(lambda db: erase_answers(db, scope))
@@ -157,25 +174,65 @@ class SqliteCallers(SqlitePart):
         await self._file.write(lambda db: note_audit(db, entries))
 
     async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
-        return await self._file.read(lambda db: audit(db, tenant, before, limit))
+        def work(db: sqlite3.Connection) -> list[Audited]:
+            rows = db.execute(
+                """
+                SELECT number, entry FROM audit WHERE (tenant = ? OR ? IS NULL) AND (number < ? OR ? IS NULL)
+                ORDER BY number DESC LIMIT ?
+                """,
+                (tenant, tenant, before, before, limit),
+            )
+            return [Audited(number=number, entry=msgspec.json.decode(entry, type=AuditEntry)) for number, entry in rows]
+
+        return await self._file.read(work)
 
     async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
-        await self._commits.add(lambda db: note_tokens(db, tenant, source, (given, made), at))
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                """
+                INSERT INTO model_tokens VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, hour, source) DO UPDATE SET
+                    given = given + excluded.given, made = made + excluded.made
+                """,
+                (tenant, micros(at), source, given, made),
+            )
+            db.execute("DELETE FROM model_tokens WHERE tenant = ? AND hour < ?", (tenant, micros(at - TOKENS_KEPT)))
+
+        await self._commits.add(work)
 
     async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
-        return await self._file.read(lambda db: tokens_spent(db, tenant, since))
+        def work(db: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+            rows = db.execute(
+                "SELECT source, sum(given), sum(made) FROM model_tokens WHERE tenant = ? AND hour >= ? GROUP BY source",
+                (tenant, micros(since)),
+            )
+            return {source: (given, made) for source, given, made in rows}
+
+        return await self._file.read(work)
 
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         return await self._file.read(lambda db: proxy_key(db, key_id))
 
     async def proxy_keys(self, tenant: str | None) -> list[KeyRecord]:
-        return await self._file.read(lambda db: proxy_keys(db, tenant))
+        def work(db: sqlite3.Connection) -> list[KeyRecord]:
+            wanted = "SELECT record FROM proxy_keys WHERE tenant = ? OR ? IS NULL ORDER BY rowid"
+            return [_KEY_RECORD.decode(record) for (record,) in db.execute(wanted, (tenant, tenant))]
+
+        return await self._file.read(work)
 
     async def add_proxy_key(self, record: KeyRecord) -> None:
-        await self._file.write(lambda db: add_proxy_key(db, record))
+        row = (record.id, record.tenant, msgspec.json.encode(record).decode())
+        await self._file.write(lambda db: run(db, "INSERT INTO proxy_keys VALUES (?, ?, ?)", row))
 
     async def revoke_proxy_key(self, key_id: str, at: datetime) -> bool:
-        revoked = await self._file.write(lambda db: revoke_proxy_key(db, key_id, at))
+        def work(db: sqlite3.Connection) -> bool:
+            record = proxy_key(db, key_id)
+            if record is None or record.revoked_at is not None:
+                return False
+            ended = msgspec.json.encode(msgspec.structs.replace(record, revoked_at=at)).decode()
+            db.execute("UPDATE proxy_keys SET record = ? WHERE id = ?", (ended, key_id))
+            return True
+
+        revoked = await self._file.write(work)
         self._news.spread()
         return revoked
 
@@ -224,11 +281,6 @@ def _seconds(now: datetime) -> int:
     return micros(now) // 1_000_000
 
 
-def prune_uses(db: sqlite3.Connection, now: datetime) -> None:
-    """Drop windows that are past."""
-    db.execute("DELETE FROM uses WHERE ends <= ?", (_seconds(now),))
-
-
 def own_choices(db: sqlite3.Connection, scope: Scope) -> Choices | None:
     """What was set for exactly this owner or agent."""
     row = db.execute(
@@ -257,32 +309,6 @@ def choose(db: sqlite3.Connection, scope: Scope, chosen: Choices, at: datetime) 
             "INSERT INTO choices (tenant, user, agent, at, version, learning, chosen) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (scope.tenant, name_now(db, scope.owner), agent, micros(at), CHOICES_VERSION, learns, form),
         )
-
-
-def given_answer(db: sqlite3.Connection, scope: Scope, name: str) -> GivenAnswer | None:
-    """One kept answer."""
-    row = db.execute(
-        "SELECT asked, at, answer, erased FROM answers WHERE tenant = ? AND user = ? AND name = ?",
-        (*_owner(db, scope), name),
-    ).fetchone()
-    return GivenAnswer(asked=row[0], at=moment(row[1]), answer=row[2], erased=bool(row[3])) if row else None
-
-
-def keep_answer(db: sqlite3.Connection, scope: Scope, name: str, given: GivenAnswer) -> None:
-    """Keep one; some that are too old go."""
-    db.execute(
-        "INSERT OR REPLACE INTO answers (tenant, user, name, asked, at, answer, erased) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*_owner(db, scope), name, given.asked, micros(given.at), given.answer, int(given.erased)),
-    )
-    old = micros(given.at - ANSWERS_KEPT)
-    db.execute(
-        "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers WHERE at < ? LIMIT ?)", (old, _PRUNED_AT_ONCE)
-    )
-
-
-def drop_answer(db: sqlite3.Connection, scope: Scope, name: str) -> None:
-    """Delete one."""
-    db.execute("DELETE FROM answers WHERE tenant = ? AND user = ? AND name = ?", (*_owner(db, scope), name))
 
 
 def erase_answers(db: sqlite3.Connection, scope: Scope) -> None:
@@ -339,18 +365,6 @@ def _owner(db: sqlite3.Connection, scope: Scope) -> Owner:
     return scope.tenant, name_of(db, scope.owner)
 
 
-def audit(db: sqlite3.Connection, tenant: str | None, before: int | None, limit: int) -> list[Audited]:
-    """Entries, newest first."""
-    rows = db.execute(
-        """
-        SELECT number, entry FROM audit WHERE (tenant = ? OR ? IS NULL) AND (number < ? OR ? IS NULL)
-        ORDER BY number DESC LIMIT ?
-        """,
-        (tenant, tenant, before, before, limit),
-    )
-    return [Audited(number=number, entry=msgspec.json.decode(entry, type=AuditEntry)) for number, entry in rows]
-
-
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
     """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay, under
     a digest (`sqlite_journal.insert`): they say nothing of what was remembered, and who switched memory off does not
@@ -363,50 +377,7 @@ def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
         erase_answers(db, scope)
 
 
-def note_tokens(db: sqlite3.Connection, tenant: str, source: str, tokens: tuple[int, int], at: datetime) -> None:
-    """Add input and output tokens to what the tenant spent in the hour that begins ``at``; drop hours too long ago."""
-    db.execute(
-        """
-        INSERT INTO model_tokens VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, hour, source) DO UPDATE SET
-            given = given + excluded.given, made = made + excluded.made
-        """,
-        (tenant, micros(at), source, *tokens),
-    )
-    db.execute("DELETE FROM model_tokens WHERE tenant = ? AND hour < ?", (tenant, micros(at - TOKENS_KEPT)))
-
-
-def tokens_spent(db: sqlite3.Connection, tenant: str, since: datetime) -> dict[str, tuple[int, int]]:
-    """Input and output tokens by source in the hours since then."""
-    rows = db.execute(
-        "SELECT source, sum(given), sum(made) FROM model_tokens WHERE tenant = ? AND hour >= ? GROUP BY source",
-        (tenant, micros(since)),
-    )
-    return {source: (given, made) for source, given, made in rows}
-
-
 def proxy_key(db: sqlite3.Connection, key_id: str) -> KeyRecord | None:
     """One record."""
     row = db.execute("SELECT record FROM proxy_keys WHERE id = ?", (key_id,)).fetchone()
     return _KEY_RECORD.decode(row[0]) if row else None
-
-
-def proxy_keys(db: sqlite3.Connection, tenant: str | None) -> list[KeyRecord]:
-    """The records of a tenant, or all, oldest first."""
-    rows = db.execute("SELECT record FROM proxy_keys WHERE tenant = ? OR ? IS NULL ORDER BY rowid", (tenant, tenant))
-    return [_KEY_RECORD.decode(row[0]) for row in rows]
-
-
-def add_proxy_key(db: sqlite3.Connection, record: KeyRecord) -> None:
-    """A new record."""
-    form = msgspec.json.encode(record).decode()
-    db.execute("INSERT INTO proxy_keys (id, tenant, record) VALUES (?, ?, ?)", (record.id, record.tenant, form))
-
-
-def revoke_proxy_key(db: sqlite3.Connection, key_id: str, at: datetime) -> bool:
-    """Whether a valid one was ended."""
-    record = proxy_key(db, key_id)
-    if record is None or record.revoked_at is not None:
-        return False
-    ended = msgspec.structs.replace(record, revoked_at=at)
-    db.execute("UPDATE proxy_keys SET record = ? WHERE id = ?", (msgspec.json.encode(ended).decode(), key_id))
-    return True

@@ -121,3 +121,8 @@ def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
 def marks(values: Sequence[str]) -> str:
     """The statement's place for these values."""
     return ", ".join("?" * len(values))
+
+
+def run(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> None:
+    """One statement that answers nothing."""
+    db.execute(statement, values)

@@ -15,7 +15,18 @@ from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores import sqlite_erased as erased
 from memproxy.stores import sqlite_journal as journal
-from memproxy.stores.sqlite_part import PRUNE_EVERY, Columns, Owner, Sealing, SqlitePart, chunks, marks, micros, moment
+from memproxy.stores.sqlite_part import (
+    PRUNE_EVERY,
+    Columns,
+    Owner,
+    Sealing,
+    SqlitePart,
+    chunks,
+    marks,
+    micros,
+    moment,
+    run,
+)
 
 SESSIONS_PER_KEY = 5
 """Conversations that may begin alike and still be told apart; the oldest are forgotten."""
@@ -40,6 +51,15 @@ _ROWS = 32
 """Lines of one statement; a block has some ten."""
 
 
+_LEARNS = """
+    SELECT 1 FROM journal WHERE tenant = ? AND user = ? AND lane = 'learn' AND state != 'parked'
+    AND ifnull(session, '') = ?
+"""
+_TAKE = """
+    UPDATE progress SET unlearned = max(0, unlearned - ?) WHERE tenant = ? AND user = ? AND session = ?
+"""
+
+
 class SqliteSessions(SqlitePart):
     """`ports.ProgressStore`, `ports.SessionStore` and `ports.BlockStore`."""
 
@@ -47,25 +67,52 @@ class SqliteSessions(SqlitePart):
     _saved_blocks = 0
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
-        await self._commits.add(lambda db: note_turns(db, scope, count, at))
+        row = (*scope.owner, scope.session or "", msgspec.json.encode(scope).decode(), count, micros(at))
+        more = """
+            INSERT INTO progress (tenant, user, session, scope, unlearned, last_turn_at) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (tenant, user, session) DO UPDATE SET
+                scope = excluded.scope, unlearned = unlearned + excluded.unlearned,
+                last_turn_at = max(last_turn_at, excluded.last_turn_at), ended_at = NULL
+            """
+        await self._commits.add(lambda db: run(db, more, row))
 
     async def note_end(self, scope: Scope, *, at: datetime) -> None:
-        await self._commits.add(lambda db: note_end(db, scope, at))
+        over = "UPDATE progress SET ended_at = ? WHERE tenant = ? AND user = ? AND session = ?"
+        await self._commits.add(lambda db: run(db, over, (micros(at), *scope.owner, scope.session or "")))
 
     async def ended(self, scope: Scope, names: Sequence[str]) -> set[str]:
-        return await self._file.read(lambda db: ended(db, scope.owner, names))
+        def work(db: sqlite3.Connection) -> set[str]:
+            found: set[str] = set()
+            for some in chunks(names):
+                rows = db.execute(
+                    "SELECT session FROM progress "  # noqa: S608 (no value in the text)
+                    f"WHERE tenant = ? AND user = ? AND ended_at IS NOT NULL AND session IN ({marks(some)})",
+                    (*scope.owner, *some),
+                )
+                found |= {session for (session,) in rows}
+            return found
+
+        return await self._file.read(work)
 
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         return await self._file.read(lambda db: due_sessions(db, every, idle_before, limit))
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
-        return await self._file.glance(lambda db: progress(db, scope))
+        def work(db: sqlite3.Connection) -> SessionProgress | None:
+            row = db.execute(
+                "SELECT scope, unlearned, last_turn_at FROM progress WHERE tenant = ? AND user = ? AND session = ?",
+                (*scope.owner, scope.session or ""),
+            ).fetchone()
+            return _progress(*row) if row is not None else None
+
+        return await self._file.glance(work)
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         def work(db: sqlite3.Connection) -> int | None:
-            if is_learning(db, entry.scope):
+            session = (*entry.scope.owner, entry.scope.session or "")
+            if db.execute(_LEARNS, session).fetchone() is not None:
                 return None
-            take_unlearned(db, entry.scope, unlearned)
+            db.execute(_TAKE, (unlearned, *session))
             return journal.insert(db, self._sealing.made(db, entry.scope.owner), entry)
 
         return await self._commits.add(work)
@@ -114,40 +161,6 @@ class SqliteSessions(SqlitePart):
         return await self._file.write(lambda db: drop_lines(db, scope.owner, memory_ids))
 
 
-def note_turns(db: sqlite3.Connection, scope: Scope, count: int, at: datetime) -> None:
-    """Count turns that are indexed and not learned from yet."""
-    db.execute(
-        """
-        INSERT INTO progress (tenant, user, session, scope, unlearned, last_turn_at) VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT (tenant, user, session) DO UPDATE SET
-            scope = excluded.scope, unlearned = unlearned + excluded.unlearned,
-            last_turn_at = max(last_turn_at, excluded.last_turn_at), ended_at = NULL
-        """,
-        (*scope.owner, scope.session or "", msgspec.json.encode(scope).decode(), count, micros(at)),
-    )
-
-
-def note_end(db: sqlite3.Connection, scope: Scope, at: datetime) -> None:
-    """Somebody said that the session is over."""
-    db.execute(
-        "UPDATE progress SET ended_at = ? WHERE tenant = ? AND user = ? AND session = ?",
-        (micros(at), *scope.owner, scope.session or ""),
-    )
-
-
-def ended(db: sqlite3.Connection, owner: Owner, names: Sequence[str]) -> set[str]:
-    """Which of these sessions somebody said to be over, and in which nothing was said since."""
-    found: set[str] = set()
-    for some in chunks(names):
-        rows = db.execute(
-            "SELECT session FROM progress "  # noqa: S608 (no value in the text)
-            f"WHERE tenant = ? AND user = ? AND ended_at IS NOT NULL AND session IN ({marks(some)})",
-            (*owner, *some),
-        )
-        found |= {session for (session,) in rows}
-    return found
-
-
 def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
     """Sessions that learning should look at, those waiting longest first."""
     rows = db.execute(
@@ -168,38 +181,9 @@ def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limi
     return [_progress(*row) for row in rows]
 
 
-def progress(db: sqlite3.Connection, scope: Scope) -> SessionProgress | None:
-    """How far learning is in the session."""
-    row = db.execute(
-        "SELECT scope, unlearned, last_turn_at FROM progress WHERE tenant = ? AND user = ? AND session = ?",
-        (*scope.owner, scope.session or ""),
-    ).fetchone()
-    return _progress(*row) if row is not None else None
-
-
 def _progress(scope: str, unlearned: int, last_turn_at: int) -> SessionProgress:
     return SessionProgress(
         scope=msgspec.json.decode(scope, type=Scope), unlearned=unlearned, last_turn_at=moment(last_turn_at)
-    )
-
-
-def is_learning(db: sqlite3.Connection, scope: Scope) -> bool:
-    """Whether the session has an unfinished learn row."""
-    found = db.execute(
-        """
-        SELECT 1 FROM journal WHERE tenant = ? AND user = ? AND lane = 'learn' AND state != 'parked'
-        AND ifnull(session, '') = ?
-        """,
-        (*scope.owner, scope.session or ""),
-    )
-    return found.fetchone() is not None
-
-
-def take_unlearned(db: sqlite3.Connection, scope: Scope, count: int) -> None:
-    """Learning of ``count`` turns has begun."""
-    db.execute(
-        "UPDATE progress SET unlearned = max(0, unlearned - ?) WHERE tenant = ? AND user = ? AND session = ?",
-        (count, *scope.owner, scope.session or ""),
     )
 
 

@@ -23,7 +23,7 @@ from memproxy.stores.sqlite_callers import SqliteCallers
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_journal import SqliteJournal
 from memproxy.stores.sqlite_palace import SqlitePalace
-from memproxy.stores.sqlite_part import NoSealing, Owner, Sealing
+from memproxy.stores.sqlite_part import NoSealing, Owner, Sealing, run
 from memproxy.stores.sqlite_receipts import SqliteReceipts
 from memproxy.stores.sqlite_sessions import SqliteSessions
 from memproxy.tasks import TaskOwner
@@ -146,7 +146,7 @@ class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, S
         return await self._file.read(work)
 
     async def set_meta(self, key: str, value: str) -> None:
-        await self._file.write(lambda db: db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
+        await self._file.write(lambda db: run(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
 
 
 def erase_texts(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
