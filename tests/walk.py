@@ -25,15 +25,15 @@ REQUEST, TURN = "request", "turn"
 PROCESSES = ("relay", "engine", "state")
 TURN_BEGINS_IN = "relay/capture.py"
 
-QUIET_S = 1.5
-"""Nothing more is expected of a turn when no process entered another file for this long after it was learned from."""
+REQUEST_QUIET_S, TURN_QUIET_S = 0.4, 1.5
+"""A request or a turn is over when no process entered another file for this long."""
 
 Walk = dict[str, list[str]]
 """The files that each process entered, in order."""
 
 
 QUESTIONS = ("Which name does my dog have?", "What name did I give my dog?", "How is my dog called?")
-TOLD = ("My sister lives in Graz.", "My brother lives in Linz.", "My uncle lives in Wels.")
+TOLD = ("My cat is called Minka.", "My parrot is called Coco.", "My rabbit is called Hazel.")
 """Each is asked and told once: what all of them enter is the walk, for other tasks of the processes go on meanwhile."""
 
 
@@ -47,18 +47,18 @@ async def walk(home: Path) -> dict[str, Walk]:
         await chat(client, "My dog is called Biscuit.")
         await eventually(lambda: found(proxy, "Biscuit", kind="semantic"), what="a first turn is learned from")
         await chat(client, "What is my dog called?", headers={"x-memproxy-memory": "read"})  # what is done once is done
-        await asyncio.sleep(QUIET_S)
+        await asyncio.sleep(TURN_QUIET_S)
         for place, question in enumerate(QUESTIONS):
             await _begin(notes, f"{REQUEST}{place}")
             answer = await chat(client, question, headers={"x-memproxy-memory": "read"})
             assert answer.recall == "injected", answer.recall
-            await asyncio.sleep(0.1)  # for the notes to be written
+            await _quiet(notes, f"{REQUEST}{place}", REQUEST_QUIET_S)
         for place, text in enumerate(TOLD):
             learned = len(upstream.extractions)
             await _begin(notes, f"{TURN}{place}", TURN_BEGINS_IN)
             await chat(client, text, headers={"x-memproxy-memory": "write"})
             await eventually(partial(_extracted, upstream, learned), what="the turn is learned from")
-            await _quiet(notes, f"{TURN}{place}")
+            await _quiet(notes, f"{TURN}{place}", TURN_QUIET_S)
     return {
         REQUEST: _common([_entered(notes, f"{REQUEST}{place}") for place in range(len(QUESTIONS))]),
         TURN: _common([_entered(notes, f"{TURN}{place}") for place in range(len(TOLD))]),
@@ -68,7 +68,7 @@ async def walk(home: Path) -> dict[str, Walk]:
 @asynccontextmanager
 async def _noting_proxy(upstream: ScriptedUpstream, home: Path, notes: Path) -> AsyncIterator[Proxy]:
     paths = os.pathsep.join([str(HOOK), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    changes = {"learn": {"every_turns": 1, "idle_s": 0.2}}
+    changes = {"learn": {"every_turns": 1, "idle_s": 60}}
     environment = {"PYTHONPATH": paths, "ENTERED_FOLDER": str(notes)}
     async with running_proxy(upstream.base_url, home, changes, environment=environment) as proxy:
         yield proxy
@@ -100,11 +100,11 @@ def _common(walks: list[Walk]) -> Walk:
     return {process: names for process, names in common.items() if names}
 
 
-async def _quiet(notes: Path, phase: str) -> None:
+async def _quiet(notes: Path, phase: str, quiet_s: float) -> None:
     before: Walk = {}
     while (now := _entered(notes, phase)) != before:
         before = now
-        await asyncio.sleep(QUIET_S)
+        await asyncio.sleep(quiet_s)
 
 
 def report(walks: dict[str, Walk]) -> str:
