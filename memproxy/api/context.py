@@ -178,7 +178,7 @@ async def sees_session(backends: Backends, scope: Scope, session: str | None, ti
     True also when what was said just before is not indexed within the time: some of it may be the scope's own.
 
     Raises:
-        StoreUnavailable, StateUnavailable: that cannot be told.
+        StoreUnavailable, StateUnavailable: that cannot be known.
     """
     backends.require_store()
     backends.require_state()

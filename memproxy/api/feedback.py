@@ -98,8 +98,8 @@ async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory
     found = await api.state.receipt(scope, body.request_id or "")
     if found is None or not scope.sees(found.scope.project, found.scope.agent):
         raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
-    told = found.decided or found.recalled
-    ids = [one.memory_id for one in told.memories] if told is not None else []
+    last = found.decided or found.recalled
+    ids = [one.memory_id for one in last.memories] if last is not None else []
     place = msgspec.structs.replace(scope, session=None)
     stored = await api.store.get(place, ids) if ids else {}
     return list(stored.values())
@@ -111,8 +111,8 @@ async def _judge(
     """The plan, and the ids of the memories that the answer shows."""
     now = api.clock.now()
     given = {one.id for one in memories}
-    told = [one for one in await _told_by(api, scope, memories) if one.id not in given]
-    memories = [*memories, *(one for one in told if _goes_along(one, body.signal))]
+    facts_of_turns = [one for one in await _facts_of(api, scope, memories) if one.id not in given]
+    memories = [*memories, *(one for one in facts_of_turns if _changes_with_turn(one, body.signal))]
     changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
     facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
     turns: dict[str, dict[str, dict[str, Any]]] = {}
@@ -125,7 +125,7 @@ async def _judge(
     return plan, [one.id for one in memories]
 
 
-async def _told_by(api: Backends, scope: Scope, memories: list[Memory]) -> list[Memory]:
+async def _facts_of(api: Backends, scope: Scope, memories: list[Memory]) -> list[Memory]:
     """The active facts that rest on these turns alone, and that the caller's project (agent) sees: what is said of
     a turn is said of them.
     """
@@ -157,10 +157,10 @@ async def _correct(
     ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
     over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
     if wrong.kind is Kind.TURN:
-        told = _meant_by(text, wrong, await _told_by(api, scope, [wrong]))
-        right = msgspec.structs.replace(right, supersedes=told[0].id if told else None)
+        corrected = _meant_by(text, wrong, await _facts_of(api, scope, [wrong]))
+        right = msgspec.structs.replace(right, supersedes=corrected[0].id if corrected else None)
         marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
-        changes = {one.id: msgspec.to_builtins(over) for one in told}
+        changes = {one.id: msgspec.to_builtins(over) for one in corrected}
         plan = PlanBody(upserts=[right], turn_changes=marks, changes=changes)
     else:
         plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
@@ -168,11 +168,11 @@ async def _correct(
     return plan, [right.id, wrong.id]
 
 
-def _goes_along(told: Memory, signal: str) -> bool:
+def _changes_with_turn(fact: Memory, signal: str) -> bool:
     """Whether a fact that rests on a turn changes with it: it is withheld with a wrong one, and given again with it. A
     turn that was helpful says nothing of what else was learned from it.
     """
-    return not told.quarantined if signal == "wrong" else feedback_of(told).withheld
+    return not fact.quarantined if signal == "wrong" else feedback_of(fact).withheld
 
 
 def _distinct(memories: list[Memory]) -> list[Memory]:
@@ -180,24 +180,24 @@ def _distinct(memories: list[Memory]) -> list[Memory]:
     tell.
     """
     facts = [one for one in memories if one.kind is not Kind.TURN and one.predicate != SUMMARY]
-    told = {(one.session_id, name) for one in facts for name in one.turn_ids}
-    turns = [one for one in memories if one.kind is Kind.TURN and (one.session_id, one.id) not in told]
+    covered = {(one.session_id, name) for one in facts for name in one.turn_ids}
+    turns = [one for one in memories if one.kind is Kind.TURN and (one.session_id, one.id) not in covered]
     return [*facts, *turns] or memories
 
 
-def _meant_by(text: str, turn: Memory, told: list[Memory]) -> list[Memory]:
+def _meant_by(text: str, turn: Memory, learned: list[Memory]) -> list[Memory]:
     """The facts of a turn in whose place a correction of the turn stands: the only one, else those of its topic, else
     the only one whose value is a number as the text's is, or none as there.
 
     Raises:
         Conflict: the text names nothing that the turn speaks of ("It is Bern."), and several facts may be meant.
     """
-    facts = [one for one in told if one.predicate != SUMMARY]
+    facts = [one for one in learned if one.predicate != SUMMARY]
     if len(facts) == 1:
         return facts
-    wanted = terms(text)
-    if not facts or wanted & terms(turn.content):
-        return [one for one in facts if wanted & terms(one.content)]
+    topic = terms(text)
+    if not facts or topic & terms(turn.content):
+        return [one for one in facts if topic & terms(one.content)]
     alike = [one for one in facts if bool(numbers(one.object or one.content)) == bool(numbers(text))]
     if len(alike) != 1:
         raise Conflict(

@@ -48,7 +48,7 @@ def check_text(value: str) -> str:
     return value
 
 
-def check_said(value: str) -> str:
+def check_not_blank(value: str) -> str:
     """Text that is not blank."""
     if not value.strip():
         raise ValueError("must not be empty")
@@ -212,8 +212,8 @@ TurnId = Annotated[
     AfterValidator(check_turn_id),
 ]
 Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
-Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_said)]
-Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_said)]
+Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_not_blank)]
+Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_not_blank)]
 MessageContent = Annotated[
     str,
     Field(max_length=MAX_CONTENT),
@@ -221,7 +221,7 @@ MessageContent = Annotated[
     WithJsonSchema(_CONTENT_SCHEMA),
 ]
 ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
-Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_said)]
+Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_not_blank)]
 Time = Annotated[datetime, BeforeValidator(parse_time), WithJsonSchema(_TIME_SCHEMA)]
 OptionalTime = Annotated[
     datetime | None,

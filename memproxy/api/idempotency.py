@@ -32,7 +32,7 @@ LONGEST_KEY = 256
 MOST_KEPT_BYTES = 1024 * 1024
 """Larger answers are not kept: the call is done again when it is repeated, under the same ids."""
 
-_TOLD = frozenset({"content-type", "location", "etag", "x-memproxy-write"})
+_KEPT_HEADERS = frozenset({"content-type", "location", "etag", "x-memproxy-write"})
 _NONCE = 12
 
 
@@ -76,26 +76,26 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, secret: bytes, scope: Scope, key: str, what: str, body: bytes) -> "_KeyedCall":
-        told = msgspec.json.encode([*scope.owner, key])
+        material = msgspec.json.encode([*scope.owner, key])
         asked = hashlib.blake2b(what.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
         return cls(
             scope=scope,
-            name=hashlib.blake2b(told, key=secret[:64], digest_size=16, person=b"name").hexdigest(),
+            name=hashlib.blake2b(material, key=secret[:64], digest_size=16, person=b"name").hexdigest(),
             asked=asked.hexdigest(),
-            secret=hashlib.blake2b(told, key=secret[:64], digest_size=32, person=b"seal").digest(),
+            secret=hashlib.blake2b(material, key=secret[:64], digest_size=32, person=b"seal").digest(),
         )
 
     def seed(self, given: GivenAnswer) -> str:
         """32 hex digits for the ids of what is made: the same when the same call is done again after a crash."""
-        told = f"{self.asked} {given.at.isoformat()}".encode()
-        return hashlib.blake2b(told, key=self.secret, digest_size=16, person=b"ids").hexdigest()
+        material = f"{self.asked} {given.at.isoformat()}".encode()
+        return hashlib.blake2b(material, key=self.secret, digest_size=16, person=b"ids").hexdigest()
 
     def sealed(self, response: Response) -> bytes:
         """The answer as it is kept, encrypted."""
-        headers = {name: value for name, value in response.headers.items() if name in _TOLD}
-        told = msgspec.msgpack.encode(_Answer(response.status_code, headers, bytes(response.body)))
+        headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+        plain = msgspec.msgpack.encode(_Answer(response.status_code, headers, bytes(response.body)))
         nonce = secrets.token_bytes(_NONCE)
-        return nonce + AESGCM(self.secret).encrypt(nonce, told, None)
+        return nonce + AESGCM(self.secret).encrypt(nonce, plain, None)
 
     def opened(self, sealed: bytes) -> Response:
         """The kept answer.
@@ -104,10 +104,10 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
             Conflict: it cannot be opened: the installation has another secret since.
         """
         try:
-            told = AESGCM(self.secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
+            plain = AESGCM(self.secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
         except InvalidTag as error:
             raise Conflict("This call was answered, and its answer cannot be read any more.") from error
-        kept = msgspec.msgpack.decode(told, type=_Answer)
+        kept = msgspec.msgpack.decode(plain, type=_Answer)
         return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})
 
 

@@ -106,14 +106,14 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     api.require_store()
     api.require_state()
     same = await api.state.palace_names(scope)
-    wanted, now = _key(same, name), api.clock.now()
+    key, now = _key(same, name), api.clock.now()
 
     def naming(memories: list[Memory]) -> list[tuple[datetime, Memory, Edge]]:
         return [
             (edge.valid_from or memory.created_at, memory, edge)
             for memory in memories
             for edge in edges(memory)
-            if wanted in {_key(same, edge.subject), _key(same, edge.object)}
+            if key in {_key(same, edge.subject), _key(same, edge.object)}
         ]
 
     found: list[tuple[datetime, Memory, Edge]] = []

@@ -132,10 +132,10 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 
 def _errors(operation: Operation) -> set[int]:
-    wanted = {400, 401, 403, 503, *operation.errors}
-    wanted |= {413, 415} if operation.body is not None or operation.takes_lines else set()
-    wanted |= {409, 422} if operation.takes_key else set()
-    return wanted | ({412} if operation.if_match else set())
+    statuses = {400, 401, 403, 503, *operation.errors}
+    statuses |= {413, 415} if operation.body is not None or operation.takes_lines else set()
+    statuses |= {409, 422} if operation.takes_key else set()
+    return statuses | ({412} if operation.if_match else set())
 
 
 def _refusal(words: str) -> dict[str, Any]:

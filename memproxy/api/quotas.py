@@ -39,7 +39,7 @@ class Quotas:
 
         Raises:
             TooManyRequests: too many in this minute, or too many memories.
-            StoreUnavailable, StateUnavailable: that cannot be told.
+            StoreUnavailable, StateUnavailable: that cannot be known.
         """
         await self._rates.turns(scope, count)
         await self.admit_memories(scope, count)
@@ -49,7 +49,7 @@ class Quotas:
 
         Raises:
             TooManyRequests: they would be too many.
-            StoreUnavailable: how many there are cannot be told.
+            StoreUnavailable: how many there are cannot be known.
         """
         limited = self._limited(scope)
         if not limited:
@@ -68,7 +68,7 @@ class Quotas:
         """Whose quota of memories has no room any more: ``user``, ``tenant`` or nobody's.
 
         Raises:
-            StoreUnavailable: how many there are cannot be told.
+            StoreUnavailable: how many there are cannot be known.
         """
         async with self._counting:
             for whose, place, most in self._limited(scope):
@@ -81,7 +81,7 @@ class Quotas:
 
         Raises:
             TooManyRequests: they are; learning goes on by itself in the next hour (day).
-            StateUnavailable: that cannot be told.
+            StateUnavailable: that cannot be known.
         """
         await self._rates.learning(scope)
         for budget in self._budgets:

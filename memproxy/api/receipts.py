@@ -168,10 +168,10 @@ async def _contents(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
     been given another's. Nothing while the store is away.
     """
     place = msgspec.structs.replace(scope, session=None)
-    wanted = list(dict.fromkeys(ids))
+    distinct = list(dict.fromkeys(ids))
     try:
         api.require_store()
-        found = await api.store.get(place, wanted) if wanted else {}
+        found = await api.store.get(place, distinct) if distinct else {}
     except StoreUnavailable:
         return {}
     now = api.clock.now()

@@ -159,12 +159,12 @@ def _named(path: Sequence[str], pieces: Sequence[str]) -> dict[str, Any] | None:
     if len(path) != len(pieces):
         return None
     names = {}
-    for wanted, piece in zip(path, pieces, strict=True):
-        if not wanted.startswith("{"):
-            if wanted != unquote(piece):
+    for pattern, piece in zip(path, pieces, strict=True):
+        if not pattern.startswith("{"):
+            if pattern != unquote(piece):
                 return None
         elif not piece:
             return None
         else:
-            names[wanted.strip("{}").removesuffix(_REST[:-1])] = unquote(piece)
+            names[pattern.strip("{}").removesuffix(_REST[:-1])] = unquote(piece)
     return names

@@ -13,8 +13,16 @@ from memproxy.api.context import QUEUED, Backends
 from memproxy.api.fields import Id, Limit
 from memproxy.api.http import read_lines_body
 from memproxy.api.models import Body, Cursor, Shown
-from memproxy.api.transfer_lines import Carried, Line, memory_of, named_within, read_lines, references, says_else
-from memproxy.api.turns import Said, check_ids, conflicting, journalled
+from memproxy.api.transfer_lines import (
+    Line,
+    MemoryWithVectors,
+    is_another_turn,
+    memory_of,
+    read_lines,
+    references,
+    renamed_for_project,
+)
+from memproxy.api.turns import Conversation, check_ids, conflicting, journal_conversation
 from memproxy.auth import resolve_scope
 from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.protocol import PlanBody
@@ -177,7 +185,7 @@ async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[I
 
 
 class _Import:
-    """One import while it is read and journalled."""
+    """One import while it is read and journal_conversation."""
 
     def __init__(self, api: Backends, call: Call, query: ImportQuery) -> None:
         self._api = api
@@ -185,7 +193,7 @@ class _Import:
         self._query = query
         self.done = Imported(query.dry_run, 0, 0, 0, 0, 0, [], [])
 
-    async def journal(self, body: bytes) -> tuple[list[int], list[Said]]:
+    async def journal(self, body: bytes) -> tuple[list[int], list[Conversation]]:
         """Journal what the lines of a body hold; the numbers of the rows, and the conversations."""
         lines: list[Line] = []
         rest = read_lines(body)
@@ -227,9 +235,9 @@ class _Import:
             if not self._query.dry_run and not await self._api.state.adopt_palace(scope, places):
                 self.done.note("The palace has other places by these numbers here: memories get new pointers.")
 
-    async def _by_owner(self, lines: Sequence[Line], header: Header | None) -> dict[Scope, list[Carried]]:
+    async def _by_owner(self, lines: Sequence[Line], header: Header | None) -> dict[Scope, list[MemoryWithVectors]]:
         """The memories with their usable vectors, by owner."""
-        groups: dict[Scope, list[Carried]] = {}
+        groups: dict[Scope, list[MemoryWithVectors]] = {}
         scopes: dict[str | None, Scope] = {}
         here = _header(self._api)
         for count, one in enumerate(lines, start=1):
@@ -277,7 +285,7 @@ class _Import:
             return msgspec.structs.replace(given, dense=[], tokens=b"")
         return given
 
-    async def _journal_memories(self, groups: dict[Scope, list[Carried]]) -> list[int]:
+    async def _journal_memories(self, groups: dict[Scope, list[MemoryWithVectors]]) -> list[int]:
         """Journal the memories that are new or newer; the numbers of the rows.
 
         First what came for these owners before is waited for, and no other import plans for them meanwhile: a memory
@@ -297,7 +305,7 @@ class _Import:
                 for owner, taken in groups.items():
                     place, rest, earlier = owner.at(self._identity.only_project, None), iter(taken), dict[str, Memory]()
                     while some := list(islice(rest, ROW)):
-                        mine = some if place.project is None else await self._own(place, some)
+                        mine = some if place.project is None else await self._under_own_names(place, some)
                         plans += await self._planned(place, mine, earlier)
             finally:  # over a quota what came before is written
                 # together: one commit has all rows, and so has one flush of the store, which takes longer than the rest
@@ -305,7 +313,7 @@ class _Import:
         return numbers
 
     async def _planned(
-        self, scope: Scope, taken: Sequence[Carried], earlier: dict[str, Memory]
+        self, scope: Scope, taken: Sequence[MemoryWithVectors], earlier: dict[str, Memory]
     ) -> list[tuple[Scope, PlanBody]]:
         """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
         brought for that user; these are added to it.
@@ -317,7 +325,7 @@ class _Import:
         for memory, given in taken:
             key = vector_key(memory)
             before = earlier.get(key) or there.get(key)
-            if before is not None and says_else(memory, before):
+            if before is not None and is_another_turn(memory, before):
                 self.done.note(_VERBATIM)
             elif before is None or memory.updated_at > before.updated_at:
                 due.append((key, memory, given))
@@ -339,7 +347,7 @@ class _Import:
         vectors = {key: given for key, _, given in due if given is not None}
         return [(scope, PlanBody(upserts=memories, vectors=vectors))]
 
-    async def _own(self, place: Scope, taken: Sequence[Carried]) -> Sequence[Carried]:
+    async def _under_own_names(self, place: Scope, taken: Sequence[MemoryWithVectors]) -> Sequence[MemoryWithVectors]:
         """What comes by a key of one project, under the project's own names (`name_within`): by no id of the file can
         what another has be replaced, referred to, or told from what is not there. What the project has by an id of the
         file keeps it.
@@ -349,7 +357,7 @@ class _Import:
         for begin in range(0, len(names), ROW):
             where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(place.project or "",))
             own += await self._all(place, where)
-        return named_within(place.project or "", taken, own)
+        return renamed_for_project(place.project or "", taken, own)
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""
@@ -374,7 +382,7 @@ class _Import:
             if (cursor := page.next_cursor) is None:
                 return found
 
-    async def _journal_turns(self, lines: Sequence[Line]) -> list[Said]:
+    async def _journal_turns(self, lines: Sequence[Line]) -> list[Conversation]:
         """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""
         conversations = []
         for one in lines:
@@ -391,7 +399,7 @@ class _Import:
                 await self._api.quotas.admit_turns(scope, len(one.turns.messages))
                 only = self._identity.only_project
                 conversations.append(
-                    await journalled(self._api, scope, one.turns, source=Source.IMPORT, only_project=only)
+                    await journal_conversation(self._api, scope, one.turns, source=Source.IMPORT, only_project=only)
                 )
         return conversations
 

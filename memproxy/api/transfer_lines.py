@@ -28,7 +28,7 @@ from memproxy.core.turn import name_within
 from memproxy.core.vectors import checked
 from memproxy.errors import RequestError
 
-Carried = tuple[Memory, GivenVectors | None]
+MemoryWithVectors = tuple[Memory, GivenVectors | None]
 """A memory of a file with its vectors."""
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -174,7 +174,9 @@ def references(memory: Memory) -> list[str]:
     return [*memory.turn_ids, *(name for name in (memory.supersedes, memory.superseded_by) if name is not None)]
 
 
-def named_within(project: str, taken: Sequence[Carried], own: Sequence[Memory]) -> list[Carried]:
+def renamed_for_project(
+    project: str, taken: Sequence[MemoryWithVectors], own: Sequence[Memory]
+) -> list[MemoryWithVectors]:
     """The memories under names of the project's own (`name_within`), but for those that are among its ``own``."""
     keys, ids = {vector_key(memory) for memory in own}, {memory.id for memory in own}
 
@@ -193,7 +195,7 @@ def named_within(project: str, taken: Sequence[Carried], own: Sequence[Memory]) 
     return [(renamed(memory), given) for memory, given in taken]
 
 
-def says_else(memory: Memory, there: Memory) -> bool:
+def is_another_turn(memory: Memory, there: Memory) -> bool:
     """Whether it is a turn with another text (or role) than the one stored under its id, which stays."""
     said = [(one.metadata.get("role"), one.content) for one in (memory, there)]
     return memory.kind is Kind.TURN and said[0] != said[1]

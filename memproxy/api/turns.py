@@ -133,7 +133,7 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     pairs = zip(body.messages, messages, strict=True)
     given_ids = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
     taken = TurnIds(turn_ids=[given_ids[message.id or ""] for message in messages], session_id=scope.session or "")
-    if indexed and (conflicts := await conflicting(api, scope, _named(body, messages))):
+    if indexed and (conflicts := await conflicting(api, scope, _with_own_ids(body, messages))):
         taken.conflicts = [given_ids[name] for name in conflicts]
     if query.wait:
         learned = indexed and await api.worker.learned(scope, _left(deadline))
@@ -141,7 +141,7 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     return Reply(taken, 201) if indexed else Reply(taken, 202, QUEUED)
 
 
-class Said(msgspec.Struct, frozen=True):
+class Conversation(msgspec.Struct, frozen=True):
     """A conversation in the journal: its row's number (None when nothing was said), its scope, and those of its
     messages that say something under an id of their own.
     """
@@ -151,7 +151,9 @@ class Said(msgspec.Struct, frozen=True):
     named: list[Message]
 
 
-async def journalled(api: Backends, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None) -> Said:
+async def journal_conversation(
+    api: Backends, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None
+) -> Conversation:
     """Journal a conversation of the owner, without waiting."""
     scope = Scope(
         tenant=scope.tenant,
@@ -161,7 +163,7 @@ async def journalled(api: Backends, scope: Scope, body: NewTurns, *, source: Sou
         session=body.session_id or f"ses_{uuid.uuid4().hex}",
     )
     messages = await _messages(api, scope, body, only_project)
-    return Said(await _append(api, scope, body, messages, source), scope, _named(body, messages))
+    return Conversation(await _append(api, scope, body, messages, source), scope, _with_own_ids(body, messages))
 
 
 async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
@@ -244,7 +246,7 @@ async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float)
     return True
 
 
-def _named(body: NewTurns, messages: Sequence[Message]) -> list[Message]:
+def _with_own_ids(body: NewTurns, messages: Sequence[Message]) -> list[Message]:
     """Those of the messages, as they are kept, that came with an id and say something."""
     pairs = zip(body.messages, messages, strict=True)
     return [kept for given, kept in pairs if given.id is not None and kept.content.strip()]

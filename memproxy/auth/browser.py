@@ -106,8 +106,8 @@ class BrowserGuard:
         """
         if not (cors := self.cors_headers(headers)):
             return []
-        wanted = (headers.get(b"access-control-request-headers") or "").encode("latin-1", "replace")
-        return [*cors, (b"access-control-allow-methods", _METHODS), (b"access-control-allow-headers", wanted)]
+        requested = (headers.get(b"access-control-request-headers") or "").encode("latin-1", "replace")
+        return [*cors, (b"access-control-allow-methods", _METHODS), (b"access-control-allow-headers", requested)]
 
 
 def _is_of_another_page(headers: Headers, *, is_page: bool) -> bool:

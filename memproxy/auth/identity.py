@@ -37,10 +37,12 @@ def who_is_remembered(auth: AuthSettings, server: ServerSettings) -> str:
     if auth.mode == "passthrough":
         return f"a request names its user by X-Memproxy-User or a field such as user; {otherwise}"
     if auth.mode == "jwt":
-        told = f"a token names its user in the claim {auth.jwt.claims.user!r}; {otherwise}"
+        sentence = f"a token names its user in the claim {auth.jwt.claims.user!r}; {otherwise}"
         if auth.jwt.tenant is None:
-            told += f"; each needs its tenant in the claim {auth.jwt.claims.tenant!r}, as auth.jwt.tenant is not set"
-        return told
+            sentence += (
+                f"; each needs its tenant in the claim {auth.jwt.claims.tenant!r}, as auth.jwt.tenant is not set"
+            )
+        return sentence
     return (
         "a key made with --user is for that user; with the permission act_as_user each request names its user "
         f"(X-Memproxy-User); {otherwise}"

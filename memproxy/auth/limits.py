@@ -42,7 +42,7 @@ class Rates:
 
         Raises:
             TooManyRequests: it is one too many.
-            StateUnavailable: that cannot be told.
+            StateUnavailable: that cannot be known.
         """
         if self.bounds_chat:
             per_tenant, per_user = self._limits.tenant.chat_per_minute, self._limits.user.chat_per_minute
@@ -53,7 +53,7 @@ class Rates:
 
         Raises:
             TooManyRequests: they are too many.
-            StateUnavailable: that cannot be told.
+            StateUnavailable: that cannot be known.
         """
         if self.bounds_turns:
             per_tenant, per_user = self._limits.tenant.turns_per_minute, self._limits.user.turns_per_minute
@@ -64,7 +64,7 @@ class Rates:
 
         Raises:
             TooManyRequests: it is.
-            StateUnavailable: that cannot be told.
+            StateUnavailable: that cannot be known.
         """
         limit = self._limits.user.model_tokens_per_hour
         if limit is None:
@@ -82,8 +82,8 @@ class Rates:
         charges = [Charge(tenant=tenant, what=what, seconds=MINUTE, amount=amount, limit=limits[0])]
         if user is not None:
             charges.append(Charge(tenant=tenant, user=user, what=what, seconds=MINUTE, amount=amount, limit=limits[1]))
-        wanted = [charge for charge in charges if charge.limit is not None]
-        if wanted and (over := await self._state.spend(wanted, self._now())) is not None:
+        limited = [charge for charge in charges if charge.limit is not None]
+        if limited and (over := await self._state.spend(limited, self._now())) is not None:
             raise _refused(over)
 
 
