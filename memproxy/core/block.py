@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from memproxy.core.late import SENTENCE, LatePattern
+from memproxy.core.lazy_regex import SENTENCE, LazyPattern
 
 NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
@@ -21,7 +21,7 @@ CLOSE = '</recalled-memory id="{nonce}">'
 versions end with ``</recalled-memory>``.
 """
 
-_LINE = LatePattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
+_LINE = LazyPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
 
 _QUOTED_BRACKET = "("
 """Takes the place of a delimiter's bracket; no angle bracket, for those look like one another."""

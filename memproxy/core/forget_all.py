@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memproxy.core.late import LatePattern
+from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.text import sentences
 
 ALL_FORGOTTEN_BY = "all_forgotten_by"
@@ -73,7 +73,7 @@ _FRENCH = (
     r"as enregistr[ée])|vous (?:savez|avez appris|avez retenu|avez enregistr[ée])|je t'ai dit) "
     r"(?:sur|de|[àa] propos de) moi|tout (?:sur|[àa] propos de) moi|tous (?:mes|tes) souvenirs(?: (?:de|sur) moi)?)"
 )
-_ORDER = LatePattern(
+_ORDER = LazyPattern(
     "|".join(
         (
             f"(?:{_LEAD}{_ENGLISH}{_TAIL})",
@@ -100,7 +100,7 @@ _TOLD_ELSEWHERE = (
     rf"|(?:{_FRENCH_LEAD}(?:oublie|efface|supprime) tout ce que je t'ai (?:dit|racont[ée]){_FRENCH_TAIL})"
 )
 _POLITELY = r"(?:(?:can|could|would|will) you (?:(?:please|kindly|just) )*(?P<asked>))?"
-_ORDER_ALONE = LatePattern(
+_ORDER_ALONE = LazyPattern(
     f"{_LEAD}{_POLITELY}{_TOLD}{_TAIL}|{_TOLD_ELSEWHERE}",
     re.IGNORECASE,
 )

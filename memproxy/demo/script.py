@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from memproxy.core.late import SENTENCE, LatePattern
+from memproxy.core.lazy_regex import SENTENCE, LazyPattern
 
 UNKNOWN = "I don't know that."
 NOTED = "Thank you, I have read that."
@@ -91,15 +91,15 @@ def _alike(word: str, other: str) -> bool:
 class Rule(NamedTuple):
     """A statement that is a fact; ``{…}`` in its texts are the pattern's groups."""
 
-    pattern: LatePattern
+    pattern: LazyPattern
     predicate: str
     content: str
     subject: str = "user"
     kind: str = "semantic"
 
 
-def _sentence(pattern: str) -> LatePattern:
-    return LatePattern(pattern, re.I, most=SENTENCE)
+def _sentence(pattern: str) -> LazyPattern:
+    return LazyPattern(pattern, re.I, most=SENTENCE)
 
 
 _PURPOSE = r"(?:the |my |our )?(?P<purpose>[\w' -]+?)"
@@ -120,7 +120,7 @@ RULES = (
         _sentence(r"\bI (?:live in|moved to) (?P<value>(?-i:[A-Z])[\w' -]*)"), "lives in", "The user lives in {value}"
     ),
     Rule(
-        LatePattern(r"\bto deploy (?P<subject>[\w`.-]+): (?P<value>.+)", re.I | re.S, most=20 * SENTENCE),
+        LazyPattern(r"\bto deploy (?P<subject>[\w`.-]+): (?P<value>.+)", re.I | re.S, most=20 * SENTENCE),
         "deploy steps",
         "To deploy {subject}: {value}",
         "{subject}",

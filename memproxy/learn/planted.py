@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.late import LatePattern
+from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
@@ -88,7 +88,7 @@ _MARKS = (
     r"\n\s?assistant\s?:.{0,400}\n\s?(?:user|human)\s?:",
 )
 _WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
-_PLANTED = LatePattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
+_PLANTED = LazyPattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
 """Of a text as `_folded` has it: where letters are compared as they are, most of the pattern is passed over by a text's
 first letters, and it is looked for at the beginnings of words alone. Every turn is read for it. Nothing in it is
 repeated without an end but words and what stands in one tag, so its time is linear in the text.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from memproxy.core.late import LatePattern
+from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
@@ -36,9 +36,9 @@ _MOST_TERMS = 24
 _MOST_WORDS = 4
 _NAME = r"(?:[A-Z][\w.-]* )*[A-Z][\w-]*|[\w-]+"
 _PHRASES = (
-    LatePattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
-    LatePattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
-    LatePattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
+    LazyPattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
+    LazyPattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
+    LazyPattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
 )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from memproxy.core import timerange
 from memproxy.core.fusion import log_odds
-from memproxy.core.late import LatePattern
+from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.message_kinds import OWN, fitted, plain, shares, speaks_of_self
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
 from memproxy.recall.lazy import lazy
@@ -170,7 +170,7 @@ _MEASURES = (
 )
 """What one message tells in full; of all else that is counted each may have been told by itself."""
 
-_MANY = LatePattern(
+_MANY = LazyPattern(
     rf"{_BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
@@ -186,7 +186,7 @@ _MANY = LatePattern(
 )
 _ASKING = r"(?:what|when|where|who|whom|whose|which|why|how)\b"
 _ASKING_OF_ME = r"(?:do|does|did|am|is|are|was|were|have|has|had|can|will|should) (?:i|we|my|our)\b"
-_NEXT_QUESTION = LatePattern(
+_NEXT_QUESTION = LazyPattern(
     r"(?:\?\s+(?:(?:and|also|or|but)[ ,]\s*)?|[,;]?\s+(?:and|also|or|but)\s+(?:also\s+)?)"
     rf"(?={_ASKING}|{_ASKING_OF_ME})",
     re.IGNORECASE,

@@ -16,7 +16,7 @@ from typing import Any
 import uvloop
 
 from memproxy import __version__, logs
-from memproxy.core.late import compiling
+from memproxy.core.lazy_regex import compiling
 from memproxy.errors import ConfigError
 from memproxy.metrics import count_as, metrics
 from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive

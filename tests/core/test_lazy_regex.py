@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from memproxy.core.late import LatePattern, compiling
+from memproxy.core.lazy_regex import LazyPattern, compiling
 
 TEXT = "Ann's dog is Rex, Bob's is REX."
 
 
 def test_a_late_pattern_finds_what_a_compiled_one_does() -> None:
-    late, now = LatePattern(r"(rex)\b", re.IGNORECASE), re.compile(r"(rex)\b", re.IGNORECASE)
+    late, now = LazyPattern(r"(rex)\b", re.IGNORECASE), re.compile(r"(rex)\b", re.IGNORECASE)
 
     assert [match.span() for match in late.finditer(TEXT)] == [match.span() for match in now.finditer(TEXT)]
     assert [match.span() for match in late.finditer(TEXT, 20, len(TEXT))] == [(27, 30)]
@@ -25,7 +25,7 @@ def test_a_late_pattern_finds_what_a_compiled_one_does() -> None:
 
 def test_each_pattern_that_was_not_looked_for_is_compiled_once() -> None:
     list(compiling())  # those of what other tests imported
-    looked_for, waiting = LatePattern("a+"), LatePattern("b+")
+    looked_for, waiting = LazyPattern("a+"), LazyPattern("b+")
     assert looked_for.search("caa") is not None
 
     assert list(compiling()) == [waiting]
@@ -33,7 +33,7 @@ def test_each_pattern_that_was_not_looked_for_is_compiled_once() -> None:
 
 
 def test_a_pattern_that_is_none_says_so_when_it_is_looked_for() -> None:
-    wrong = LatePattern("(")
+    wrong = LazyPattern("(")
     with pytest.raises(re.error):
         wrong.search("(")
     with pytest.raises(re.error):

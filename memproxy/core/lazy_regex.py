@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled late, and that read no more of a text than they are meant for.
+"""Regular expressions that are compiled when first used, and that read no more of a text than they are meant for.
 
 Hundreds of them take a third of a second to compile, which no start waits for. What is looked for before `compiling`
 came to its pattern compiles that one alone.
@@ -26,7 +26,7 @@ into pieces (`core.redact`), or its beginning is read.
 """
 
 
-class LatePattern:
+class LazyPattern:
     """What ``re.compile`` makes of the same, made when it is first looked for. From then on its methods are those of
     the compiled one, with nothing between, unless it is bounded.
     """
@@ -93,12 +93,12 @@ class LatePattern:
 
 
 @cache
-def _waiting() -> deque[LatePattern]:
+def _waiting() -> deque[LazyPattern]:
     """Those that nobody saw to yet, in the order in which they were made."""
     return deque()
 
 
-def compiling() -> Iterator[LatePattern]:
+def compiling() -> Iterator[LazyPattern]:
     """Compile what was not looked for yet; each step is one pattern, mostly below a millisecond, 10 at most."""
     waiting = _waiting()
     while waiting:
