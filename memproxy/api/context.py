@@ -21,7 +21,16 @@ from memproxy.core.turn import name_within
 from memproxy.errors import Ambiguous, NotFound, StateUnavailable
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import (
+    Clock,
+    Embedder,
+    JournalEntry,
+    JournalKind,
+    LexicalEncoder,
+    MemoryFilter,
+    MemoryStore,
+    StateStore,
+)
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
@@ -65,7 +74,7 @@ class Backends:
 
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
-    ``embedder`` and ``lexical_version`` say what vectors are made by.
+    ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
     ``quotas`` are what callers may keep. ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
     ``accesses`` counts what was recalled. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write
     waits to be applied before it is answered as queued.
@@ -86,6 +95,7 @@ class Backends:
     pruner: Pruner
     accesses: AccessCounter
     embedder: Embedder
+    lexical: LexicalEncoder
     lexical_version: int = 0
     write_timeout_s: float = WRITE_TIMEOUT_S
     locks: Locks = field(default_factory=Locks)

@@ -23,6 +23,7 @@ from memproxy.api import (
     sessions,
     transfer,
     turns,
+    working,
 )
 from memproxy.api.calls import Operation
 from memproxy.api.models import REF, Error
@@ -42,6 +43,7 @@ _MODULES = (
     transfer,
     administration,
     feedback,
+    working,
 )
 
 

@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 NOT_BUILT = (
-    "/v1/memory/working",
-    "/v1/memory/working/{key:path}",
     "/v1/memory/dream",
     "/memory",
     "/mcp",

@@ -141,6 +141,10 @@ class Parts:
     write_timeout_s: float = WRITE_TIMEOUT_S
 
 
+SWEEP_EVERY_S = 3600.0
+"""Between two sweeps of working memory; what has expired is not shown from then on, swept or not."""
+
+
 class Engine:
     """Opens the parts, answers the relay and the API's routes, and closes the parts in order."""
 
@@ -170,6 +174,17 @@ class Engine:
         await self.parts.embedder.start()
         self._tasks.start(self._open(), "open")
         self._tasks.start(self._readiness.keep_true(), "measure")
+        self._tasks.start(self._sweep_working(), "sweep")
+
+    async def _sweep_working(self) -> None:
+        """Remove what has expired of working memory, now and every hour."""
+        await self._all_open.wait()
+        while True:
+            try:
+                await self.parts.state.sweep_working(self.parts.clock.now())
+            except StateUnavailable as error:
+                log.warning("expired entries of working memory stay until the next sweep: %s", error.message)
+            await asyncio.sleep(SWEEP_EVERY_S)
 
     async def wait_open(self) -> None:
         """Returns when state, store and worker are open (never, while the store is refused)."""
@@ -234,6 +249,7 @@ class Engine:
             accesses=self._accesses,
             quotas=self._quotas,
             embedder=parts.embedder,
+            lexical=parts.lexical,
             lexical_version=parts.lexical_version,
         )
 

@@ -61,6 +61,7 @@ from memproxy.ports.state import (
     SpillStore,
     StateStore,
     UsageStore,
+    WorkingStore,
 )
 
 __all__ = [
@@ -120,4 +121,5 @@ __all__ = [
     "SpillStore",
     "StateStore",
     "UsageStore",
+    "WorkingStore",
 ]

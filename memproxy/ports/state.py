@@ -15,6 +15,7 @@ from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
+from memproxy.core.working import WorkingEntry
 
 
 class JournalKind(enum.StrEnum):
@@ -507,6 +508,31 @@ class MetaStore(Protocol):
         """Note a fact about this installation."""
 
 
+class WorkingStore(Protocol):
+    """Working memory of each user (`core.working`). A scope with a project sees that project's entries and those of
+    none; what has expired by ``now`` is not there.
+    """
+
+    async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
+        """Keep an entry until it expires: True when it is new, False when it takes the place of an earlier one of its
+        key, None when its namespace holds ``most`` others; then nothing is changed.
+        """
+
+    async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+        """The entry of this key, with its data."""
+
+    async def working_entries(
+        self, scope: Scope, prefix: str, now: datetime, *, words: bool = False, limit: int | None = None
+    ) -> list[WorkingEntry]:
+        """The entries whose keys begin so, without their data, those changed last first; with their ``words``."""
+
+    async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
+        """Delete an entry; False when there is none."""
+
+    async def sweep_working(self, now: datetime) -> int:
+        """Delete what has expired, of everybody; answers how many."""
+
+
 class StateStore(
     SpillStore,
     JournalStore,
@@ -523,6 +549,7 @@ class StateStore(
     AuditStore,
     KeyStore,
     MetaStore,
+    WorkingStore,
     Protocol,
 ):
     """All of these contracts over one state. Several processes open the same state.

@@ -624,6 +624,7 @@ class WorkingSettings(Section):
 
     default_ttl_s: Seconds = Field(300.0, description="Seconds an entry lives.")
     max_entries_per_namespace: Positive = Field(50, description="Most entries of a namespace.")
+    max_value_bytes: Positive = Field(1_048_576, description="Most bytes of an entry's data, as JSON.")
 
 
 class TelemetrySettings(Section):

@@ -106,10 +106,7 @@ class Unbuilt:
     built: tuple[object, ...] = ()
 
 
-UNBUILT = (
-    Unbuilt("working"),
-    Unbuilt("telemetry.log_content"),
-)
+UNBUILT = (Unbuilt("telemetry.log_content"),)
 
 
 def value_at(settings: Section, path: str) -> object:

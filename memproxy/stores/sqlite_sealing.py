@@ -179,6 +179,7 @@ def _wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable
 
 def seal_everything(db: sqlite3.Connection, keys: DataKeys) -> int:
     """Seal a state that was not encrypted; how many users that concerned."""
+    db.execute("DELETE FROM working")  # it lives for minutes, and is not worth a second reading
     asked = " UNION ".join(f"SELECT tenant, user FROM {table}" for table in SEALED_TABLES)  # noqa: S608 (no value in it)
     owners: list[Owner] = db.execute(asked).fetchall()
     for owner in owners:

@@ -18,6 +18,7 @@ from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
+from memproxy.stores import sqlite_working as working
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_callers import SqliteCallers
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
@@ -26,13 +27,14 @@ from memproxy.stores.sqlite_palace import SqlitePalace
 from memproxy.stores.sqlite_part import NoSealing, Owner, Sealing, run
 from memproxy.stores.sqlite_receipts import SqliteReceipts
 from memproxy.stores.sqlite_sessions import SqliteSessions
+from memproxy.stores.sqlite_working import SqliteWorking
 from memproxy.tasks import TaskOwner
 
 SEALED = "privacy.sealed"
 """Fact of a state whose texts are encrypted (`sealed_state`)."""
 
 
-class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers):
+class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers, SqliteWorking):
     """`ports.StateStore` in one SQLite file."""
 
     seals = False
@@ -117,6 +119,7 @@ class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, S
     def _forget(self, db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None) -> list[int]:
         gone = erase_texts(db, scope, session, until)
         callers.erase(db, scope, session)
+        working.erase(db, self._sealing.of(db, scope.owner), scope.owner, session)
         erased.note(db, Scope(tenant=scope.tenant, user=scope.user, session=session))
         if session is None:
             db.execute(  # what came after it was to be forgotten keeps the owner here

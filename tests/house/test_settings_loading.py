@@ -344,7 +344,6 @@ def test_a_secret_is_never_shown(files: Files, text: str) -> None:
 
 
 OTHER_VALUES = {
-    "working.default_ttl_s": 1,
     "telemetry.log_content": True,
 }
 

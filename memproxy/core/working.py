@@ -1,0 +1,99 @@
+"""Working memory: what agents hand to each other for some minutes, under keys like ``session/abc/notes``.
+
+The first two pieces of a key are its namespace (of a key of two pieces, the first). A caller that names its session or
+its agent writes below ``session/<its session>`` and ``agent/<its agent>`` only as far as such namespaces go, and reads
+every key of the same user.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.scope import Scope
+
+MAX_KEY = 512
+"""Characters of a key."""
+
+MAX_TTL_S = 31 * 24 * 3600.0
+"""Longest life of an entry, in seconds; what is to stay longer is a memory."""
+
+SEARCHED = 4_000
+"""Characters of an entry that a search by words looks at: its key, category, tags, and the texts of its data."""
+
+_PIECE = re.compile(r"[A-Za-z0-9._~:@+=,-]{1,128}")
+
+
+class WorkingEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry. ``data`` is its JSON, left out in lists; ``size`` is how many bytes it has. ``words``: what a search
+    looks at, read by searches alone. ``project`` and ``agent``: of the request that wrote it.
+    """
+
+    key: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime
+    size: int
+    category: str | None = None
+    tags: list[str] = []
+    project: str | None = None
+    agent: str | None = None
+    data: bytes = b""
+    words: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of its key."""
+        return namespace_of(self.key)
+
+
+def check_key(key: str) -> str:
+    """The key itself.
+
+    Raises:
+        ValueError: it is no path of two pieces or more; the message says what is allowed.
+    """
+    pieces = key.split("/")
+    allowed = all(_PIECE.fullmatch(piece) and piece.strip(".") for piece in pieces)
+    if len(key) > MAX_KEY or len(pieces) < 2 or not allowed:
+        raise ValueError(
+            "must be a path such as session/abc/notes: two pieces or more between slashes, each of 1 to 128 characters "
+            f"(letters A-Z, digits, . _ ~ : @ + = , -) and not only dots, {MAX_KEY} characters in all"
+        )
+    return key
+
+
+def namespace_of(key: str) -> str:
+    """The namespace of a key."""
+    return "/".join(key.split("/")[:-1][:2])
+
+
+def may_write(scope: Scope, key: str) -> bool:
+    """Whether a caller in this scope may write the key: no other session's or agent's namespace than the one that it
+    names. Who names none is the user, or acts for all of them.
+    """
+    kind, name = key.split("/")[:2]
+    own = {"session": scope.session, "agent": scope.agent}.get(kind)
+    return own is None or own == name
+
+
+def words_of(key: str, category: str | None, tags: list[str], data: Any) -> str:
+    """What a search by words looks at."""
+    texts = [key.replace("/", " "), category or "", *tags, *_texts(data)]
+    return " ".join(text for text in texts if text)[:SEARCHED]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """The texts, names and numbers in JSON data, in their order; not deeper than JSON was read."""
+    left, taken = [data], 0
+    while left and taken < SEARCHED:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [one for name, held in reversed(value.items()) for one in (held, name)]
+        elif isinstance(value, list):
+            left += reversed(value)
+        elif value is not None and not isinstance(value, bool):
+            taken += len(text := str(value))
+            yield text

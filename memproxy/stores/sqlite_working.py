@@ -1,0 +1,186 @@
+"""Working memory in the state's file (`ports.WorkingStore`)."""
+
+import sqlite3
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.scope import Scope
+from memproxy.core.working import WorkingEntry, namespace_of
+from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart, micros, moment
+
+HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
+"""What the columns with texts are sealed as."""
+
+SWEPT_AT_ONCE = 2_000
+"""Rows that one transaction of a sweep removes, so that none is long."""
+
+_FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
+
+
+class _Head(msgspec.Struct):
+    category: str | None
+    tags: list[str]
+    agent: str | None
+
+
+class SqliteWorking(SqlitePart):
+    """`ports.WorkingStore` in the state's file."""
+
+    async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
+        def work(db: sqlite3.Connection) -> bool | None:
+            return put(db, self._sealing.made(db, scope.owner), scope.owner, entry, most)
+
+        return await self._file.write(work)
+
+    async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+        def work(db: sqlite3.Connection) -> WorkingEntry | None:
+            columns = self._sealing.of(db, scope.owner)
+            return None if columns is None else find(db, columns, scope, key, now)
+
+        return await self._file.read(work)
+
+    async def working_entries(
+        self, scope: Scope, prefix: str, now: datetime, *, words: bool = False, limit: int | None = None
+    ) -> list[WorkingEntry]:
+        def work(db: sqlite3.Connection) -> list[WorkingEntry]:
+            columns = self._sealing.of(db, scope.owner)
+            return [] if columns is None else entries(db, columns, scope, prefix, now, words=words, limit=limit)
+
+        return await self._file.read(work)
+
+    async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
+        def work(db: sqlite3.Connection) -> bool:
+            columns = self._sealing.of(db, scope.owner)
+            entry = None if columns is None else find(db, columns, scope, key, now)
+            if columns is None or entry is None:
+                return False
+            db.execute(
+                "DELETE FROM working WHERE tenant = ? AND user = ? AND name = ? AND project = ?",
+                (*scope.owner, columns.name(key), entry.project or ""),
+            )
+            return True
+
+        return await self._file.write(work)
+
+    async def sweep_working(self, now: datetime) -> int:
+        swept = 0
+        while gone := await self._file.write(lambda db: sweep(db, now)):
+            swept += gone
+        return swept
+
+
+def put(db: sqlite3.Connection, columns: Columns, owner: Owner, entry: WorkingEntry, most: int) -> bool | None:
+    """Keep the entry: True when it is new, False when it takes the place of one, None when its namespace is full."""
+    namespace = columns.name(entry.namespace)
+    place = (*owner, columns.name(entry.key), entry.project or "")
+    db.execute(
+        "DELETE FROM working WHERE tenant = ? AND user = ? AND namespace = ? AND expires_at <= ?",
+        (*owner, namespace, micros(entry.updated_at)),
+    )
+    there = db.execute(
+        "SELECT created_at FROM working WHERE tenant = ? AND user = ? AND name = ? AND project = ?", place
+    ).fetchone()
+    if there is None:
+        (held,) = db.execute(
+            "SELECT count(*) FROM working WHERE tenant = ? AND user = ? AND namespace = ?", (*owner, namespace)
+        ).fetchone()
+        if held >= most:
+            return None
+    head = msgspec.json.encode(_Head(entry.category, entry.tags, entry.agent)).decode()
+    db.execute(
+        """
+        INSERT OR REPLACE INTO working (tenant, user, name, project, namespace, created_at, updated_at, expires_at,
+            size, head, words, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            *place,
+            namespace,
+            micros(entry.created_at) if there is None else there[0],
+            micros(entry.updated_at),
+            micros(entry.expires_at),
+            entry.size,
+            columns.seal_text(head, HEAD),
+            columns.seal_text(entry.words, WORDS),
+            columns.seal(entry.data, DATA),
+        ),
+    )
+    return there is None
+
+
+def find(db: sqlite3.Connection, columns: Columns, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+    """The entry with its data; its own project's before one of none."""
+    row = db.execute(
+        f"SELECT {_FIELDS}, '', data FROM working WHERE tenant = ? AND user = ? AND name = ? "  # noqa: S608 - constants
+        "AND expires_at > ? AND (?5 IS NULL OR project IN ('', ?5)) ORDER BY project = ifnull(?5, '') DESC",
+        (*scope.owner, columns.name(key), micros(now), scope.project),
+    ).fetchone()
+    return None if row is None else _entry(columns, row)
+
+
+def entries(
+    db: sqlite3.Connection,
+    columns: Columns,
+    scope: Scope,
+    prefix: str,
+    now: datetime,
+    *,
+    words: bool,
+    limit: int | None,
+) -> list[WorkingEntry]:
+    """Entries without their data, newest first. Names may be encrypted, so that only a whole namespace narrows what is
+    read; the prefix is compared with what was read.
+    """
+    namespace = namespace_of(prefix) if prefix.count("/") > 1 else None
+    rows = db.execute(
+        f"SELECT {_FIELDS}, {'words' if words else repr('')}, x'' FROM working "  # noqa: S608 - constants
+        "WHERE tenant = ? AND user = ? AND expires_at > ? AND (?4 IS NULL OR project IN ('', ?4)) "
+        "AND (?5 IS NULL OR namespace = ?5) ORDER BY updated_at DESC",
+        (*scope.owner, micros(now), scope.project, columns.name(namespace) if namespace is not None else None),
+    )
+    found = []
+    for row in rows:
+        if columns.plain_name(row[0]).startswith(prefix):
+            found.append(_entry(columns, row))
+            if len(found) == limit:
+                break
+    return found
+
+
+def _entry(columns: Columns, row: tuple[str, str, int, int, int, int, str, str, bytes]) -> WorkingEntry:
+    name, project, created_at, updated_at, expires_at, size, sealed, words, data = row
+    head = msgspec.json.decode(
+        columns.open_text(sealed, HEAD) or b'{"category":null,"tags":[],"agent":null}', type=_Head
+    )
+    return WorkingEntry(
+        key=columns.plain_name(name),
+        created_at=moment(created_at),
+        updated_at=moment(updated_at),
+        expires_at=moment(expires_at),
+        size=size,
+        category=head.category,
+        tags=head.tags,
+        project=project or None,
+        agent=head.agent,
+        data=columns.open(data, DATA) if data else b"",
+        words=columns.open_text(words, WORDS) if words else "",
+    )
+
+
+def sweep(db: sqlite3.Connection, now: datetime) -> int:
+    """Remove some of what has expired, and answer how many."""
+    return db.execute(
+        "DELETE FROM working WHERE rowid IN (SELECT rowid FROM working WHERE expires_at <= ? LIMIT ?)",
+        (micros(now), SWEPT_AT_ONCE),
+    ).rowcount
+
+
+def erase(db: sqlite3.Connection, columns: Columns | None, owner: Owner, session: str | None) -> None:
+    """Erase all of the owner's, or the namespace of one session."""
+    if session is None:
+        db.execute("DELETE FROM working WHERE tenant = ? AND user = ?", owner)
+    elif columns is not None:
+        db.execute(
+            "DELETE FROM working WHERE tenant = ? AND user = ? AND namespace = ?",
+            (*owner, columns.name(f"session/{session}")),
+        )
