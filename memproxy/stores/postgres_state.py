@@ -16,6 +16,7 @@ from memproxy.stores import postgres_state_journal as journal
 from memproxy.stores import postgres_state_palace as palace
 from memproxy.stores import postgres_state_receipts as receipts
 from memproxy.stores import postgres_state_sessions as sessions
+from memproxy.stores import postgres_state_working as working
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.postgres_state_callers import PostgresCallers
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase
@@ -25,11 +26,12 @@ from memproxy.stores.postgres_state_receipts import PostgresReceipts
 from memproxy.stores.postgres_state_replicas import LEASE, ROWS
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.postgres_state_sessions import PostgresSessions
+from memproxy.stores.postgres_state_working import PostgresWorking
 from memproxy.stores.sqlite_state import SEALED
 from memproxy.tasks import TaskOwner
 
 
-class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers):
+class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers, PostgresWorking):
     """`ports.StateStore` in a database."""
 
     seals = False
@@ -123,6 +125,7 @@ class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, Postgres
     async def _forget(self, db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:
         gone = await erase_texts(db, scope, session, until)
         await self.erase_caller(db, scope, session)
+        await working.erase(db, await self._sealing.of(db, scope.owner), scope.owner, session)
         await self._erased.note(db, Scope(tenant=scope.tenant, user=scope.user, session=session))
         if session is None:
             await db.execute(  # what came after it was to be forgotten keeps the owner here

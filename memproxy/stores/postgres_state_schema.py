@@ -224,6 +224,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (tenant, user_id)
         )
         """,
+        # ``name`` and ``namespace``: of the entry's key (`core.working`); ``project`` is empty for none; ``head``: JSON
+        # of category, tags and the agent that wrote it; ``words``: what a search looks at
+        f"""
+        CREATE TABLE working (
+            {_OWNER},
+            name text COLLATE "C" NOT NULL,
+            project text COLLATE "C" NOT NULL,
+            namespace text COLLATE "C" NOT NULL,
+            created_at timestamptz NOT NULL,
+            updated_at timestamptz NOT NULL,
+            expires_at timestamptz NOT NULL,
+            size bigint NOT NULL,
+            head text NOT NULL,
+            words text NOT NULL,
+            data bytea NOT NULL,
+            PRIMARY KEY (tenant, user_id, name, project)
+        )
+        """,
+        "CREATE INDEX working_namespaces ON working (tenant, user_id, namespace)",
+        "CREATE INDEX working_age ON working (expires_at)",
         "CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL)",
         # ``name``: a keyed digest of an owner (or session) that was erased, so that what was captured before and comes
         # behind the erasure is told; ``at``: when. ``secrets`` has the key

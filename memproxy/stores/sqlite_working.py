@@ -1,7 +1,9 @@
 """Working memory in the state's file (`ports.WorkingStore`)."""
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -18,10 +20,17 @@ SWEPT_AT_ONCE = 2_000
 _FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
 
 
-class _Head(msgspec.Struct):
-    category: str | None
-    tags: list[str]
-    agent: str | None
+class Head(msgspec.Struct):
+    """What is kept of an entry in one text."""
+
+    category: str | None = None
+    tags: list[str] = []
+    agent: str | None = None
+
+    @classmethod
+    def of(cls, entry: WorkingEntry) -> str:
+        """The entry's, as JSON."""
+        return msgspec.json.encode(cls(entry.category, entry.tags, entry.agent)).decode()
 
 
 class SqliteWorking(SqlitePart):
@@ -87,7 +96,6 @@ def put(db: sqlite3.Connection, columns: Columns, owner: Owner, entry: WorkingEn
         ).fetchone()
         if held >= most:
             return None
-    head = msgspec.json.encode(_Head(entry.category, entry.tags, entry.agent)).decode()
     db.execute(
         """
         INSERT OR REPLACE INTO working (tenant, user, name, project, namespace, created_at, updated_at, expires_at,
@@ -100,7 +108,7 @@ def put(db: sqlite3.Connection, columns: Columns, owner: Owner, entry: WorkingEn
             micros(entry.updated_at),
             micros(entry.expires_at),
             entry.size,
-            columns.seal_text(head, HEAD),
+            columns.seal_text(Head.of(entry), HEAD),
             columns.seal_text(entry.words, WORDS),
             columns.seal(entry.data, DATA),
         ),
@@ -147,16 +155,20 @@ def entries(
     return found
 
 
-def _entry(columns: Columns, row: tuple[str, str, int, int, int, int, str, str, bytes]) -> WorkingEntry:
+def _entry(columns: Columns, row: tuple[Any, ...]) -> WorkingEntry:
+    name, project, created_at, updated_at, expires_at, *rest = row
+    return opened(columns, (name, project, moment(created_at), moment(updated_at), moment(expires_at), *rest))
+
+
+def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
+    """The entry of a row: name, project, its three times, size, head, words and data."""
     name, project, created_at, updated_at, expires_at, size, sealed, words, data = row
-    head = msgspec.json.decode(
-        columns.open_text(sealed, HEAD) or b'{"category":null,"tags":[],"agent":null}', type=_Head
-    )
+    head = msgspec.json.decode(columns.open_text(sealed, HEAD) or "{}", type=Head)
     return WorkingEntry(
         key=columns.plain_name(name),
-        created_at=moment(created_at),
-        updated_at=moment(updated_at),
-        expires_at=moment(expires_at),
+        created_at=created_at,
+        updated_at=updated_at,
+        expires_at=expires_at,
         size=size,
         category=head.category,
         tags=head.tags,

@@ -14,10 +14,18 @@ from tests.stores import (
     test_state_journal,
     test_state_palace,
     test_state_receipts,
+    test_state_working,
 )
 from tests.support.postgres import Databases
 
-CONTRACTS = (test_state_journal, test_state_receipts, test_state_blocks, test_state_palace, test_state_erased)
+CONTRACTS = (
+    test_state_journal,
+    test_state_receipts,
+    test_state_blocks,
+    test_state_palace,
+    test_state_erased,
+    test_state_working,
+)
 
 
 def parameters_of(test: Callable[..., object]) -> set[str]:
