@@ -164,13 +164,9 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
     limit = asked.retrieval_limit if asked.retrieval_limit is not None else choices.limit
     return msgspec.structs.replace(
         controls,
-        mode=_allowed(controls.mode, choices),
+        mode=_bounded(controls.mode, recalls=choices.recalls, captures=choices.captures),
         limits=msgspec.structs.replace(asked, retrieval_limit=limit, rerank=choices.rerank),
     )
-
-
-def _allowed(mode: Mode, choices: Choices) -> Mode:
-    return _bounded(mode, recalls=choices.recalls, captures=choices.captures)
 
 
 def _bounded(mode: Mode, *, recalls: bool, captures: bool) -> Mode:

@@ -118,9 +118,9 @@ async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_res
         return RecallAnswer(result="empty")
 
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 50_000}) as relay:
         relay.engine.recall = slow
-        relay.app.parts.engine._pace = taught(Pace(10, at_once=3), took_s=9)
+        relay.app.parts.engine._pace = taught(Pace(50, at_once=3), took_s=45)
         told: list[str] = []
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
 
