@@ -56,7 +56,7 @@ class Asked(msgspec.Struct, frozen=True):
     def of(cls, table: CandidateTable) -> "Asked":
         """The question of these candidates."""
         query = table.query
-        return cls(query.speaks_of_self, float(query.asks_for_many), len(table.found.terms), query.own_odds)
+        return cls(query.speaks_of_self, float(query.asks_for_many), len(table.result.terms), query.own_odds)
 
 
 def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:

@@ -39,7 +39,7 @@ _ADJOINING = 1800 * 1_000_000
 microseconds."""
 
 
-class Found(msgspec.Struct, gc=False):
+class SearchResult(msgspec.Struct, gc=False):
     """A query, what a search found for it, and what was read of both.
 
     ``terms`` are the query's, ``generic`` those that say little of any query; ``held`` says which terms (rows) each
@@ -57,7 +57,7 @@ class Found(msgspec.Struct, gc=False):
     topics: Topics | None
 
 
-def by_itself(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
+def per_candidate(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
     """A column that each candidate has whoever the others are: read once, and a part of the table takes its rows."""
     name = read.__name__
 
@@ -79,7 +79,7 @@ class CandidateTable:
 
     def __init__(
         self,
-        found: Found,
+        result: SearchResult,
         *,
         whole: "CandidateTable | None" = None,
         places: NDArray[np.intp] | None = None,
@@ -87,13 +87,13 @@ class CandidateTable:
         by_words: bool = False,
     ) -> None:
         """``places`` are where the candidates stand in the ``whole`` table (None: all of them are here)."""
-        self.found = found
-        self.query = found.query
+        self.result = result
+        self.query = result.query
         self.whole = whole
         self.places = places
         self.counted = counted
         self._by_words = by_words
-        every = found.candidates
+        every = result.candidates
         self.candidates = every if places is None else [every[place] for place in places.tolist()]
         self.memories = [one.memory for one in self.candidates]
 
@@ -111,7 +111,7 @@ class CandidateTable:
             rows = np.array(places, np.intp)
             among_all = rows if self.places is None else self.places[rows]
         return CandidateTable(
-            self.found, whole=self.whole or self, places=among_all, counted=counted, by_words=by_words
+            self.result, whole=self.whole or self, places=among_all, counted=counted, by_words=by_words
         )
 
     def among_counted(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -125,11 +125,11 @@ class CandidateTable:
         """NaN without a vector."""
         return np.full(len(self.candidates), np.nan) if self._by_words else self._cosine
 
-    @by_itself
+    @per_candidate
     def _cosine(self) -> Array:
         return np.array([np.nan if one.cosine is None else one.cosine for one in self.candidates], dtype=float)
 
-    @by_itself
+    @per_candidate
     def bm25(self) -> Array:
         """Raw, 0 when no term matches."""
         return np.array([one.bm25 or 0.0 for one in self.candidates], dtype=float)
@@ -137,70 +137,70 @@ class CandidateTable:
     @lazy
     def numbers(self) -> list[Array]:
         """`Reading.numbers` of all that were found, also where this is a part of them."""
-        return list(numbers_of(self.found.readings)) if self.whole is None else self.whole.numbers
+        return list(numbers_of(self.result.readings)) if self.whole is None else self.whole.numbers
 
-    @by_itself
+    @per_candidate
     def is_turn(self) -> Array:
         """1 for verbatim messages, else 0."""
         return self.numbers[TURN]
 
-    @by_itself
+    @per_candidate
     def by_assistant(self) -> Array:
         """1 for the assistant's messages, else 0."""
         return self.numbers[BY_ASSISTANT]
 
-    @by_itself
+    @per_candidate
     def by_user(self) -> Array:
         """1 for the user's messages, else 0."""
         return self.numbers[BY_USER]
 
-    @by_itself
+    @per_candidate
     def created(self) -> Array:
         """When each was learned or said, in seconds."""
         return self.numbers[CREATED]
 
-    @by_itself
+    @per_candidate
     def session(self) -> NDArray[np.int64]:
         """The number of the session of each."""
         return _numbered(self.numbers[SESSION].view(np.int64))
 
-    @by_itself
+    @per_candidate
     def not_my_words(self) -> Array:
         """1 for the assistant's messages when the user asks about himself, and not for what the assistant said."""
         asks = self.query.type
         return asks.first_person * (1 - asks.assistant_said) * self.by_assistant
 
-    @by_itself
+    @per_candidate
     def phrases(self) -> Array:
         """How many of the query's pairs of words each candidate has word for word."""
         counts = np.zeros(len(self.candidates))
         for pair in self.query.word_pairs:
-            counts[self.found.words.having(pair)] += 1
+            counts[self.result.words.having(pair)] += 1
         return counts
 
-    @by_itself
+    @per_candidate
     def has_words(self) -> NDArray[np.bool_]:
         """Which candidates (rows) have which of the query's words (columns)."""
         words = self.query.single_words
         held = np.zeros((len(self.candidates), len(words)), dtype=np.bool_)
         for column, word in enumerate(words):
-            held[self.found.words.having(b" %b " % word), column] = True
+            held[self.result.words.having(b" %b " % word), column] = True
         return held
 
-    @by_itself
+    @per_candidate
     def similarities(self) -> Array:
         """How near the tokens of each candidate come to each of the query's; NaN for candidates without tokens, no
         columns where the query has none.
         """
-        tokens, packed = self.found.searched.tokens, self.tokens(range(len(self.candidates)))
+        tokens, packed = self.result.searched.tokens, self.tokens(range(len(self.candidates)))
         if tokens is None or not any(packed):
             return np.full((len(packed), 0), np.nan)
         return similarities(tokens, packed)
 
-    @by_itself
+    @per_candidate
     def topic(self) -> Array:
         """How near question and candidate are to one topic, by its examples: the product, in the best of the topics."""
-        topics, vector, readings = self.found.topics, self.found.searched.dense, self.found.readings
+        topics, vector, readings = self.result.topics, self.result.searched.dense, self.result.readings
         if topics is None or vector is None:
             return np.zeros(len(self.candidates))
         asked = topics.asked(vector)
@@ -221,7 +221,7 @@ class CandidateTable:
 
     @lazy
     def _speakers(self) -> list[str]:
-        readings = self.found.readings
+        readings = self.result.readings
         places = range(len(readings)) if self.places is None else self.places.tolist()
         return [readings[place].speaker for place in places]
 
@@ -262,14 +262,14 @@ class CandidateTable:
     @lazy
     def coverage(self) -> Array:
         """The weighted part of the query's terms that each candidate's own text has (`core.fusion`)."""
-        held = self.found.held if self.places is None else self.found.held[:, self.places]
+        held = self.result.held if self.places is None else self.result.held[:, self.places]
         weighed = held if self.counted is None else held[:, self.counted]
-        return fusion.coverage(fusion.term_weights(self.found.terms, self.found.generic, weighed), held)
+        return fusion.coverage(fusion.term_weights(self.result.terms, self.result.generic, weighed), held)
 
     @lazy
     def columns(self) -> dict[str, Array]:
         """The signals of `core.fusion`."""
-        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.found.terms), self.counted)
+        return fusion.columns(self.cosine, self.bm25, self.coverage, len(self.result.terms), self.counted)
 
     @lazy
     def strength(self) -> Array:
@@ -296,7 +296,7 @@ class CandidateTable:
         """
         order = here = self.turns_in_order
         if self.places is not None:
-            places = np.full(len(self.found.candidates), NOBODY)
+            places = np.full(len(self.result.candidates), NOBODY)
             places[self.places] = np.arange(len(self.places))
             order = order[places[order] != NOBODY]
             here = places[order]

@@ -10,7 +10,7 @@ import numpy as np
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
-from memproxy.recall.candidate_table import CandidateTable, Found
+from memproxy.recall.candidate_table import CandidateTable, SearchResult
 from memproxy.recall.query import Query
 from memproxy.recall.reading import Reader, Reading, readings_of
 from memproxy.recall.recipes import Recipe
@@ -129,7 +129,7 @@ class Ranker:
         terms = list(self._reader.terms(query.text) if searched.bm25 else ())
         readings = readings or self.read(candidates)
         words = WordIndex([reading.letters for reading in readings])
-        found = Found(
+        result = SearchResult(
             query=query,
             searched=searched,
             candidates=candidates,
@@ -140,7 +140,7 @@ class Ranker:
             words=words,
             topics=self.topics if self.topics.known else None,
         )
-        return CandidateTable(found)
+        return CandidateTable(result)
 
     def columns(self, table: CandidateTable) -> Columns:
         """What the recipe's stages see, by name."""

@@ -67,7 +67,7 @@ def late(table: CandidateTable) -> Columns:
     What an assistant answers lifts none of them where the user asks about himself: in a long text something is near
     to everything.
     """
-    functional = [word in _WITHOUT_TOPIC for word in table.found.searched.words]
+    functional = [word in _WITHOUT_TOPIC for word in table.result.searched.words]
     return fusion.late_columns(table.similarities, table.window, functional, table.counted)
 
 
