@@ -35,7 +35,7 @@ class StalePlans:
         self._store = store
         self._state = state
 
-    async def ended(self, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
+    async def without_taken_back(self, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
         """The plan with what was taken back written as ended, and without changes to what is; ended facts free their
         slots.
         """

@@ -209,7 +209,7 @@ class Indexer:
         await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:
-                planned = await self._planner.asked(row.entry.scope, body, now=self._clock.now())
+                planned = await self._planner.plan_asked(row.entry.scope, body, now=self._clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
             slots = planned.known.slot_changes()

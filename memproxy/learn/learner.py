@@ -106,13 +106,13 @@ class Learner:
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
-    async def learn_all(self, rows: Sequence[JournalRow], *, read: Callable[[], None]) -> None:
+    async def learn_all(self, rows: Sequence[JournalRow], *, all_read: Callable[[], None]) -> None:
         """As `learn`, from rows of one owner, in their order; small ones are read in one call."""
         if len(rows) > 1:
             await self._read_together(rows)
         for row in rows[:-1]:
-            await self.learn(row, read=lambda: None)
-        await self.learn(rows[-1], read=read)
+            await self.learn(row, all_read=lambda: None)
+        await self.learn(rows[-1], all_read=all_read)
 
     async def _read_together(self, rows: Sequence[JournalRow]) -> None:
         """Read the rows' windows in one call, as far as they fit into one and were said in one place. An order to
@@ -123,7 +123,7 @@ class Learner:
         turns: list[Memory] = []
         for row in rows:
             body = decoded(row.entry.body, LearnBody)
-            progress = await self._begun(row, body)
+            progress = await self._progress_of(row, body)
             if progress.read or len(progress.windows) != 1 or body.model != first.model:
                 continue
             window = progress.windows[0]
@@ -146,11 +146,11 @@ class Learner:
             kept = [grounded for grounded in read.kept if grounded.turn.id in own]
             progress.read.append(Read(kept, read.rejected if progress.spent is spent else []))
 
-    async def learn(self, row: JournalRow, *, read: Callable[[], None]) -> None:
+    async def learn(self, row: JournalRow, *, all_read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
         Durable after the next flush.
 
-        ``read`` is called when all is read and no model is asked any more: planning waits for the owner's other
+        ``all_read`` is called when all is read and no model is asked any more: planning waits for the owner's other
         writes, and may wait for a flush.
 
         Raises:
@@ -164,17 +164,8 @@ class Learner:
         began = perf_counter()
         scope = row.entry.scope
         if row.plan is not None:
-            read()
-            plan = decoded(row.plan, PlanBody)
-            await self._step(scope)
-            async with self._locks.of(scope.owner):
-                now = self._clock.now()
-                plan = await self._stale_plans.ended(scope, plan, now)
-                with self._flushes.of("learn", scope.owner):
-                    await self._applier.apply(scope, plan, now=now, again=True)
-            await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
-            if plan.upserts:
-                log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
+            all_read()
+            await self._apply_saved(row, decoded(row.plan, PlanBody))
             return
         body = decoded(row.entry.body, LearnBody)
         if not body.unlearned and body.reason not in {MINE, END}:
@@ -182,7 +173,7 @@ class Learner:
         if self._is_to_be_read(row, body):
             self._reader.require_model(scope, body)
         await self._step(scope)
-        progress = await self._begun(row, body)
+        progress = await self._progress_of(row, body)
         with tallied(progress.spent):
             try:
                 await self._extract(row, body, progress)
@@ -190,13 +181,26 @@ class Learner:
                 if not progress.read:
                     self.forget(row.number)  # many may wait for long: their turns are not kept in memory
                 raise
-            planned, outcomes = await self._stored(row, progress, read)
+            planned, outcomes = await self._plan_and_apply(row, progress, all_read)
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
-            await self._house(row.entry.scope)
+            await self._move_turns(row.entry.scope)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
+
+    async def _apply_saved(self, row: JournalRow, plan: PlanBody) -> None:
+        """Apply a plan that lay saved for a while, but for what was taken back since."""
+        scope = row.entry.scope
+        await self._step(scope)
+        async with self._locks.of(scope.owner):
+            now = self._clock.now()
+            plan = await self._stale_plans.without_taken_back(scope, plan, now)
+            with self._flushes.of("learn", scope.owner):
+                await self._applier.apply(scope, plan, now=now, again=True)
+        await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
+        if plan.upserts:
+            log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
 
     def gone(self, numbers: Sequence[int]) -> None:
         """These rows were erased: no model is asked any more about what was read for them."""
@@ -214,7 +218,7 @@ class Learner:
             return True
         return len(progress.read) < len(progress.windows) or (body.reason == END and not progress.summarised)
 
-    async def _begun(self, row: JournalRow, body: LearnBody) -> _Progress:
+    async def _progress_of(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)
         if progress is None:
             windows = await self._windows_of(row.entry.scope, body)
@@ -244,8 +248,8 @@ class Learner:
             return await self._windows.whole(scope, body.until)
         return await self._windows.unlearned(scope, body.unlearned, body.until) if body.unlearned else []
 
-    async def _stored(
-        self, row: JournalRow, progress: _Progress, read: Callable[[], None]
+    async def _plan_and_apply(
+        self, row: JournalRow, progress: _Progress, all_read: Callable[[], None]
     ) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
         found = [grounded for one in progress.read for grounded in one.kept]
@@ -260,7 +264,7 @@ class Learner:
         scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         advice = await self._planner.advice(scope, found, now=self._clock.now())
-        async with self._turn_to_plan(read), self._settled(scope.owner):
+        async with self._turn_to_plan(all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
                 now = self._clock.now()
@@ -278,19 +282,19 @@ class Learner:
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
     @asynccontextmanager
-    async def _turn_to_plan(self, read: Callable[[], None]) -> AsyncIterator[None]:
+    async def _turn_to_plan(self, all_read: Callable[[], None]) -> AsyncIterator[None]:
         """One of those that plan within it. Where many wait for that already, no model is asked meanwhile: what it has
         read would only be held in memory, and be read again after a crash.
         """
         if self._unplanned < _MOST_UNPLANNED:
-            read()
+            all_read()
         self._unplanned += 1
         try:
             await self._planning.acquire()
         finally:
             self._unplanned -= 1
         try:
-            read()
+            all_read()
             yield
         finally:
             self._planning.release()
@@ -320,7 +324,7 @@ class Learner:
         """The plan as things stand now, under the owner's lock, with the summary."""
         still = await self._not_forgotten(scope, found)
         version = self._reader.version
-        planned = await self._planner.learned(
+        planned = await self._planner.plan(
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
         await self._step(scope)
@@ -333,7 +337,7 @@ class Learner:
     def _steps(self, scope: Scope) -> Step:
         return partial(self._scheduler.step, scope.owner)
 
-    async def _house(self, scope: Scope) -> None:
+    async def _move_turns(self, scope: Scope) -> None:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""
         await self._step(scope)
         async with self._locks.of(scope.owner):

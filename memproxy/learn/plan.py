@@ -143,7 +143,7 @@ class Planner:
                 advice |= {(candidate_key(candidate), name): verdict for name, verdict in verdicts.items()}
         return advice
 
-    async def learned(
+    async def plan(
         self,
         scope: Scope,
         found: Sequence[Grounded],
@@ -332,7 +332,7 @@ class Planner:
             return _DONE_BEFORE, Decision(Operation.NOTHING)
         return Operation.RETRACT.value, Decision(Operation.RETRACT, next(iter(ended), None), ended)
 
-    async def asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
+    async def plan_asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
         """The plan for what the API asks: statements take their slots, what goes frees them.
 
         Raises:

@@ -339,9 +339,8 @@ class Worker:
             for one in rows:
                 if one.plan is None:
                     self._waiting_rows.give_way(one)
-            owner = row.entry.scope.owner
-            with charged_to(owner):
-                await self._learner.learn_all(rows, read=slot.leave)
+            with charged_to(row.entry.scope.owner):
+                await self._learner.learn_all(rows, all_read=slot.leave)
 
     def on_written(self, told: Callable[[Owner], None]) -> None:
         """``told`` is called with whom something was written for, whenever a row has ended."""
