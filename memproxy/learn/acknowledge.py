@@ -278,7 +278,7 @@ class Acknowledger:
 
 
 def _reason(error: Exception) -> str:
-    """The word that `Metrics.learn_failures` has for it."""
+    """The label that `Metrics.learn_failures` has for it."""
     return next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "fault")
 
 

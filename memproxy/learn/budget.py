@@ -191,7 +191,7 @@ def _hour(at: datetime) -> datetime:
 
 
 WRITE_SECONDS = 1.0
-"""How long a count is held at most: what a killed process loses of it."""
+"""How long a count is held in memory at most: what a killed process loses."""
 
 _CLOSE_SECONDS = 5.0
 

@@ -42,13 +42,13 @@ class OwnerLocks:
 
 
 GATHER_S = 0.3
-"""How long a flush that nobody waits for lets others' writes come: one takes as long for many rows as for one, and more
-processor time than all else that is done behind an answer.
+"""How long a flush that nobody waits for gathers others' writes: it takes as long for many rows as for one, and more
+processor time than all else behind an answer.
 """
 
 
 PATIENT_S = 2.5
-"""How long who can wait lets others ask for the flush: beside traffic one comes every second or two."""
+"""How long a patient caller waits for a flush that others ask for: beside traffic one comes every second or two."""
 
 
 class Flushes:

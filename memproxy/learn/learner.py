@@ -48,19 +48,19 @@ END = "end"
 _PLANNING_TRIES = 5
 
 _PLANNED_AT_ONCE = 4
-"""Many may wait for one flush; if all went on behind it at once, nobody else would get a turn of the engine."""
+"""Plans made at once: many sessions may wait for one flush, and would all go on together behind it."""
 
 _SETTLING_TRIES = 3
-"""Flushes of others that a plan waits for, its owner writing all the time, before it asks for its own."""
+"""How many flushes of others a plan waits for, its owner writing all the time, before it asks for its own."""
 
 _MOST_UNPLANNED = 8
-"""Sessions that are read and wait to be planned, while a model is asked about others."""
+"""Sessions that may be read and wait to be planned while a model is asked about others."""
 
 _LATEST = 30
-"""Turns of a session by which it is seen what it is about."""
+"""Newest turns of a session that tell what it is about."""
 
 _MOST_HOUSED = 500
-"""Turns of a session that move when that has got its wing, the newest."""
+"""Newest turns of a session that move when it gets a wing of its own."""
 
 
 class _Progress(msgspec.Struct):

@@ -56,10 +56,10 @@ def _delay(wait: tenacity.wait.wait_base, tries: int) -> float:
 log = logging.getLogger(__name__)
 
 _PROBE_S = 30.0
-"""How long the others wait while one job asks; they go on at once when that one is answered."""
+"""How long other jobs wait while one asks; they go on at once when it is answered."""
 
 _MOST_RETRY_AFTER_S = 3600.0
-"""No provider's word makes learning wait for longer; it is asked again then."""
+"""Longest wait that a provider's ``retry-after`` can ask for."""
 
 _MOST_PLACES = 2_000
 """Models and accounts whose outages are remembered; names and keys of theirs are bounded where they come in."""
@@ -105,7 +105,7 @@ class ModelOutages:
         return all(outage.number != number for outage in self._outages.values())
 
     def require(self, credential: Credential) -> None:
-        """Return when the model may be asked now.
+        """Return if the model may be asked now.
 
         Raises:
             ModelAwaited: it is left alone, or another job asks it.
@@ -140,7 +140,7 @@ class ModelOutages:
                 self._end(place)
 
     def failed(self, asking: "Asking", error: ModelUnavailable) -> ModelAwaited:
-        """The model did not answer, or takes nothing more of this account; what is to be told to the job."""
+        """The model did not answer, or takes nothing more of this account; answers the error to raise for the job."""
         self.gave_up(asking)
         shared, own = _places_of(asking.credential)
         place = own if error.limited else shared
@@ -238,15 +238,15 @@ def _places_of(credential: Credential) -> tuple[_Place, _Place]:
 
 
 _OTHERS_FIRST_S = 2.0
-"""So much later than the others comes a row again that the model was asked for in vain: it may be the row's fault, and
-then another one finds out that the model answers.
+"""Extra delay before retrying a row whose own call failed: it may be the row's fault, and then another row finds out
+that the model answers.
 """
 
 _GIVES_WAY = 3
-"""Times that it lets others go first when it comes before them all the same; of those some may be erased by now."""
+"""How often such a row lets others go first when it is claimed before them; some of those may be erased by now."""
 
 _FIND_OUT = 16
-"""Rows that come again when the model may be asked; the others when it answers, or after some minutes."""
+"""Rows that are claimed again as soon as the model may be asked; the others when it answers, or after `_LOOK_AGAIN`."""
 
 _LOOK_AGAIN = timedelta(minutes=5)
 
@@ -281,7 +281,7 @@ class WaitingRows:
         """For which row each outage's model was asked last."""
 
     def give_way(self, row: JournalRow) -> None:
-        """Return when the model may be asked for this row.
+        """Return if the model may be asked for this row.
 
         Raises:
             ModelAwaited: it was asked for this one last, in vain, and others wait too.

@@ -19,7 +19,7 @@ from memproxy.learn.parts import Parts
 from memproxy.ports import JournalEntry, JournalKind, MemoryFilter
 
 _LEAST_TERMS = 3
-"""Key terms of a message that is about something; "ok, thanks" changes no topic."""
+"""Fewest key terms of a message that has a topic ("ok, thanks" has none)."""
 
 _MOST_TURNS = 40
 _MOST_CHARACTERS = 1_000
@@ -85,13 +85,13 @@ def _newest_of_user(turns: Sequence[Memory]) -> object:
 _AT_ONCE = 1_000
 
 _MODEL = "model:"
-"""How the names begin by which the state knows a tenant's model."""
+"""Prefix of the state's entries for tenants' models."""
 
 _NOTED_BYTES = 1024 * 1024
 
 _TAKEN_ALONG = 0.25
-"""When a session of a user's is due, his others that were silent for so much of ``learn.idle_s`` are learned with it: a
-call for each would cost its instructions each time.
+"""When a user's session is due, his others are learned with it that were silent for this share of ``learn.idle_s``: one
+call for all costs the prompt once.
 """
 
 

@@ -53,21 +53,20 @@ log = logging.getLogger(__name__)
 _LANES = ("index", "learn")
 
 _INDEX_WIDTH = 8
-"""Owners whose turns are indexed at once; of those that are learned from ``learn.concurrency`` says how many."""
+"""Owners whose turns are indexed at once; ``learn.concurrency`` is the same for learning."""
 
 _RUN = 32
-"""Rows of one owner that are claimed, and acknowledged, together: a flush of the store waits for searches to pause, and
-takes longer than all else that a row needs."""
+"""Rows of one owner that are claimed, and acknowledged, together: the flush takes longer than all else a row needs."""
 
 _MODEL_RUN = 8
-"""The same of rows that ask a model, one call after the other. They are acknowledged behind each other all the same;
-but others wait for their slot so long, and after a crash each of them counts as tried."""
+"""The same for rows that ask a model, one call after the other: others wait for their slot meanwhile, and after a crash
+each of them counts as tried."""
 
 _MOST_HELD = 1024
-"""Rows that are claimed at once, most of them waiting for a flush: bounds memory, and what a crash does again."""
+"""Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
 
 _LEAST_PAUSE_S = 0.05
-"""Looks are not repeated sooner, however often the worker is woken."""
+"""Shortest time between two looks, however often the worker is woken."""
 
 
 class Worker:
@@ -174,7 +173,7 @@ class Worker:
         await self._acknowledger.release_all()
 
     def serving(self) -> AbstractContextManager[None]:
-        """A request waits within it: learning waits for it, but for a share of the time."""
+        """A request waits within it: learning goes after it, but for a step now and then."""
         return self._parts.scheduler.serving()
 
     def wake(self) -> None:
