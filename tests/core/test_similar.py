@@ -1,4 +1,4 @@
-"""Two readings of one message: the same statement in other words, and another one."""
+"""Two readings of one message, in other words."""
 
 import pytest
 

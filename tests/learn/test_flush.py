@@ -1,4 +1,4 @@
-"""Flushes that nobody waits for: one for all who come meanwhile, and never one that began before somebody's flushes."""
+"""Flushes are shared by who can wait, hurried where somebody waits, and pressed where rows wait behind them."""
 
 import asyncio
 from pathlib import Path
@@ -6,8 +6,34 @@ from pathlib import Path
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.flush import Flushes
 from memproxy.tasks import TaskOwner
-from tests.learn.test_groups import Watched
+from tests.learn.rig import rig
+from tests.learn.test_groups import Watched, said
 from tests.support.waiting import eventually
+
+
+class Patient(Watched):
+    """Its flushes wait until they are to hurry."""
+
+    def hurry(self) -> None:
+        self.may_flush.set()
+
+
+async def test_a_message_behind_one_that_is_not_flushed_has_the_flush_hurry(tmp_path: Path) -> None:
+    store = Patient(tmp_path)
+    store.may_flush.clear()
+    async with rig(tmp_path, store=store, enabled=False) as r:
+
+        async def indexed() -> list[str]:
+            return [turn.content for turn in await r.turns()]
+
+        await r.submit(said(1))
+        await eventually(indexed, what="the first one is found")
+        await r.submit(said(2))
+
+        async def both() -> bool:
+            return sorted(await indexed()) == ["remark 1", "remark 2"]
+
+        await eventually(both, what="the second one is found")
 
 
 async def wanted(flushes: Flushes) -> None:

@@ -1,4 +1,4 @@
-"""What a new statement does to what is known."""
+"""What a new statement does to what is known: repetitions, changes, corrections, requests to forget."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,11 +10,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.facts import Operation, decide, place, reinforce, said_at
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.facts import Operation, decide, following, only_asks, place, reinforce, said_at
+from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.similar import Neighbour, lexical_overlap, repeats
 from memproxy.core.slots import slot_name, slot_value
 from tests.learn.rig import NOON, fact
+from tests.stores.making import memory
+
+LIVES: dict[str, Any] = {"subject": "user", "predicate": "lives_in", "object": "Bruges"}
+
+
+def statement(**fields: Any) -> Memory:
+    told = {"content": "User lives in Bruges.", "entities": ["Bruges"], "relations": [Relation(**LIVES)], **LIVES}
+    return memory("m", **(told | fields))
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"content": "User lives in Ghent."}, "Ghent"),
+        ({"content": "User lives in Ghent.", "object": "the city of Ghent"}, "the city of Ghent"),
+        ({"content": "User has moved to Ghent."}, None),
+    ],
+)
+def test_nothing_beside_the_words_goes_on_saying_what_they_do_not(given: dict[str, Any], value: str | None) -> None:
+    after = given | following(statement(), given)
+    assert after["object"] == value
+    assert [one.object for one in after["relations"]] == ([value] if value else [])
+    assert after["entities"] == ([value] if value else [])
+
+
+def test_what_an_edit_leaves_in_the_words_stays_beside_them() -> None:
+    assert following(statement(), {"content": "User lives in Bruges since 2019."}) == {}
+    assert following(statement(), {"tags": ["home"]}) == {}
+    assert following(statement(kind=Kind.TURN), {"content": "User lives in Ghent."}) == {}
+
+
+SALARY = "forget what I told you about my salary"
+
+
+@pytest.mark.parametrize(
+    ("text", "quotes", "only"),
+    [
+        ("Please forget what I told you about my salary.", [SALARY], True),
+        ("Thanks! Forget what I told you about my salary", [SALARY], True),
+        ("Please, forget  what I told you about my salary, ok?", [SALARY], True),
+        ("Forget my salary. Forget my dog, too!", ["Forget my salary.", "Forget my dog, too!"], True),
+        ("Forget my salary. Forget my dog.", ["Forget my salary."], False),
+        ("Forget what I told you about my salary, I found a flat in Rome", [SALARY], False),
+        ("Forget the budget - money is no object", ["Forget the budget - money is no object"], False),
+        ("The flat in Rome is mine. Forget what I told you about my salary.", [SALARY], False),
+        ("Forget my salary.", [], False),
+        ("Forget my salary.", [""], False),
+        ("ok", ["ok"], False),
+        ("Vergiss meinen Lohn!", ["Vergiss meinen Lohn"], True),
+        ("Don’t remember my salary.", ["Don't remember my salary"], True),
+        ("I'm not on Instagram anymore", ["I'm not on Instagram anymore"], False),
+        ("I've stopped using Facebook.", ["I've stopped using Facebook"], False),
+        ("I gave up sugar in my tea.", ["I gave up sugar in my tea"], False),
+        ("We no longer have the car.", ["We no longer have the car."], False),
+    ],
+)
+def test_what_only_asks_to_forget(text: str, quotes: list[str], only: bool) -> None:
+    assert only_asks(text, quotes) is only
 
 
 def said(name: str, content: str, **fields: Any) -> Memory:
