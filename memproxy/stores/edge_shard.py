@@ -1,8 +1,7 @@
 """A shard of Qdrant Edge: how points are stored, and what can be done with them."""
 
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,9 +26,9 @@ from memproxy.stores.backend import (
     Stored,
     Written,
 )
-from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
+from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Owner, Where, owner_of
 from memproxy.stores.owner_index import PAYLOAD
-from memproxy.stores.owner_indexes import OwnerIndexes
+from memproxy.stores.owner_indexes import OwnerIndexes, by_owner
 from memproxy.stores.payload import unstorable
 
 Result = TypeVar("Result")
@@ -142,13 +141,20 @@ class EdgeBackend:
             if any(one.id in there and there[one.id] != _told(one.payload) for one in points):
                 _make_vacuum_due(shard)
 
-        await self._written(work)
+        await self._written(work, lambda _: by_owner(points))
         if self._indexes is not None:
             self._indexes.put(points)
 
-    async def _written(self, work: Callable[[edge.EdgeShard], Result]) -> Result:
-        with self._indexes.told_after() if self._indexes is not None else nullcontext():
+    async def _written(
+        self, work: Callable[[edge.EdgeShard], Result], owners: Callable[[OwnerIndexes], Iterable[Owner]]
+    ) -> Result:
+        """A write of these owners' points, in the shard's thread."""
+        try:
             return await self._on_shard(work)
+        except BaseException:
+            if self._indexes is not None:
+                self._indexes.failed(owners(self._indexes))
+            raise
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
         operation = _storable(lambda: edge.UpdateOperation.set_payload(list(ids), _flags_as(int, fields)))
@@ -158,7 +164,7 @@ class EdgeBackend:
                 self._check_room()
             shard.update(operation)
 
-        await self._written(work)
+        await self._written(work, lambda indexes: indexes.holding(ids))
         if self._indexes is not None:
             self._indexes.change(ids, fields)
 
@@ -169,7 +175,8 @@ class EdgeBackend:
             shard.update(edge.UpdateOperation.delete_points_by_filter(matching))
             return count
 
-        deleted = await self._written(work)
+        owner = owner_of(where)
+        deleted = await self._written(work, lambda indexes: indexes.everyone() if owner is None else [owner])
         if self._indexes is not None:
             self._indexes.delete(where)
         return deleted

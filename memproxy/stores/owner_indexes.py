@@ -4,14 +4,14 @@ Beside Qdrant Edge, which stays the store of truth, for an engine that this proc
 reading the owner's points, a few at a time, while writes go on. All calls of the engine run one after the other in one
 thread, and what they answer arrives in the same order: so each read that is put in and each write that is told are
 applied in the order in which the engine saw them, and the index is as the engine is. Where that is not sure (a write
-failed or its caller left), all are dropped.
+failed or its caller left), the index of who was written is dropped.
 """
 
 import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Protocol
@@ -124,21 +124,23 @@ class OwnerIndexes:
         else:
             _note(self._asked, owner, count)
 
-    @contextmanager
-    def told_after(self) -> Iterator[None]:
-        """The engine writes within it. When it fails, or its caller leaves, nobody knows what was written."""
-        try:
-            yield
-        except BaseException:
-            self.clear()
-            raise
+    def failed(self, owners: Iterable[Owner]) -> None:
+        """A write of these owners' failed, or its caller left: nobody knows what was written."""
+        for owner in owners:
+            self._drop(owner)
+
+    def holding(self, places: Sequence[str]) -> set[Owner]:
+        """Whose index has one of these points; also whose is being made, of whom that is not known yet."""
+        kept = {owner for owner, index in self._kept.items() if any(place in index for place in places)}
+        return kept if self._building is None else {*kept, self._building.owner}
+
+    def everyone(self) -> set[Owner]:
+        """Whose memories are held."""
+        return {index.owner for index in self._held()}
 
     def put(self, points: Sequence[Written]) -> None:
         """The engine has written these points."""
-        by_owner: dict[Owner, list[Written]] = {}
-        for one in points:
-            by_owner.setdefault((one.payload["tenant"], one.payload["user_id"]), []).append(one)
-        for owner, mine in by_owner.items():
+        for owner, mine in by_owner(points).items():
             for index in self._held(owner):
                 with self._changing(index):
                     index.put(mine)
@@ -167,8 +169,11 @@ class OwnerIndexes:
 
     def _held(self, owner: Owner | None = None) -> list[OwnerIndex]:
         """All indexes, or this owner's, also one that is being made."""
-        everyone = [*([] if self._building is None else [self._building]), *self._kept.values()]
-        return everyone if owner is None else [one for one in everyone if one.owner == owner]
+        building = [] if self._building is None else [self._building]
+        if owner is None:
+            return [*building, *self._kept.values()]
+        kept = [self._kept[owner]] if owner in self._kept else []
+        return [one for one in (*building, *kept) if one.owner == owner]
 
     @contextmanager
     def _changing(self, index: OwnerIndex) -> Iterator[None]:
@@ -193,8 +198,7 @@ class OwnerIndexes:
 
     def clear(self) -> None:
         """Forget everything: what the engine holds may be another state."""
-        for index in self._held():
-            self._drop(index.owner)
+        self.failed(self.everyone())
         self._refused.clear()
 
     async def settled(self) -> None:
@@ -297,6 +301,14 @@ class OwnerIndexes:
     def _show(self) -> None:
         metrics().store_index_bytes.set(self.nbytes)
         metrics().store_index_owners.set(len(self._kept))
+
+
+def by_owner(points: Sequence[Written]) -> dict[Owner, list[Written]]:
+    """The points of each owner."""
+    owners: dict[Owner, list[Written]] = {}
+    for one in points:
+        owners.setdefault((str(one.payload.get("tenant")), str(one.payload.get("user_id"))), []).append(one)
+    return owners
 
 
 def _all_of(owner: Owner) -> Where:

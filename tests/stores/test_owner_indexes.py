@@ -84,8 +84,9 @@ async def test_what_is_written_while_an_index_is_made_is_in_it(stores: tuple[Edg
 @pytest.mark.parametrize("action", ["put", "change", "delete"])
 async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(tmp_path: Path, action: str) -> None:
     async with opened(tmp_path / "store") as store:
-        await store.upsert(ANN, simple(40))
-        await warm(store)
+        for scope in (BEN, ANN):
+            await store.upsert(scope, simple(40, scope))
+            await warm(store, scope)
         backend, mine = store._points, readable(ANN, MemoryFilter(ids=("m1",)))
         assert backend is not None
         (place,) = [one.id for one in await backend.scroll(mine, limit=9, fields=["id"])]
@@ -101,6 +102,7 @@ async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(tmp_pa
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not indexed(store)
+        assert indexed(store, BEN)
         query = HybridQuery(dense=vector(1), bm25=words(2), limit=EVERYTHING, where=MemoryFilter(active=True))
         await store.count(ANN, MemoryFilter())  # what the engine has begun is done before this
         from_engine = await store.search(ANN, query)
