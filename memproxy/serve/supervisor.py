@@ -48,7 +48,7 @@ from memproxy.serve.launch import (
     reveal,
 )
 from memproxy.serve.reloading import reload
-from memproxy.serve.watching import PROBE_EVERY_S, Replaced, Silence, answers, state_answers
+from memproxy.serve.watching import ENGINE_PROBE, PROBE_EVERY_S, STATE_WRITER_PROBE, Replaced, Silence, answers
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, secret, state_path, store_path
 from memproxy.wiring.files import check_files, memory_for
@@ -282,7 +282,7 @@ class Supervisor:
                     self._state.restart()
                 self._engine.restart()
             await asyncio.sleep(PROBE_EVERY_S)
-            pid, answered = self._engine.pid, await answers(self._engine_socket)
+            pid, answered = self._engine.pid, await answers(self._engine_socket, ENGINE_PROBE)
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):
                 log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
                 self._engine.restart()
@@ -292,7 +292,7 @@ class Supervisor:
         silence = Silence()
         while self._state is not None:
             await asyncio.sleep(PROBE_EVERY_S)
-            answered = await state_answers(self._state_socket)
+            answered = await answers(self._state_socket, STATE_WRITER_PROBE)
             if silence.is_too_long(self._state.pid, answered=answered):
                 log.error("the state's process has not answered for %g s; ending it", silence.lasts_s)
                 self._state.restart()

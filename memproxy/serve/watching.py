@@ -19,28 +19,20 @@ LONGEST_START_S = 180.0
 """How long a new engine may be silent: importing its libraries took over 20 s beside twenty other busy processes."""
 
 
-async def answers(path: str) -> bool:
+ENGINE_PROBE = f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode(), b"HTTP/1.1 200"
+STATE_WRITER_PROBE = STATE_PROBE, STATE_PROBE
+"""What is sent to a process of ours, and how its answer begins."""
+
+
+async def answers(path: str | Path, probe: tuple[bytes, bytes]) -> bool:
     """Whether a process of ours answers on its private socket within `PROBE_TIMEOUT_S`."""
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                writer.write(f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode())
-                return (await reader.readline()).startswith(b"HTTP/1.1 200")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return False
-
-
-async def state_answers(path: Path) -> bool:
-    """Whether the process that writes the engine's state answers there within `PROBE_TIMEOUT_S`."""
+    sent, expected = probe
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_unix_connection(str(path))
             try:
-                writer.write(STATE_PROBE)
-                return await reader.readexactly(len(STATE_PROBE)) == STATE_PROBE
+                writer.write(sent)
+                return await reader.readexactly(len(expected)) == expected
             finally:
                 writer.close()
     except (OSError, EOFError, TimeoutError):

@@ -18,7 +18,7 @@ import pytest
 from memproxy.errors import NotFound, RequestError, StateUnavailable
 from memproxy.ports import KnownSession, StateStore
 from memproxy.serve.launch import STATE, Launch, reveal
-from memproxy.serve.watching import state_answers
+from memproxy.serve.watching import STATE_WRITER_PROBE, answers
 from memproxy.settings import Settings
 from memproxy.stores.apart_state import WRITES, ApartState
 from memproxy.stores.sqlite_state import SqliteState
@@ -202,14 +202,14 @@ async def test_a_probe_is_answered_while_an_engine_is_served_and_not_by_a_proces
         state = ApartState(tmp_path / "state.db", sync="normal", reads_only=True)
         state.writes_by(socket)
         await state.open()
-        assert await state_answers(socket)
+        assert await answers(socket, STATE_WRITER_PROBE)
         await state.set_meta("still", "served")
         os.kill(pid, signal.SIGSTOP)
-        assert not await state_answers(socket)
+        assert not await answers(socket, STATE_WRITER_PROBE)
         os.kill(pid, signal.SIGCONT)
-        assert await state_answers(socket)
+        assert await answers(socket, STATE_WRITER_PROBE)
         await state.close()
-    assert not await state_answers(socket)
+    assert not await answers(socket, STATE_WRITER_PROBE)
 
 
 def test_whatever_writes_goes_to_the_process_that_writes() -> None:
