@@ -21,7 +21,7 @@ from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
-from memproxy.settings.home import home_dir, secret, state_path
+from memproxy.settings.home import home_dir, secret
 
 app = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 
@@ -281,11 +281,8 @@ async def _rewrap(settings: Settings) -> int:
     """
     if not settings.privacy.encrypt:
         raise ConfigError("privacy.encrypt is off: there are no data keys to wrap.")
-    from memproxy.wiring.state import sealed_state  # noqa: PLC0415 - the whole of the state's store
+    from memproxy.wiring.state import keys_of  # noqa: PLC0415 - the whole of the state's store
 
-    state = sealed_state(settings, state_path(settings.state, home_dir()))
-    await state.open()
-    try:
-        return await state.rewrap()
-    finally:
-        await state.close()
+    async with opened_state(settings) as state:
+        keys = keys_of(state)
+        return await keys.rewrap() if keys is not None else 0

@@ -134,7 +134,7 @@ class DataKeys:
         """
         used = [master for (master,) in db.execute("SELECT DISTINCT master FROM data_keys")]
         if missing := sorted(set(used) - set(self._masters.ids)):
-            raise _wrong_master(missing, self._masters.ids)
+            raise wrong_master(missing, self._masters.ids)
 
     def rewrap(self, db: sqlite3.Connection) -> int:
         """Wrap all keys by the current master key that are wrapped by another one; how many these were.
@@ -167,10 +167,11 @@ class DataKeys:
         try:
             return self._masters.unwrap(master, wrapped, owner)
         except Unreadable as error:
-            raise _wrong_master([master], self._masters.ids) from error
+            raise wrong_master([master], self._masters.ids) from error
 
 
-def _wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable:
+def wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable:
+    """Keys are wrapped by master keys that are not here."""
     return StateUnavailable(
         f"privacy.encrypt: the state's data keys are wrapped by master key {', '.join(wanted)}, {MASTER_KEY} holds "
         f"{', '.join(given)}. Set {MASTER_KEY} to the former (or to both, separated by a comma) and start again."

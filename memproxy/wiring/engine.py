@@ -30,6 +30,7 @@ from memproxy.wiring.state import keys_of, make_apart_state, make_state, wake_on
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
+    from memproxy.stores.postgres_state_sealed import PostgresSealedState
     from memproxy.stores.qdrant import QdrantStore
     from memproxy.stores.sealed_state import SealedState
 
@@ -75,7 +76,7 @@ def make_store(
     home: Path,
     embedder: Embedder,
     *,
-    keys: "SealedState | None" = None,
+    keys: "SealedState | PostgresSealedState | None" = None,
 ) -> RebuildableStore:
     """The memory store of these settings, for this embedder's vectors. With ``keys`` it encrypts."""
     store = _bare_store(settings, home, embedder)

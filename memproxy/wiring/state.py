@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from memproxy.core.backup import STATE, STORE
-from memproxy.errors import ConfigError
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path
@@ -32,6 +31,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres_state import PostgresState
+    from memproxy.stores.postgres_state_sealed import PostgresSealedState
     from memproxy.stores.sealed_state import SealedState
     from memproxy.stores.sealing import MasterKeys
 
@@ -66,6 +66,10 @@ def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "Postgre
     from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - an extra, and time that SQLite saves
 
     spill, state = state_path(settings.state, home), settings.state
+    if settings.privacy.encrypt:
+        from memproxy.stores.postgres_state_sealed import PostgresSealedState  # noqa: PLC0415 - cryptography, as below
+
+        return PostgresSealedState(state.url or "", spill, sync=state.sync, spares=spares, masters=_masters())
     return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
 
 
@@ -131,29 +135,32 @@ def _masters() -> "MasterKeys":
     return MasterKeys.read(os.environ.get(MASTER_KEY))
 
 
-def keys_of(state: StateStore) -> "SealedState | None":
+def keys_of(state: StateStore) -> "SealedState | PostgresSealedState | None":
     """Where users' keys are, when the state has them."""
-    if not isinstance(state, SqliteState) or not state.seals:
-        return None
-    from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, as above
+    if isinstance(state, SqliteState):
+        from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, as above
 
-    return state if isinstance(state, SealedState) else None
+        return state if state.seals and isinstance(state, SealedState) else None
+    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - an extra
+
+    if not isinstance(state, PostgresState) or not state.seals:
+        return None
+    from memproxy.stores.postgres_state_sealed import PostgresSealedState  # noqa: PLC0415 - cryptography, as above
+
+    return state if isinstance(state, PostgresSealedState) else None
 
 
 def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:
     """See that there is a master key where one is needed.
 
     Raises:
-        ConfigError: there is none, or it is none; the message says how to make one. Also without an embedded state,
-            the only one that can be encrypted.
+        ConfigError: there is none, or it is none; the message says how to make one.
     """
     if not settings.privacy.encrypt:
         return
     from memproxy.stores.sealing import MASTER_KEY, MasterKeys  # noqa: PLC0415 - cryptography, as above
 
     MasterKeys.read(environ.get(MASTER_KEY))
-    if settings.state.backend != "sqlite":
-        raise ConfigError("privacy.encrypt: works with state.backend: sqlite alone.")
 
 
 def newer_form(heads: Mapping[str, bytes]) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from memproxy.stores.sealing import MASTER_KEY, new_master_key
 from tests.e2e.talk import chat, extract_by_rules, found, listed, word
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.proxy import Proxy, memproxy, running_proxy
@@ -34,13 +35,15 @@ async def recalled(proxy: Proxy, question: str) -> str:
     return answer.recall
 
 
+@pytest.mark.parametrize("encrypt", [False, True])
 async def test_what_is_told_is_learned_and_recalled_and_survives_a_kill_of_everything(
-    model: ScriptedUpstream, tmp_path: Path
+    model: ScriptedUpstream, tmp_path: Path, *, encrypt: bool
 ) -> None:
     model.extractor = extract_by_rules
     first, second = word(), word()
     with postgres_server() as server:
-        async with running_proxy(model.base_url, tmp_path / "home", state_on(server)) as proxy:
+        changes, master = {**state_on(server), "privacy": {"encrypt": encrypt}}, {MASTER_KEY: new_master_key()}
+        async with running_proxy(model.base_url, tmp_path / "home", changes, environment=master) as proxy:
             assert proxy.family("_engine")
             assert not proxy.family("_state"), "no process apart is needed to write"
             assert not (proxy.home / "state.db").exists()

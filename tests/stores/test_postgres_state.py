@@ -5,9 +5,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import psycopg
 import pytest
 
 from memproxy.stores.postgres_state import PostgresState
+from memproxy.stores.postgres_state_database import SCHEMA
+from memproxy.stores.postgres_state_sealed import PostgresSealedState
+from memproxy.stores.sealing import MasterKeys, new_master_key
 from tests.stores import (
     test_state_blocks,
     test_state_erased,
@@ -16,6 +20,7 @@ from tests.stores import (
     test_state_receipts,
     test_state_working,
 )
+from tests.stores.making import ANN, BEN
 from tests.support.postgres import Databases
 
 CONTRACTS = (
@@ -46,10 +51,26 @@ for _module in CONTRACTS:
     globals().update(contract_tests(_module))
 
 
-@pytest.fixture
-async def state(postgres: Databases, tmp_path: Path) -> AsyncIterator[PostgresState]:
-    """An open state in an empty database."""
-    opened = PostgresState(postgres.new(), tmp_path / "state.db", sync="normal")
+@pytest.fixture(scope="module")
+def database(postgres: Databases) -> str:
+    """The address of a database; each test finds its tables empty."""
+    return postgres.new()
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+async def state(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> AsyncIterator[PostgresState]:
+    """An open state without content."""
+    opened = PostgresState(database, tmp_path / "state.db", sync="normal")
+    if request.param == "encrypted":
+        masters = MasterKeys.read(new_master_key())
+        opened = PostgresSealedState(database, tmp_path / "state.db", sync="normal", masters=masters)
     await opened.open()
+    if isinstance(opened, PostgresSealedState):  # a block is kept of nobody of whom nothing was ever written
+        for scope in (ANN, BEN):
+            await opened.data_key(scope.owner, make=True)
     yield opened
     await opened.close()
+    with psycopg.connect(database) as db:
+        found = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]).fetchall()
+        emptied = [f"{SCHEMA}.{name}" for (name,) in found if name not in {"version", "secrets"}]
+        db.execute(f"TRUNCATE {', '.join(emptied)} RESTART IDENTITY")

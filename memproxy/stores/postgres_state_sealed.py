@@ -1,0 +1,369 @@
+"""The state in PostgreSQL with every text of a user encrypted (`sqlite_sealing`): users' keys, and how they end."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from memproxy.core.receipt import Outcome, Recalled
+from memproxy.core.scope import Scope
+from memproxy.errors import StateUnavailable
+from memproxy.ports import JournalEntry
+from memproxy.stores.postgres_state import PostgresState, erase_texts
+from memproxy.stores.postgres_state_database import Db, Owner, lock_key, one
+from memproxy.stores.postgres_state_replicas import DESTROYED, LEASE
+from memproxy.stores.sealed_state import ASIDE, KEY_READ_S
+from memproxy.stores.sealing import (
+    DataKey,
+    MasterKeys,
+    Unreadable,
+    is_sealed_by_data_key,
+    is_sealed_by_master,
+    new_data_key,
+)
+from memproxy.stores.sqlite_journal import BODY, PLAN
+from memproxy.stores.sqlite_palace import NAMED_IN_WORDS
+from memproxy.stores.sqlite_part import Columns
+from memproxy.stores.sqlite_receipts import sealed_content, sealed_query
+from memproxy.stores.sqlite_sealing import MOST_KNOWN, SEALED_TABLES, SealedColumns, wrong_master
+from memproxy.stores.sqlite_sessions import LINE
+from memproxy.stores.sqlite_state import SEALED
+
+log = logging.getLogger(__name__)
+
+
+class PostgresDataKeys:
+    """`postgres_state_part.Sealing` by users' data keys, with those used lately unwrapped in memory. Keys are looked up
+    in the transaction that uses them: another replica may have destroyed the one known here.
+    """
+
+    def __init__(self, masters: MasterKeys) -> None:
+        self._masters = masters
+        self._known: OrderedDict[bytes, DataKey] = OrderedDict()
+
+    async def of(self, db: Db, owner: Owner) -> Columns | None:
+        """As `Sealing`. Raises as `key`."""
+        key = await self.key(db, owner)
+        return None if key is None else SealedColumns(key)
+
+    async def made(self, db: Db, owner: Owner) -> Columns:
+        """As `Sealing`. Raises as `key`."""
+        return SealedColumns(await self.made_key(db, owner))
+
+    async def key(self, db: Db, owner: Owner) -> DataKey | None:
+        """The owner's key; None when there is none (yet, or any more).
+
+        Raises:
+            StateUnavailable: it was wrapped by a master key that is not here.
+        """
+        found = await db.execute("SELECT id, master, wrapped FROM data_keys WHERE tenant = %s AND user_id = %s", owner)
+        row = await found.fetchone()
+        return None if row is None else self._unwrapped(owner, *row)
+
+    async def made_key(self, db: Db, owner: Owner) -> DataKey:
+        """The owner's key, made when there is none, under the owner's lock. Raises as `key`."""
+        known = await self.key(db, owner)
+        if known is not None:
+            return known
+        key_id, key = new_data_key()
+        await db.execute(
+            "INSERT INTO data_keys (tenant, user_id, id, master, wrapped) VALUES (%s, %s, %s, %s, %s)",
+            [*owner, key_id, self._masters.current, self._masters.wrap(key, owner)],
+        )
+        return DataKey(key_id, key, owner)  # not kept yet: this transaction may be rolled back
+
+    async def destroy(self, db: Db, owner: Owner) -> None:
+        """Nothing that was sealed for the owner can be read from here on."""
+        found = await db.execute("DELETE FROM data_keys WHERE tenant = %s AND user_id = %s RETURNING id", owner)
+        for (key_id,) in await found.fetchall():
+            self._known.pop(key_id, None)
+
+    async def check(self, db: Db) -> None:
+        """See that every key can be unwrapped.
+
+        Raises:
+            StateUnavailable: some were wrapped by a master key that is not here.
+        """
+        found = await db.execute("SELECT DISTINCT master FROM data_keys")
+        if missing := sorted({master for (master,) in await found.fetchall()} - set(self._masters.ids)):
+            raise wrong_master(missing, self._masters.ids)
+
+    async def rewrap(self, db: Db) -> int:
+        """Wrap all keys by the current master key that are wrapped by another one; how many these were.
+
+        Raises:
+            StateUnavailable: one cannot be unwrapped; nothing is changed.
+        """
+        found = await db.execute(
+            "SELECT tenant, user_id, master, wrapped FROM data_keys WHERE master != %s FOR UPDATE",
+            [self._masters.current],
+        )
+        rows = await found.fetchall()
+        for tenant, user, master, wrapped in rows:
+            again = self._masters.wrap(self._opened(master, wrapped, (tenant, user)), (tenant, user))
+            await db.execute(
+                "UPDATE data_keys SET master = %s, wrapped = %s WHERE tenant = %s AND user_id = %s",
+                [self._masters.current, again, tenant, user],
+            )
+        return len(rows)
+
+    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
+        known = self._known.get(key_id)
+        if known is None:
+            known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
+            while len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key_id)
+        return known
+
+    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
+        try:
+            return self._masters.unwrap(master, wrapped, owner)
+        except Unreadable as error:
+            raise wrong_master([master], self._masters.ids) from error
+
+
+class PostgresSealedState(PostgresState):
+    """`ports.StateStore` in a database, with the texts in it encrypted."""
+
+    seals = True
+
+    def __init__(
+        self,
+        url: str,
+        spill: Path,
+        *,
+        sync: Literal["normal", "full"],
+        masters: MasterKeys,
+        spares: bool = False,
+        lease: timedelta = LEASE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``masters``: the installation's keys. The rest is `PostgresState`'s."""
+        self._masters = masters
+        self._keys = PostgresDataKeys(masters)
+        self._current: dict[Owner, DataKey] = {}
+        self._destroyed = 0
+        self._listeners: list[Callable[[], None]] = []
+        super().__init__(url, spill, sync=sync, spares=spares, sealing=self._keys, lease=lease, now=now)
+        self._replicas.on(DESTROYED, lambda _: self._drop_keys())
+
+    def on_destroyed(self, told: Callable[[], None]) -> None:
+        """``told`` is called whenever a key was destroyed, by whatever replica."""
+        self._listeners.append(told)
+
+    async def open(self) -> None:
+        """As the port says. A state that is not encrypted yet is, before this returns.
+
+        Raises:
+            StateUnavailable: also when its keys are wrapped by a master key that is not here.
+        """
+        await super().open()
+        try:
+            sealed = await self._prepare()
+        except BaseException:
+            await self.close()
+            raise
+        if sealed:
+            log.info("the state of %d users is encrypted now; `memproxy reindex` encrypts their memories", sealed)
+        await self._taking_up.begin()
+
+    async def _prepare(self) -> int:
+        """Check the keys, and seal what is plain; how many users that concerned."""
+        async with self._database.transaction() as db:
+            await self._keys.check(db)
+            await db.execute("SELECT set_config('statement_timeout', '0', true)")
+            await db.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("sealing")])
+            (done,) = await one(db, "SELECT EXISTS (SELECT FROM meta WHERE key = %s)", [SEALED])
+            if done:
+                return 0
+            await db.execute(f"LOCK TABLE {', '.join(SEALED_TABLES)} IN EXCLUSIVE MODE")
+            asked = " UNION ".join(f"SELECT tenant, user_id FROM {table}" for table in SEALED_TABLES)
+            owners = await (await db.execute(asked)).fetchall()
+            for tenant, user in owners:
+                await _seal_owner(db, await self._keys.made(db, (tenant, user)), (tenant, user))
+            await db.execute("INSERT INTO meta VALUES (%s, '1')", [SEALED])
+        return len(owners)
+
+    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
+
+        Raises:
+            StateUnavailable: the state does not answer.
+        """
+        known = self._current.get(owner)
+        if known is not None:
+            return known
+        before = self._destroyed
+        async with self._database.connected() as db:
+            found = await self._keys.key(db, owner)
+        if found is None and make:
+            async with self._database.of(owner) as db:
+                found = await self._keys.made_key(db, owner)
+        if found is not None and before == self._destroyed:
+            if len(self._current) >= MOST_KNOWN:
+                self._current.clear()
+            self._current[owner] = found
+        return found
+
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        async with self._database.of(entry.scope.owner) as db:
+            gone = await self._destroy(db, entry.scope)
+            number = await self._append(db, entry)
+        self._drop_keys()
+        self._replicas.rows_came()
+        return number, gone
+
+    async def destroy_key(self, scope: Scope) -> None:
+        """Destroy the owner's key, and what of the state it sealed."""
+        async with self._database.of(scope.owner) as db:
+            await self._destroy(db, scope)
+        self._drop_keys()
+
+    async def _destroy(self, db: Db, scope: Scope) -> list[int]:
+        """All that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes. The
+        numbers of the journal's rows.
+        """
+        gone = await erase_texts(db, scope, None)
+        await self._erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
+        await self._keys.destroy(db, scope.owner)
+        await self._replicas.tell(db, DESTROYED)
+        return gone
+
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        gone = await super().forget(scope, session=session, until=until)
+        if session is None:
+            self._drop_keys()
+        return gone
+
+    async def _forget(self, db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:
+        gone = await super()._forget(db, scope, session, until)
+        # rows that came after the erasure was asked for are sealed with a key that was made after it
+        rows = await db.execute("SELECT FROM journal WHERE tenant = %s AND user_id = %s LIMIT 1", scope.owner)
+        if session is None and await rows.fetchone() is None:
+            await self._keys.destroy(db, scope.owner)
+            await self._replicas.tell(db, DESTROYED)
+        return gone
+
+    async def rewrap(self) -> int:
+        """Wrap every data key by the current master key; how many were wrapped by another one."""
+        async with self._database.transaction() as db:
+            return await self._keys.rewrap(db)
+
+    def _drop_keys(self) -> None:
+        """A key was destroyed: what is known of keys here counts no more."""
+        self._destroyed += 1
+        self._current.clear()
+        for told in self._listeners:
+            told()
+
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        key = await self._readable_key(entry.scope.owner)
+        if key is not None:
+            body = key.seal(entry.body, ASIDE)
+        else:
+            body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
+        return await super().set_aside(msgspec.structs.replace(entry, body=body))
+
+    async def _readable_key(self, owner: Owner) -> DataKey | None:
+        """The owner's key, if it can be read at once: the state does not work while something is set aside."""
+        try:
+            async with asyncio.timeout(KEY_READ_S):
+                return await self._key(owner)
+        except (StateUnavailable, TimeoutError):
+            return None  # the installation's key does as well
+
+    async def _key(self, owner: Owner) -> DataKey | None:
+        async with self._database.connected() as db:
+            return await self._keys.key(db, owner)
+
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        entry = await super().read_aside(number)
+        try:
+            return None if entry is None else await self._opened_aside(entry)
+        except Unreadable:
+            return None
+
+    async def _append_left(self, entry: JournalEntry) -> int:
+        try:
+            return await self.append(await self._opened_aside(entry))
+        except Unreadable:
+            log.info("turns of %s that were set aside are dropped: their user was erased", entry.request_id)
+            return 0
+
+    async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
+        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
+
+        Raises:
+            Unreadable: its user's key was destroyed.
+            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
+        """
+        owner, body = entry.scope.owner, entry.body
+        if is_sealed_by_master(body):
+            body = self._masters.open(body, owner, ASIDE)
+        elif is_sealed_by_data_key(body):
+            if (key := await self._key(owner)) is None:
+                raise Unreadable("its key was destroyed")
+            body = key.open(body, ASIDE)
+        return msgspec.structs.replace(entry, body=body)
+
+
+async def _seal_owner(db: Db, columns: Columns, owner: Owner) -> None:
+    """Seal what an owner has in a state that was not encrypted."""
+    await _seal_texts(db, columns, owner)
+    await _seal_names(db, columns, owner)
+
+
+async def _seal_texts(db: Db, columns: Columns, owner: Owner) -> None:
+    for number, body, plan in await _all(db, "number, body, plan", "journal", owner):
+        sealed = None if plan is None else columns.seal(plan, PLAN)
+        await db.execute(
+            "UPDATE journal SET body = %s, plan = %s WHERE number = %s", [columns.seal(body, BODY), sealed, number]
+        )
+    for request_id, stored in await _all(db, "request_id, recalled", "receipts", owner):
+        if stored is not None:
+            recalled = sealed_query(columns, msgspec.json.decode(stored, type=Recalled))
+            await db.execute(
+                "UPDATE receipts SET recalled = %s WHERE tenant = %s AND user_id = %s AND request_id = %s",
+                [msgspec.json.encode(recalled), *owner, request_id],
+            )
+    for number, stored in await _all(db, "number, body", "outcomes", owner):
+        outcome = sealed_content(columns, msgspec.json.decode(stored, type=Outcome))
+        await db.execute("UPDATE outcomes SET body = %s WHERE number = %s", [msgspec.json.encode(outcome), number])
+
+
+async def _seal_names(db: Db, columns: Columns, owner: Owner) -> None:
+    for session, message, place, line in await _all(db, "session, message, place, line", "block_lines", owner):
+        await db.execute(
+            "UPDATE block_lines SET line = %s, message = %s "
+            "WHERE tenant = %s AND user_id = %s AND session = %s AND message = %s AND place = %s",
+            [columns.seal_text(line, LINE), columns.name(message), *owner, session, message, place],
+        )
+    for (slot,) in await _all(db, "slot", "slots", owner):
+        await db.execute(
+            "UPDATE slots SET slot = %s WHERE tenant = %s AND user_id = %s AND slot = %s",
+            [columns.slot(slot), *owner, slot],
+        )
+    for kind, parent, name in await _all(db, "kind, parent, name", "palace", owner):
+        if kind in NAMED_IN_WORDS:
+            await db.execute(
+                "UPDATE palace SET name = %s "
+                "WHERE tenant = %s AND user_id = %s AND kind = %s AND parent = %s AND name = %s",
+                [columns.name(name), *owner, kind, parent, name],
+            )
+    for key, session, answer in await _all(db, "key, session, answer", "session_keys", owner):
+        await db.execute(
+            "UPDATE session_keys SET key = %s, answer = %s "
+            "WHERE tenant = %s AND user_id = %s AND key = %s AND session = %s",
+            [columns.name(key), None if answer is None else columns.name(answer), *owner, key, session],
+        )
+
+
+async def _all(db: Db, columns: str, table: str, owner: Owner) -> Sequence[tuple[Any, ...]]:
+    found = await db.execute(f"SELECT {columns} FROM {table} WHERE tenant = %s AND user_id = %s", owner)
+    return await found.fetchall()
