@@ -101,7 +101,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
             *("learn.learn", "learn.index", "learn.triggers", "learn.vectors", "learn.recover", "learn.settle"),
             *("learn.outage", "learn.model_outage", "learn.judge", "learn.deletion", "recall.rewrite", "recall.rerank"),
             *("recall.own_words", "recall.tokens", "store.payload", "store.rebuild", "store.sealed", "state.sealed"),
-            *("engine process", "state calls", *_OF_TASKS[ENGINE].split()),
+            *("state.taken_over", "engine process", "state calls", *_OF_TASKS[ENGINE].split()),
         ),
         STATE: _each("state engines", "state writer", "state.sealed", *_OF_TASKS[STATE].split()),
     },
