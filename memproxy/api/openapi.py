@@ -67,6 +67,7 @@ _MEANING = {
     200: "Done.",
     201: "Stored; it can be found.",
     202: "Journalled; it is done behind, for a write as soon as the memory store answers again.",
+    204: "Done; the answer is empty.",
 }
 _REFUSALS = {
     400: "A field or header is wrong; `param` names it.",
@@ -113,7 +114,8 @@ def _described(operation: Operation) -> dict[str, Any]:
         words = "`true`: this is the answer of the first call with this idempotency key."
         headers["idempotency-replayed"] = {"description": words, "schema": {"enum": ["true"]}}
     responses: dict[str, Any] = {
-        str(status): {"description": _MEANING[status], "content": {media: {"schema": answered}}, "headers": headers}
+        str(status): {"description": _MEANING[status], "headers": headers}
+        | ({} if status == 204 else {"content": {media: {"schema": answered}}})
         for status in operation.statuses
     }
     if operation.etag and operation.method == "GET":
@@ -171,7 +173,8 @@ def _header(name: str, words: str, **schema: Any) -> dict[str, Any]:
 def _components() -> dict[str, Any]:
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
     _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
-    answers = [operation.answer for operation in OPERATIONS if operation.answer is not StreamingResponse]
+    without_schema = (StreamingResponse, type(None))
+    answers = [operation.answer for operation in OPERATIONS if operation.answer not in without_schema]
     _, structs = msgspec.json.schema_components([*SHARED, *answers, Error], ref_template=REF + "{name}")
     shared = {one.__name__ for one in SHARED}
     given = {name: structs[name] for name in shared}
