@@ -52,7 +52,7 @@ ifdef MEMPROXY_SKIP_LOWEST
 	@echo "The lowest versions are not tried: MEMPROXY_SKIP_LOWEST is set."
 else
 	$(PYTHON) -m venv --clear --without-pip $(LOWEST)
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: -r pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra dev
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: -r pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --extra dev
 	PYTHONPATH=$(CURDIR) MEMPROXY_TEST_EXAMPLES=5 $(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n 2 --dist loadfile --no-loadscope-reorder --maxfail 30
 endif
 
@@ -86,8 +86,8 @@ serve: $(STAMP)
 # installs from whichever one pip is set up for. Extras stay (`coverage[toml]`): for one that the lock does not name, older pips
 # look at the newest version there is, and refuse it for want of a hash.
 lock: $(STAMP)
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra dev --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --extra dev --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
 	$(BIN)/uv pip compile tests/clients/requirements.in --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements-clients.lock
 
 $(STAMP): requirements-dev.lock pyproject.toml

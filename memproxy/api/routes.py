@@ -35,7 +35,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 NOT_BUILT = (
     "/v1/memory/dream",
     "/memory",
-    "/mcp",
 )
 """Paths that the product names and this version does not answer yet."""
 

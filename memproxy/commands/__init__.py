@@ -30,6 +30,7 @@ COMMANDS = {
     "restore": "memproxy.commands.restore",
     "version": RUNNING,
     "audit": UPKEEP,
+    "mcp": "memproxy.commands.mcp_stdio",
 }
 """The module of each command."""
 

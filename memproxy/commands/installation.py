@@ -136,11 +136,33 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
         with holding(settings):
             async with _engine(settings, refused_too=refused_too) as here:
                 yield here
-    except AlreadyServed as served:
-        if served.folder is None or not (served.folder / ENGINE_SOCKET).exists():
-            raise
-        async with _client(httpx.AsyncHTTPTransport(uds=str(served.folder / ENGINE_SOCKET))) as client:
-            yield Installation(client, settings, None)
+    except AlreadyServed as server:
+        async with _connected(settings, server) as there:
+            yield there
+
+
+@contextlib.asynccontextmanager
+async def served(settings: Settings) -> AsyncIterator[Installation]:
+    """The installation of these settings, which a server must be running on.
+
+    Raises:
+        ConfigError: none is.
+        AlreadyServed: another process has the store and answers no calls.
+    """
+    try:
+        with holding(settings):
+            raise ConfigError("No server runs on this installation: start `memproxy serve` first.")
+    except AlreadyServed as server:
+        async with _connected(settings, server) as there:
+            yield there
+
+
+@contextlib.asynccontextmanager
+async def _connected(settings: Settings, server: AlreadyServed) -> AsyncIterator[Installation]:
+    if server.folder is None or not (server.folder / ENGINE_SOCKET).exists():
+        raise server
+    async with _client(httpx.AsyncHTTPTransport(uds=str(server.folder / ENGINE_SOCKET))) as client:
+        yield Installation(client, settings, None)
 
 
 @contextlib.asynccontextmanager

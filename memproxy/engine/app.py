@@ -2,21 +2,23 @@
 
 import asyncio
 import contextlib
+import importlib
+import importlib.util
 import logging
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from memproxy.api.http import answer, error_answer, method_refused
+from memproxy.api.http import answer, caller, error_answer, method_refused
 from memproxy.api.routes import api_routes, guarded
 from memproxy.auth import decode_identity
 from memproxy.core.protocol import (
@@ -38,8 +40,11 @@ from memproxy.core.protocol import (
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.engine.engine import Engine
-from memproxy.errors import EngineUnavailable, MemproxyError, NotFound, RequestError
+from memproxy.errors import EngineUnavailable, MemproxyError, NotBuilt, NotFound, RequestError
 from memproxy.metrics import metrics
+
+if TYPE_CHECKING:
+    from memproxy.mcp.endpoint import McpEndpoint
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +187,48 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Message]) -> Message:
         raise RequestError(f"The relay sent something that the engine cannot read: {error}.") from error
 
 
+class Mcp:
+    """``/mcp``, for whoever may use the memory API. The protocol's library is loaded when the first one asks: it takes
+    a second, which no start needs.
+    """
+
+    def __init__(self, api: ASGIApp) -> None:
+        self._api = api
+        self._lock = asyncio.Lock()
+        self._endpoint: McpEndpoint | None = None
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":  # no session is kept that one could listen to or end
+            await method_refused(scope["method"], ["POST"])(scope, receive, send)
+            return
+        try:
+            caller(Request(scope, receive), "memory:read", "memory:write")
+            endpoint = await self._opened()
+        except MemproxyError as error:
+            await error_answer(error)(scope, receive, send)
+            return
+        await endpoint(scope, receive, send)
+
+    async def _opened(self) -> "McpEndpoint":
+        async with self._lock:
+            if self._endpoint is None:
+                if importlib.util.find_spec("mcp") is None:
+                    raise NotBuilt(
+                        'The library of the protocol is not installed; run: pip install "PATH[mcp]" (PATH: the '
+                        "wheel or folder that memproxy came from), and start again."
+                    )
+                module = await asyncio.to_thread(importlib.import_module, "memproxy.mcp.endpoint")
+                endpoint: McpEndpoint = module.McpEndpoint(self._api)
+                await endpoint.start()
+                self._endpoint = endpoint
+            return self._endpoint
+
+    async def close(self) -> None:
+        """Take no more requests."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+
 def build_app(engine: Engine) -> EngineApp:
     """The engine's ASGI application; its lifespan starts and closes the engine."""
 
@@ -191,9 +238,12 @@ def build_app(engine: Engine) -> EngineApp:
         try:
             yield
         finally:
+            await mcp.close()
             await engine.close(engine.parts.settings.server.shutdown_grace_s)
 
     hot, internal = HotCalls(engine), Internal(engine)
+    api = api_routes(engine.backends())
+    mcp = Mcp(Router(api))
     calls: dict[str, ASGIApp] = {RECALL_PATH: hot.recall, CAPTURED_PATH: hot.captured}
     routes = [
         Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
@@ -202,7 +252,8 @@ def build_app(engine: Engine) -> EngineApp:
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
         Route(BACKUP_PATH, guarded(internal.backup), methods=["GET", "POST"]),
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
-        *api_routes(engine.backends()),
+        Route("/mcp", mcp),
+        *api,
     ]
     return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
 

@@ -11,6 +11,7 @@ from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"content-encoding", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
+_PASSED_TO_MCP = (*_PASSED, b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _SINGLE = frozenset({b"content-type", b"idempotency-key"})
 _LEARNED_FROM = frozenset({"end", "mine"})
 """Calls of a session that learn from it."""
@@ -52,7 +53,8 @@ class MemoryApi:
             EngineUnavailable: the engine does not answer.
             Unauthenticated: nobody is identified, and the path needs somebody.
         """
-        headers = {name.decode(): value for name in _PASSED if (value := _passed(request.headers, name)) is not None}
+        names = _PASSED_TO_MCP if request.path == "/mcp" else _PASSED
+        headers = {name.decode(): value for name in names if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self._authenticator.identify(request.headers)
             _check_named(request.headers, identity)

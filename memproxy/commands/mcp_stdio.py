@@ -1,0 +1,56 @@
+"""`memproxy mcp`: memory tools for an agent that starts them as a program, over standard input and output."""
+
+import asyncio
+import importlib.util
+from typing import Annotated, Any
+
+import typer
+
+from memproxy.commands.installation import Refused, served
+from memproxy.commands.options import Config, Tenant, a_name, quiet_settings
+from memproxy.errors import ConfigError
+from memproxy.settings import Settings
+
+app = typer.Typer()
+
+
+@app.command()
+def mcp(
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="Whose memory it is; default the user `default`.", metavar="U", callback=a_name),
+    ] = None,
+    tenant: Tenant = None,
+    config: Config = None,
+) -> None:
+    """Offer memory to an agent as MCP tools on standard input and output, through the running server."""
+    settings = quiet_settings(config)
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError(
+            'The library of the protocol is not installed; run: pip install "PATH[mcp]" (PATH: the wheel or '
+            "folder that memproxy came from)."
+        )
+    asyncio.run(_serve(settings, tenant, user or "default"))
+
+
+async def _serve(settings: Settings, tenant: str | None, user: str) -> None:
+    from memproxy.mcp.tools import make_server, refused  # noqa: PLC0415 - an extra
+
+    async with served(settings) as here:
+
+        async def call(
+            context: Any,  # noqa: ARG001 - one caller
+            method: str,
+            path: str,
+            *,
+            params: dict[str, Any] | None = None,
+            json: Any = None,
+        ) -> dict[str, Any]:
+            try:
+                answer = await here.answer(method, path, tenant=tenant, user=user, params=params, json=json)
+            except Refused as error:
+                raise refused(error.message) from error
+            read: dict[str, Any] = answer.json() if answer.content else {}
+            return read
+
+        await make_server(call).run_stdio_async()

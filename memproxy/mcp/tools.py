@@ -1,0 +1,165 @@
+"""The tools and resources that an agent is offered, each of them one call of the memory API."""
+
+from typing import Annotated, Any, Protocol
+from urllib.parse import quote
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+import memproxy
+
+INSTRUCTIONS = (
+    "Long-term memory of one user. Save what is worth knowing in later conversations, search before you ask the user "
+    "again. Working memory is scratch space that agents of this user share for minutes: keys such as "
+    "session/abc/notes, at most 50 entries below the same first two pieces."
+)
+
+_READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+_ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
+_REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
+
+Key = Annotated[str, Field(description="A path such as session/abc/notes; the first two pieces are its namespace.")]
+Category = Annotated[str, Field(description="Such as user-preferences/timezone.")]
+
+
+Answer = dict[str, Any]
+"""What the API answers; an agent gets it as structured content."""
+
+
+class MemoryApi(Protocol):
+    """Calls of the memory API for one caller."""
+
+    async def __call__(
+        self,
+        context: Context[Any, Any],
+        method: str,
+        path: str,
+        *,
+        params: dict[str, Any] | None = None,
+        json: Any = None,
+    ) -> dict[str, Any]:
+        """What the call answers, read as JSON; nothing where it answers nothing.
+
+        Raises:
+            ToolError: the API refuses it; the message is its own.
+        """
+
+
+def refused(message: str) -> ToolError:
+    """A refusal that the agent reads."""
+    return ToolError(message)
+
+
+def make_server(api: MemoryApi) -> MCPServer[Any]:
+    """A server of all tools and resources over these calls."""
+    server: MCPServer[Any] = MCPServer("memproxy", instructions=INSTRUCTIONS, version=memproxy.__version__)
+    _add_memory_tools(server, api)
+    _add_working_tools(server, api)
+    _add_resources(server, api)
+    return server
+
+
+def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
+    @server.tool(annotations=_ADDS)
+    async def save_memory(
+        context: Context[Any, Any],
+        content: Annotated[str, Field(description="One fact in a sentence that says whose it is.", max_length=100_000)],
+        category: Category | None = None,
+        tags: list[str] | None = None,
+    ) -> Answer:
+        """Remember something about the user or the work for later conversations."""
+        fields = {"content": content, "category": category, "tags": tags, "trust": "tool"}
+        return await api(context, "POST", "/v1/memory", json=_given(fields))
+
+    @server.tool(annotations=_READS)
+    async def search_memory(
+        context: Context[Any, Any],
+        query: Annotated[str, Field(description="What is to be known, in words.")],
+        limit: Annotated[int, Field(ge=1, le=50)] = 8,
+        category: Category | None = None,
+    ) -> Answer:
+        """Find what is remembered, best first: facts, and the user's own words."""
+        asked = _given({"query": query, "limit": limit, "category": category, "omit": "null"})
+        return await api(context, "POST", "/v1/memory/search", json=asked)
+
+    @server.tool(annotations=_REPLACES)
+    async def delete_memory(context: Context[Any, Any], memory_id: str) -> Answer:
+        """Forget one memory, by its id or the short one that a recalled line shows (m:1a2b3c4d)."""
+        await api(context, "DELETE", f"/v1/memory/{quote(memory_id, safe='')}")
+        return {"deleted": memory_id}
+
+    @server.tool(annotations=_READS)
+    async def list_memory_categories(context: Context[Any, Any]) -> Answer:
+        """The categories and tags in use, with counts."""
+        return await api(context, "GET", "/v1/memory/categories")
+
+
+def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
+    @server.tool(annotations=_REPLACES)
+    async def save_to_working_memory(  # noqa: PLR0917 - an agent names them
+        context: Context[Any, Any],
+        key: Key,
+        data: Annotated[Any, Field(description="Any JSON.")],
+        ttl_minutes: Annotated[
+            float | None, Field(gt=0, description="How long it lives; 5 minutes by default.")
+        ] = None,
+        category: str | None = None,
+        tags: list[str] | None = None,
+    ) -> Answer:
+        """Keep something for other agents, or for a later step, for some minutes."""
+        ttl_s = None if ttl_minutes is None else ttl_minutes * 60
+        body = {"data": data, **_given({"ttl_s": ttl_s, "category": category, "tags": tags})}
+        return await api(context, "PUT", _working(key), json=body)
+
+    @server.tool(annotations=_READS)
+    async def get_from_working_memory(context: Context[Any, Any], key: Key) -> Answer:
+        """Read one entry with its data, of any namespace of this user."""
+        return await api(context, "GET", _working(key))
+
+    @server.tool(annotations=_READS)
+    async def list_working_memory(
+        context: Context[Any, Any], prefix: str = "", category: str | None = None, tag: str | None = None
+    ) -> Answer:
+        """What is there, without the data."""
+        asked = _given({"prefix": prefix, "category": category, "tag": tag, "limit": 200})
+        return await api(context, "GET", "/v1/memory/working", params=asked)
+
+    @server.tool(annotations=_READS)
+    async def search_working_memory(
+        context: Context[Any, Any], query: str, prefix: str = "", limit: Annotated[int, Field(ge=1, le=50)] = 10
+    ) -> Answer:
+        """Find entries by words in keys, categories, tags and data."""
+        asked = {"query": query, "prefix": prefix, "limit": limit}
+        return await api(context, "POST", "/v1/memory/working/search", json=asked)
+
+
+def _add_resources(server: MCPServer[Any], api: MemoryApi) -> None:
+    @server.resource("memory://memories/{memory_id}", mime_type="application/json")
+    async def memory(context: Context[Any, Any], memory_id: str) -> Any:
+        """One memory."""
+        return await api(context, "GET", f"/v1/memory/{quote(memory_id, safe='')}")
+
+    @server.resource("memory://memories/{memory_id}/history", mime_type="application/json")
+    async def history(context: Context[Any, Any], memory_id: str) -> Any:
+        """What a memory replaced and what replaced it, oldest first."""
+        return await api(context, "GET", f"/v1/memory/{quote(memory_id, safe='')}/history")
+
+    @server.resource("memory://receipts/{request_id}", mime_type="application/json")
+    async def receipt(context: Context[Any, Any], request_id: str) -> Any:
+        """Why a request was given what it was given."""
+        return await api(context, "GET", f"/v1/memory/receipts/{quote(request_id, safe='')}")
+
+    @server.resource("memory://entities/{name}/timeline", mime_type="application/json")
+    async def timeline(context: Context[Any, Any], name: str) -> Any:
+        """What is known of a person or thing, and when it held."""
+        return await api(context, "GET", f"/v1/memory/entities/{quote(name, safe='')}/timeline")
+
+
+def _given(fields: dict[str, Any]) -> Answer:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _working(key: str) -> str:
+    return f"/v1/memory/working/{quote(key, safe='/')}"
