@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # process one knows the journal (a port) and the engine's address; process two everything but concrete parts
     "relay": SEAMS | {"wire", "auth"},
     "api": SEAMS | {"retention", "auth", "recall", "learn"},
-    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api"},
+    "mcp": SEAMS,
+    "engine": SEAMS | {"retention", "auth", "recall", "learn", "api", "mcp"},
     # the only importer of concrete stores and models
     "wiring": SEAMS | {"retention", "auth", "wire", "recall", "models", "stores", "learn", "relay", "api", "engine"},
     "serve": SEAMS | {"wiring", "relay", "engine"},
@@ -60,7 +61,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"wire", "auth", "models", "stores", "recall"}),
     frozenset({"retention", "learn"}),
     frozenset({"relay"}),
-    frozenset({"api", "engine"}),
+    frozenset({"api", "mcp", "engine"}),
     frozenset({"wiring", "serve"}),
     frozenset({"commands", "demo", "evals", "importers", "__main__"}),
 )
@@ -89,7 +90,12 @@ NOT_IMPORTED_BUT_USED = {
 INNER_PARTS = frozenset({"aiohttp", "jwt", "uvicorn", "httptools"})
 """Packages whose classes are not made to be inherited from: a new minor version may change what ours override."""
 
-EXTRAS = {"fastembed": "models/(encoder|query_precision)", "qdrant": "stores/qdrant", "postgres": "stores/postgres"}
+EXTRAS = {
+    "fastembed": "models/(encoder|query_precision)",
+    "qdrant": "stores/qdrant",
+    "postgres": "stores/postgres",
+    "mcp": "mcp/",
+}
 """Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
 IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
