@@ -48,7 +48,7 @@ _BLOCK = 32
 _VECTORS = 512
 """Vectors turned into numbers at once, into the same memory each time: they stay in the processor's cache."""
 
-_ROW_BYTES, _ENTRY_BYTES, _TERM_BYTES = 700, 13, 180
+_ROW_BYTES, _ENTRY_BYTES, _TERM_BYTES = 600, 13, 180
 """About what Python's own objects take for a memory, for a word of it, and for a term (docs/decisions/0026)."""
 
 _WORD_FIELDS = ("id", "kind", "session_id", "project_id", "agent_id")
@@ -116,14 +116,16 @@ class Vectors:
         self._signs = np.zeros((0, 0), np.uint64)
         self._rows = np.zeros(0, np.int32)
         """The row of each place; -1 where it is not in use."""
-        self._places: dict[int, list[int]] = {}
+        self._first = np.zeros(0, np.int32)
+        self._others: dict[int, list[int]] = {}
+        """The place of each row's first vector, and those of its others, which few rows have."""
         self._free: list[int] = []
         self._used = 0
 
     @property
     def nbytes(self) -> int:
         """Of the arrays."""
-        return sum(array.nbytes for array in (self._numbers, self._scales, self._signs, self._rows))
+        return sum(one.nbytes for one in (self._numbers, self._scales, self._signs, self._rows, self._first))
 
     def reserve(self, wanted: int, dimension: int) -> None:
         """Make space for so many vectors of this length. Raises `NotHere`."""
@@ -159,24 +161,33 @@ class Vectors:
         self._scales[places] = scale
         self._signs[:, places] = _signs(given).T
         self._rows[places] = rows
+        if max(rows) >= len(self._first):
+            self._first = _grown(self._first, (_space(len(self._first), max(rows) + 1),), -1)
         for row, place in zip(rows, places, strict=True):
-            self._places.setdefault(row, []).append(place)
+            if self._first[row] < 0:
+                self._first[row] = place
+            else:
+                self._others.setdefault(row, []).append(place)
 
     def free(self, row: int) -> None:
         """Nothing is left of the row's vectors."""
-        if places := self._places.pop(row, None):
+        if row < len(self._first) and self._first[row] >= 0:
+            places = [int(self._first[row]), *self._others.pop(row, ())]
+            self._first[row] = -1
             self._rows[places] = -1
             self._numbers[places] = 0
             self._scales[places] = 0
             self._signs[:, places] = 0
             self._free += places
 
-    def of(self, rows: Iterable[int], query: Floats) -> dict[int, float]:
+    def of(self, rows: Sequence[int], query: Floats) -> dict[int, float]:
         """Those of these rows that have a vector, with the cosine of their best."""
-        places = [place for row in rows for place in self._places.get(row, ())]
+        asked = np.array(rows, np.intp)
+        first = self._first[asked[asked < len(self._first)]]
+        others = [place for row in self._others.keys() & set(rows) for place in self._others[row]]
+        places: Places = np.concatenate((first[first >= 0], np.array(others, np.intp)))
         best: dict[int, float] = {}
-        where = np.array(places, np.intp)
-        for row, score in zip(self._rows[where].tolist(), self._scored(where, query).tolist(), strict=True):
+        for row, score in zip(self._rows[places].tolist(), self._scored(places, query).tolist(), strict=True):
             best[row] = max(score, best.get(row, score))
         return best
 
@@ -185,7 +196,8 @@ class Vectors:
         if not self._used or limit < 1:
             return {}
         rows = self._rows[: self._used]
-        places = self._near(query, allowed[rows] & (rows >= 0), limit)
+        # a place that is not in use names the row -1: the last one here, which is not allowed
+        places = self._near(query, np.append(allowed, False).take(rows), limit)
         scores = self._scored(places, query)
         best: dict[int, float] = {}
         for some in (limit + limit // 4, 4 * limit, len(places)):
