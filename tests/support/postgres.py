@@ -118,6 +118,16 @@ def _unprivileged() -> str | None:
     return "nobody" if os.geteuid() == 0 else None
 
 
+def _reachable(programs: Path, user: str, folder: Path) -> Path:
+    """The programs where ``user`` may run them: a copy, where they lie in a folder that is somebody else's."""
+    seen = subprocess.run(
+        ["/usr/bin/env", "test", "-x", programs / "postgres"], user=user, extra_groups=[], check=False
+    )
+    if not seen.returncode:
+        return programs
+    return shutil.copytree(programs.parent, folder / "pginstall", symlinks=True) / "bin"
+
+
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
     """A server of one's own, gone afterwards; skips where there is none."""
@@ -128,6 +138,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     server = PostgresServer(folder, programs, free_port())
     try:
         if (user := _unprivileged()) is not None:
+            server.programs = _reachable(programs, user, folder)
             os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
         server.make()
         yield server
