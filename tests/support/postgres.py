@@ -125,7 +125,10 @@ def _reachable(programs: Path, user: str, folder: Path) -> Path:
     )
     if not seen.returncode:
         return programs
-    return shutil.copytree(programs.parent, folder / "pginstall", symlinks=True) / "bin"
+    site = programs.parents[2]
+    for part in ("pgserver/pginstall", "pgserver.libs"):  # the libraries are found by where they lie
+        shutil.copytree(site / part, folder / part, symlinks=True)
+    return folder / "pgserver" / "pginstall" / "bin"
 
 
 @contextmanager
