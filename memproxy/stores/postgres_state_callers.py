@@ -69,7 +69,7 @@ class PostgresCallers(PostgresJournal):
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         place, seconds = self._place(charge), self._seconds(now)
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             found = await self._used(db, [place], seconds)
         used, ends = found.get(place, (0, seconds + charge.seconds))
         return Spent(charge=charge, used=used, wait_s=ends - seconds)
@@ -98,7 +98,7 @@ class PostgresCallers(PostgresJournal):
         known = self._known.get(name)
         if known is not None and known.news == news and monotonic() - known.read_at < CHOICES_SECONDS:
             return known.choices
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             chosen = await self._chosen(db, scope.owner, ["", scope.agent or ""])
         found = chosen.get("", NOTHING_CHOSEN)
         if scope.agent and scope.agent in chosen:
@@ -264,7 +264,7 @@ class PostgresCallers(PostgresJournal):
             return {source: (given, made) for source, given, made in await found.fetchall()}
 
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             return _record(await (await db.execute("SELECT record FROM proxy_keys WHERE id = %s", [key_id])).fetchone())
 
     async def proxy_keys(self, tenant: str | None) -> list[KeyRecord]:

@@ -7,9 +7,11 @@ is still so when it is written.
 
 import asyncio
 import hashlib
+import os
 import select
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
@@ -52,6 +54,12 @@ RECONNECT_S = 4.0
 
 STATEMENT_MS = 15_000
 """Longest time of one statement."""
+
+ANSWERED_S = 30.0
+"""A server that has not done with a call by then hangs, or is cut off: the connection is given up."""
+
+GLANCED_S = 2.0
+"""The same of a few rows that a request waits for."""
 
 LOCK_MS = 5_000
 """Longest wait for another process's transaction; ours take milliseconds."""
@@ -125,13 +133,19 @@ class PostgresDatabase:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Db]:
         """A connection on which each statement is a transaction of its own."""
-        async with self._in_our_words(), self._taken() as db:
+        async with self._in_our_words(), self._taken(ANSWERED_S) as db:
             yield db
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Db]:
+    async def glance(self) -> AsyncIterator[Db]:
+        """The same for a few rows that are found by an index, and that a request waits for."""
+        async with self._in_our_words(), self._taken(GLANCED_S) as db:
+            yield db
+
+    @asynccontextmanager
+    async def transaction(self, within_s: float = ANSWERED_S) -> AsyncIterator[Db]:
         """A connection within one transaction: committed at the end of the block, or nothing of it happened."""
-        async with self._in_our_words(), self._taken() as db, db.transaction():
+        async with self._in_our_words(), self._taken(within_s) as db, db.transaction():
             yield db
 
     @asynccontextmanager
@@ -163,19 +177,22 @@ class PostgresDatabase:
         self._skew = skew if abs(skew) >= LEAST_SKEW else timedelta()
 
     @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[Db]:
-        if self._pool is None:
+    async def _taken(self, within_s: float) -> AsyncIterator[Db]:
+        pool = self._pool
+        if pool is None:
             raise StateUnavailable(f"The state in {self.place} is not open; open it, or wait until it is.")
         try:
-            db = await self._pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
+            db = await pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
         except PoolTimeout:
             self._is_away = True
             raise
         self._is_away = False
+        late = asyncio.get_running_loop().call_later(within_s, _cut, db)
         try:
             yield db
         finally:
-            await self._pool.putconn(db)
+            late.cancel()
+            await pool.putconn(db)
 
     async def _configure(self, db: Db) -> None:
         """Once for each connection: text as it is kept, and the session's settings."""
@@ -205,10 +222,27 @@ class PostgresDatabase:
                 raise failed(self.place, error) from error
             raise  # a mistake of ours; waiting does not mend it
         except (psycopg.Error, PoolTimeout, OSError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # it was to end, and waited for a server that hangs
+                raise asyncio.CancelledError from error
             raise failed(self.place, error) from error
 
 
-_CONNECT: dict[str, Any] = {"autocommit": True, "application_name": "memproxy", "connect_timeout": CONNECT_S}
+_CONNECT: dict[str, Any] = {
+    "autocommit": True,
+    "application_name": "memproxy",
+    "connect_timeout": CONNECT_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""How connections are made; one that listens learns within half a minute that its server is cut off."""
+
+
+def _cut(db: Db) -> None:
+    """End a connection at which nothing comes any more: to cancel would be to wait for the same server."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(db.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 async def one(db: Db, statement: str, values: Sequence[Any] | dict[str, Any] = ()) -> Row:

@@ -36,6 +36,9 @@ from memproxy.stores.sqlite_state import SEALED
 
 log = logging.getLogger(__name__)
 
+SEALED_S = 3600.0
+"""How long it may take to encrypt a state that was not."""
+
 
 class PostgresDataKeys:
     """`postgres_state_part.Sealing` by users' data keys, with those used lately unwrapped in memory. Keys are looked up
@@ -175,7 +178,7 @@ class PostgresSealedState(PostgresState):
 
     async def _prepare(self) -> int:
         """Check the keys, and seal what is plain; how many users that concerned."""
-        async with self._database.transaction() as db:
+        async with self._database.transaction(SEALED_S) as db:
             await self._keys.check(db)
             await db.execute("SELECT set_config('statement_timeout', '0', true)")
             await db.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("sealing")])
@@ -200,7 +203,7 @@ class PostgresSealedState(PostgresState):
         if known is not None:
             return known
         before = self._destroyed
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             found = await self._keys.key(db, owner)
         if found is None and make:
             async with self._database.of(owner) as db:
@@ -279,7 +282,7 @@ class PostgresSealedState(PostgresState):
             return None  # the installation's key does as well
 
     async def _key(self, owner: Owner) -> DataKey | None:
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             return await self._keys.key(db, owner)
 
     async def read_aside(self, number: int) -> JournalEntry | None:

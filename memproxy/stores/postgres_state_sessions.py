@@ -79,7 +79,7 @@ class PostgresSessions(PostgresJournal):
             return [self._progress(row) for row in await found.fetchall()]
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             found = await db.execute(
                 f"SELECT {PLACE}, unlearned, last_turn_at FROM progress WHERE {_SESSION}", _session(scope)
             )
@@ -113,7 +113,7 @@ class PostgresSessions(PostgresJournal):
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         found: dict[str, list[KnownSession]] = {}
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             columns = await self._sealing.of(db, scope.owner)
             if columns is None:
                 return {}
@@ -148,7 +148,7 @@ class PostgresSessions(PostgresJournal):
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         blocks: dict[str, list[BlockLine]] = {}
         unreadable = set()
-        async with self._database.connected() as db:
+        async with self._database.glance() as db:
             columns = await self._sealing.of(db, scope.owner)
             wanted = {} if columns is None else {columns.name(message): message for message in messages}
             erasures = await _erasures(db, scope.owner)  # first: what is erased after it is not counted

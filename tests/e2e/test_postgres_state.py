@@ -76,7 +76,7 @@ async def _has(facts: Any, text: str) -> bool:
 async def test_while_the_database_is_away_requests_are_answered_and_their_turns_are_kept(
     model: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    secrets = [word() for _ in range(4)]
+    secrets = [word() for _ in range(5)]
     with postgres_server() as server:
         async with running_proxy(model.base_url, tmp_path / "home", state_on(server)) as proxy:
             await tell(proxy, f"My locker code is {secrets[0]}.")
@@ -90,6 +90,10 @@ async def test_while_the_database_is_away_requests_are_answered_and_their_turns_
             await eventually(lambda: found(proxy, secrets[0]), what="memory is back")
             for secret in secrets[1:3]:
                 await eventually(lambda secret=secret: found(proxy, secret), what="what waited is there")  # type: ignore[misc]
+            server.pause()
+            await tell(proxy, f"My locker code is {secrets[4]}.")
+            server.go_on()
+            await eventually(lambda: found(proxy, secrets[4]), what="what was said while it hung is there")
             server.stop("immediate")
             await tell(proxy, f"My locker code is {secrets[3]}.")
             proxy.kill()

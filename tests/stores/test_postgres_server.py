@@ -238,3 +238,30 @@ async def test_the_journals_order_holds_whatever_is_done(address: str, tmp_path:
             asyncio.run_coroutine_threadsafe(example(done), loop).result()
 
         await asyncio.to_thread(check)
+
+
+async def test_a_server_that_hangs_costs_two_seconds_once_and_is_gone_on_with(
+    server: PostgresServer, address: str, tmp_path: Path
+) -> None:
+    async with opened(address, tmp_path) as state:
+        await state.append(entry())
+        server.pause()
+        try:
+            began = asyncio.get_running_loop().time()
+            for _ in range(3):
+                with pytest.raises(StateUnavailable):
+                    await state.find_blocks(ANN, ["m"])
+            assert asyncio.get_running_loop().time() - began < 10
+            with pytest.raises((StateUnavailable, TimeoutError)):
+                async with asyncio.timeout(0.1):  # whoever waits no longer is let go soon
+                    await state.find_blocks(ANN, ["m"])
+        finally:
+            server.go_on()
+
+        async def appended() -> int:
+            try:
+                return await state.append(entry(BEN))
+            except StateUnavailable:
+                return 0
+
+        assert await eventually(appended, what="the state works again")
