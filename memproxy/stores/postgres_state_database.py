@@ -7,6 +7,7 @@ is still so when it is written.
 
 import asyncio
 import hashlib
+import logging
 import os
 import select
 import socket
@@ -114,6 +115,7 @@ class PostgresDatabase:
             open=False,
             name="memproxy state",
         )
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it tells of each try; callers are told, too
         await pool.open()
         self._pool = pool
 
@@ -158,7 +160,7 @@ class PostgresDatabase:
                 lock = self._turns.setdefault(owner, asyncio.Lock())
                 await turns.enter_async_context(lock)
             async with self.transaction() as db:
-                await lock_owners(db, owners)
+                await _lock_owners(db, owners)
                 yield db
 
     def shared(self, time: datetime) -> datetime:
@@ -252,7 +254,7 @@ async def one(db: Db, statement: str, values: Sequence[Any] | dict[str, Any] = (
     return row
 
 
-async def lock_owners(db: Db, owners: Sequence[Owner]) -> None:
+async def _lock_owners(db: Db, owners: Sequence[Owner]) -> None:
     """From here to the transaction's end nobody else changes what is these owners'. Always in the same order, so that
     no two wait for each other.
     """

@@ -14,6 +14,7 @@ from memproxy.core.receipt import Outcome, Recalled
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
+from memproxy.stores import postgres_state_working as working
 from memproxy.stores.postgres_state import PostgresState, erase_texts
 from memproxy.stores.postgres_state_database import Db, Owner, lock_key, one
 from memproxy.stores.postgres_state_replicas import DESTROYED, LEASE
@@ -186,6 +187,7 @@ class PostgresSealedState(PostgresState):
             if done:
                 return 0
             await db.execute(f"LOCK TABLE {', '.join(SEALED_TABLES)} IN EXCLUSIVE MODE")
+            await db.execute("DELETE FROM working")  # it lives for minutes, and is not worth a second reading
             asked = " UNION ".join(f"SELECT tenant, user_id FROM {table}" for table in SEALED_TABLES)
             owners = await (await db.execute(asked)).fetchall()
             for tenant, user in owners:
@@ -233,6 +235,7 @@ class PostgresSealedState(PostgresState):
         numbers of the journal's rows.
         """
         gone = await erase_texts(db, scope, None)
+        await working.erase(db, None, scope.owner, None)
         await self._erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
         await self._keys.destroy(db, scope.owner)
         await self._replicas.tell(db, DESTROYED)
