@@ -40,7 +40,7 @@ _SHOWN = " memories fact session_total"
 _OF_TASKS = {
     RELAY: "relay relay.notices relay.unwritten relay.aside relay.journal auth state",
     ENGINE: "engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
-    "retention.accesses retention.erasing retention.pruning worker rows questions state",
+    "retention.accesses retention.erasing retention.pruning worker rows questions state mcp",
     STATE: "state",
 }
 """Owners of background tasks (`tasks.TaskOwner`), whose failures count under the owner's name."""
