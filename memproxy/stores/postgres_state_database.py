@@ -237,6 +237,7 @@ _CONNECT: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
 }
 """How connections are made; one that listens learns within half a minute that its server is cut off."""
 

@@ -179,22 +179,12 @@ class PostgresJournal(PostgresPart):
                 )
             ).fetchall()
             order = {number: place for place, number in enumerate(numbers)}
-            claimed = [await self._claimed(db, row) for row in sorted(rows, key=lambda row: order[row[0]])]
+            columns = {owner: await self._sealing.of(db, owner) for owner in {(row[3], row[4]) for row in rows}}
+        claimed = [
+            _claimed(columns[row[3], row[4]], row) for row in sorted(rows, key=lambda claimed: order[claimed[0]])
+        ]
         self._replicas.claimed()
         return claimed
-
-    async def _claimed(self, db: Db, row: Row) -> JournalRow:
-        number, kind, version, tenant, user, project, agent, session, request_id, body, plan, attempts = row
-        columns = await self._sealing.of(db, (tenant, user))
-        entry = JournalEntry(
-            kind=JournalKind(kind),
-            scope=scope_of(tenant, user, project, agent, session),
-            body=b"" if columns is None else columns.open(body, BODY),
-            request_id=request_id,
-            version=version,
-        )
-        opened = None if plan is None or columns is None else columns.open(plan, PLAN)
-        return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
         gone = NotFound(
@@ -361,6 +351,20 @@ class PostgresJournal(PostgresPart):
                 "DELETE FROM slots WHERE tenant = %s AND user_id = %s AND starts_with(slot, %s)",
                 [*scope.owner, prefix],
             )
+
+
+def _claimed(columns: Columns | None, row: Row) -> JournalRow:
+    """The row in the clear; one that cannot be read has an empty body, which is refused for good."""
+    number, kind, version, *place, request_id, body, plan, attempts = row
+    entry = JournalEntry(
+        kind=JournalKind(kind),
+        scope=scope_of(*place),
+        body=b"" if columns is None else columns.open(body, BODY),
+        request_id=request_id,
+        version=version,
+    )
+    opened = None if plan is None or columns is None else columns.open(plan, PLAN)
+    return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
 async def _behind(

@@ -17,6 +17,7 @@ from memproxy.errors import NotFound
 from memproxy.ports import Charge, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
 from memproxy.stores.postgres_state import PostgresState
 from tests.stores.making import ANN, BEN, entry
+from tests.stores.replicas import USERS, soak
 from tests.support.postgres import Databases
 from tests.support.waiting import eventually
 
@@ -282,3 +283,11 @@ async def test_a_clock_that_is_five_minutes_off_changes_no_order_no_erasure_and_
         assert over is not None
         assert 0 < over.wait_s <= 60
         await right.forget(user, session=None)
+
+
+async def test_no_turn_is_lost_and_every_users_order_is_kept_while_replicas_are_killed() -> None:
+    """The short form of ``python -m tests.stores.replicas``."""
+    found = await soak(turns=8)
+    assert found["kills"] >= 1
+    assert found["acknowledged"] == 8 * USERS
+    assert (found["lost"], found["out of order"]) == (0, 0), found

@@ -14,6 +14,7 @@ from memproxy.stores.postgres_state_sealed import PostgresSealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
 from tests.stores import (
     test_state_blocks,
+    test_state_callers,
     test_state_erased,
     test_state_journal,
     test_state_palace,
@@ -27,10 +28,14 @@ CONTRACTS = (
     test_state_journal,
     test_state_receipts,
     test_state_blocks,
+    test_state_callers,
     test_state_palace,
     test_state_erased,
     test_state_working,
 )
+
+IN_A_MOMENT = {"test_every_process_knows_changed_choices_at_once"}
+"""What takes a message to come true (`test_postgres_replicas`)."""
 
 
 def parameters_of(test: Callable[..., object]) -> set[str]:
@@ -43,7 +48,8 @@ def contract_tests(module: ModuleType) -> Iterator[tuple[str, Callable[..., obje
     for name, test in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(test):
             wanted = inspect.signature(test).parameters
-            if "state" in wanted and not {"file", "tmp_path"} & set(wanted) and "state" not in parameters_of(test):
+            is_any = {"state", "states"} & set(wanted) and not {"file", "tmp_path"} & set(wanted)
+            if is_any and "state" not in parameters_of(test) and name not in IN_A_MOMENT:
                 yield f"test_{module.__name__.rpartition('test_')[2]}_{name.removeprefix('test_')}", test
 
 
@@ -74,3 +80,15 @@ async def state(request: pytest.FixtureRequest, database: str, tmp_path: Path) -
         found = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]).fetchall()
         emptied = [f"{SCHEMA}.{name}" for (name,) in found if name not in {"version", "secrets"}]
         db.execute(f"TRUNCATE {', '.join(emptied)} RESTART IDENTITY")
+
+
+@pytest.fixture
+async def states(postgres: Databases, tmp_path: Path) -> AsyncIterator[list[PostgresState]]:
+    """The same state, opened by three processes."""
+    address = postgres.new()
+    opened = [PostgresState(address, tmp_path / f"state-{number}.db", sync="normal") for number in range(3)]
+    for one in opened:
+        await one.open()
+    yield opened
+    for one in opened:
+        await one.close()
