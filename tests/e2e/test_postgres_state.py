@@ -106,6 +106,18 @@ async def test_while_the_database_is_away_requests_are_answered_and_their_turns_
     )
 
 
+async def test_a_database_that_is_away_at_the_start_costs_memory_alone(model: ScriptedUpstream, tmp_path: Path) -> None:
+    secret = word()
+    with postgres_server() as server:
+        changes = state_on(server)
+        server.stop("fast")
+        async with running_proxy(model.base_url, tmp_path / "home", changes, memory=False) as proxy:
+            await tell(proxy, f"My locker code is {secret}.")
+            server.start()
+            await proxy.memory_ready()
+            await eventually(lambda: found(proxy, secret), what="what waited is there")
+
+
 async def test_the_check_tells_of_the_database_and_a_wrong_address_ends_the_start_with_a_line(tmp_path: Path) -> None:
     with postgres_server() as server:
         url = server.database()
@@ -126,3 +138,31 @@ async def test_the_check_tells_of_the_database_and_a_wrong_address_ends_the_star
     assert told.returncode != 0
     assert "state.url" in told.stderr + told.stdout
     assert "geheim" not in told.stderr + told.stdout
+
+
+async def test_one_database_holds_memories_and_state_and_two_relays_may_die(
+    model: ScriptedUpstream, tmp_path: Path
+) -> None:
+    secrets = [word() for _ in range(3)]
+    with postgres_server() as server:
+        url = server.database()
+        changes = {
+            "server": {"workers": 2},
+            "state": {"backend": "postgres", "url": url},
+            "store": {"backend": "postgres", "url": url},
+        }
+        async with running_proxy(model.base_url, tmp_path / "home", changes) as proxy:
+            await tell(proxy, "My budget for the Hawaii vacation is $10,000.")
+            await eventually(lambda: found(proxy, "$10,000"), what="it is searchable")
+            assert await recalled(proxy, QUESTION) == "injected"
+            for secret in secrets:
+                await tell(proxy, f"My locker code is {secret}.")
+                for relay in proxy.family("_relay"):
+                    relay.kill()
+                await eventually(lambda: _serves(proxy), what="other relays serve")
+            for secret in secrets:
+                await eventually(lambda secret=secret: found(proxy, secret), what="what a killed relay took is there")  # type: ignore[misc]
+
+
+async def _serves(proxy: Proxy) -> bool:
+    return (await proxy.readiness())[0] == 200
