@@ -111,8 +111,8 @@ def test_a_shell_completes_commands_and_options(home: Path) -> None:
 
 def test_every_command_whose_result_a_program_may_want_prints_json() -> None:
     without = {words for words, names in options().items() if "--json" not in names}
-    # these two run; a dream is not built; the figures of `eval` go to a file
-    assert without == {"serve", "demo", "dream"}
+    # three run; a dream is not built; the figures of `eval` go to a file
+    assert without == {"serve", "demo", "mcp", "dream"}
 
 
 def test_json_is_one_line_on_standard_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
