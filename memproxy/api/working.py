@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id, Label, Limit, Query
+from memproxy.api.fields import Id, Label, Limit, Query, check_text
 from memproxy.api.models import Body, Cursor, Instant, PlaceQuery
 from memproxy.core.redact import redact
-from memproxy.core.working import MAX_TTL_S, WorkingEntry, check_key, may_write, words_of
+from memproxy.core.working import MAX_KEY, MAX_TTL_S, WorkingEntry, check_key, may_write, words_of
 from memproxy.errors import BodyTooLarge, Conflict, Forbidden, NotFound, RequestError
 from memproxy.ports import LexicalEncoder
 
@@ -24,6 +24,9 @@ LOOKED_THROUGH = 2_000
 
 SNIPPET = 200
 """Characters of an entry that a search shows."""
+
+
+Prefix = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(check_text)]
 
 
 class WorkingBody(Body):
@@ -43,18 +46,18 @@ class WorkingBody(Body):
 class WorkingQuery(PlaceQuery):
     """`GET /v1/memory/working`."""
 
-    prefix: Annotated[str, Field(max_length=512)] = ""
+    prefix: Prefix = ""
     category: Label | None = None
     tag: Label | None = None
     limit: Limit = 50
-    cursor: Cursor | None = None
+    cursor: Annotated[Cursor, AfterValidator(check_text)] | None = None
 
 
 class WorkingSearch(Body):
     """`POST /v1/memory/working/search`."""
 
     query: Query
-    prefix: Annotated[str, Field(max_length=512)] = ""
+    prefix: Prefix = ""
     category: Label | None = None
     tag: Label | None = None
     limit: Limit = 10

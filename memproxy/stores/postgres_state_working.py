@@ -46,8 +46,9 @@ class PostgresWorking(PostgresPart):
         )
         replaced, held = await one(
             db,
-            "SELECT coalesce(bool_or(name = %(name)s AND project = %(project)s), false), count(*) FROM working "
-            f"WHERE {_OWNED} AND namespace = %(namespace)s",
+            # of its own project: what others keep is told to nobody
+            "SELECT coalesce(bool_or(name = %(name)s), false), count(*) FROM working "
+            f"WHERE {_OWNED} AND namespace = %(namespace)s AND project = %(project)s",
             values,
         )
         if not replaced and held >= most:

@@ -92,7 +92,9 @@ def put(db: sqlite3.Connection, columns: Columns, owner: Owner, entry: WorkingEn
     ).fetchone()
     if there is None:
         (held,) = db.execute(
-            "SELECT count(*) FROM working WHERE tenant = ? AND user = ? AND namespace = ?", (*owner, namespace)
+            # of its own project: what others keep is told to nobody
+            "SELECT count(*) FROM working WHERE tenant = ? AND user = ? AND namespace = ? AND project = ?",
+            (*owner, namespace, entry.project or ""),
         ).fetchone()
         if held >= most:
             return None

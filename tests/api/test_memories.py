@@ -324,7 +324,6 @@ async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("PUT", "/v1/memory/working/a/b"),
         ("GET", "/memory"),
     ],
 )
@@ -365,7 +364,7 @@ async def test_the_description_names_every_call_and_nothing_internal(api: Api) -
     assert described["openapi"].startswith("3.1")
     calls = {(method, path) for path, each in described["paths"].items() for method in each}
     unchecked = {("get", path) for path in ("/healthz", "/readyz", "/metrics", "/openapi.json")}
-    assert calls == {(one.method.lower(), one.path) for one in OPERATIONS} | unchecked
+    assert calls == {(one.method.lower(), one.path.replace(":path", "")) for one in OPERATIONS} | unchecked
     assert set(described["components"]["schemas"]["Memory"]["properties"]) == PUBLIC_FIELDS
     schemas = described["components"]["schemas"]
     answers = described["paths"]["/v1/memory/sessions/{id}/end"]["post"]["responses"]

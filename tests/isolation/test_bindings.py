@@ -118,6 +118,12 @@ CALLS = (
     Ask("DELETE", "/v1/memory/sessions/{session}", keeping=True),
     Ask("DELETE", "/v1/memory?session_id={session}", keeping=True),
     Ask("PUT", "/v1/memory/settings", {"mode": "read", "agent_id": "somebody"}),
+    # agents of one user hand these to each other
+    Ask("GET", "/v1/memory/working/{key}", bindings=BOUND),
+    Ask("GET", "/v1/memory/working?prefix=session/&tag={word}", bindings=BOUND),
+    Ask("POST", "/v1/memory/working/search", {"query": "{word}"}, bindings=BOUND),
+    Ask("PUT", "/v1/memory/working/{key}", {"data": "mine", "ttl_s": 3600}, bindings=BOUND, keeping=True),
+    Ask("DELETE", "/v1/memory/working/{key}", bindings=BOUND),
 )
 """Every call of ``/openapi.json`` is among these or in `WITHOUT`."""
 
@@ -208,9 +214,13 @@ async def _stored(server: Server, binding: str, word: str) -> dict[str, str]:
     asked = await server.client.post("/v1/chat/completions", headers=owner | {"x-memproxy-memory": "read"}, json=chat)
     assert asked.status_code == 200, asked.text
     receipt = asked.headers["x-memproxy-request-id"]
+    key = f"session/{session}/notes"
+    entry = {"data": f"The {word} code is 17", "tags": [word], "ttl_s": 3600}
+    put = await server.client.put(f"/v1/memory/working/{key}", headers=owner, json=entry)
+    assert put.status_code == 201, put.text
     name = kept.json()["id"]
     named = {"fact": name, "cited": f"m:{short_id(name)}", "turn": turn}
-    return {**named, "session": session, "receipt": receipt, "word": word}
+    return {**named, "key": key, "session": session, "receipt": receipt, "word": word}
 
 
 def _nobodys(names: Mapping[str, str]) -> dict[str, str]:
@@ -254,7 +264,10 @@ async def _owned(server: Server, binding: str, names: Mapping[str, str]) -> list
     """Everything of that number that the owner has, as the owner reads it."""
     listed = await server.client.get("/v1/memory/export", headers=server.as_owner(binding))
     assert listed.status_code == 200, listed.text
-    return sorted(_CHANGING.sub("", line) for line in listed.text.splitlines() if names["word"] in line)
+    working = await server.client.get(f"/v1/memory/working/{names['key']}", headers=server.as_owner(binding))
+    assert working.status_code == 200, working.text
+    lines = [*listed.text.splitlines(), working.text]
+    return sorted(_CHANGING.sub("", line) for line in lines if names["word"] in line)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -268,7 +281,7 @@ async def test_what_is_anothers_is_answered_as_what_is_not_there_and_stays(
         return
     names = await _names(server, binding, number)
     nothing, before = _nobodys(names), await _owned(server, binding, names)
-    assert len(before) >= 3
+    assert len(before) >= 4
     theirs = await _asked(server, binding, ask, names)
     nobodys = await _asked(server, binding, ask, nothing)
     assert theirs.status_code < 500

@@ -96,6 +96,8 @@ async def test_a_project_sees_its_own_entries_and_those_of_none(state: StateStor
     one, two = (msgspec.structs.replace(ANN, project=name) for name in ("one", "two"))
     await state.put_working(ANN, entry("plan/x", data=b"0"), most=9)
     await state.put_working(one, entry("plan/x", project="one", data=b"1"), most=9)
+    assert await state.put_working(two, entry("plan/y", project="two"), most=1) is True  # one's entry does not count
+    assert await state.drop_working(two, "plan/y", NOON) is True
     for scope, data in ((one, b"1"), (two, b"0")):
         found = await state.working(scope, "plan/x", NOON)
         assert found is not None
