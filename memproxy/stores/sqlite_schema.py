@@ -243,30 +243,33 @@ SCHEMA = (
     "CREATE INDEX erased_age ON erased (at)",
     "CREATE TABLE secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "INSERT INTO secrets VALUES ('erased', randomblob(32))",
-    # ``name`` and ``namespace``: of the entry's key (`core.working`); ``project`` is empty for none; ``head``: JSON of
-    # category, tags and the agent that wrote it; ``words``: what a search looks at
-    """
-    CREATE TABLE working (
-        tenant TEXT NOT NULL,
-        user TEXT NOT NULL,
-        name TEXT NOT NULL,
-        project TEXT NOT NULL,
-        namespace TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL,
-        expires_at INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        head TEXT NOT NULL,
-        words TEXT NOT NULL,
-        data BLOB NOT NULL,
-        PRIMARY KEY (tenant, user, name, project)
-    )
-    """,
-    "CREATE INDEX working_namespaces ON working (tenant, user, namespace)",
-    "CREATE INDEX working_age ON working (expires_at)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ()
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # working memory. ``name`` and ``namespace``: of the entry's key (`core.working`); ``project`` is empty for none;
+        # ``head``: JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
+        """
+        CREATE TABLE working (
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            name TEXT NOT NULL,
+            project TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL,
+            expires_at INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            head TEXT NOT NULL,
+            words TEXT NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (tenant, user, name, project)
+        )
+        """,
+        "CREATE INDEX working_namespaces ON working (tenant, user, namespace)",
+        "CREATE INDEX working_age ON working (expires_at)",
+    ),
+)
 """Statements that each bring a file from one version to the next, from `FIRST_VERSION` on; none ever changes."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)

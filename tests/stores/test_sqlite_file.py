@@ -14,7 +14,7 @@ import pytest
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.making import entry
+from tests.stores.making import NOON, entry
 
 
 @pytest.fixture
@@ -44,6 +44,19 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date(state: SqliteSta
         assert db.execute("SELECT number, added FROM journal").fetchall() == [(number, "new")]
         assert db.execute("PRAGMA user_version").fetchone() == (VERSION + 1,)
     db.close()
+
+
+async def test_a_file_of_the_first_version_gets_what_came_later_and_keeps_its_rows(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file, isolation_level=None) as db:
+        migrate(db, ())
+        db.execute("INSERT INTO meta VALUES ('kept', 'since then')")
+    db.close()
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    assert await state.get_meta("kept") == "since then"
+    assert await state.sweep_working(NOON) == 0
+    await state.close()
 
 
 async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: Path) -> None:
