@@ -247,8 +247,8 @@ SCHEMA = (
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # working memory. ``name`` and ``namespace``: of the entry's key (`core.working`); ``project`` is empty for none;
-        # ``head``: JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
+        # ``name`` and ``namespace``: of the key of an entry of working memory (`core.working`); ``project`` is empty for
+        # none; ``head``: JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
         """
         CREATE TABLE working (
             tenant TEXT NOT NULL,
