@@ -10,6 +10,8 @@ import pytest
 from tests.bench.endurance import LongRun, Used
 from tests.support.proxy import environment
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_slope_is_that_of_the_last_half() -> None:
     grown = LongRun(requests=[1_000, 2_000, 3_000, 4_000], relay_mb=[10, 60, 71, 72], outcomes={}, errors={})
@@ -31,8 +33,8 @@ def test_what_several_relays_could_do_is_bound_by_the_busiest() -> None:
 def test_a_short_run_reports_memory(tmp_path: Path) -> None:
     arguments = ["--requests", "64", "--parts", "4", "--streams", "0", "--workers", "0"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.endurance", *arguments, "--json", "figures.json"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "tests.bench.endurance", *arguments, "--json", str(tmp_path / "figures.json")],
+        cwd=ROOT,
         env={**environment(tmp_path), "TMPDIR": str(tmp_path)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
