@@ -13,7 +13,7 @@ NODE_STAMP := $(NODE)/node_modules/.installed
 # The lowest versions that pyproject.toml allows, likewise, and the tests that meet most of what is not ours: servers,
 # clients, compression, tokens, JSON. Few examples of each property do: these look for what is not there or otherwise.
 LOWEST := .venv-lowest
-LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_tokenvectors.py
+LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_vectors.py
 
 # The tests start some hundred servers: without compiled files each compiles all its modules anew, which takes longer
 # than the rest of a start.
