@@ -8,3 +8,5 @@
 stops them again. `calls` measures requests and streams, `recall` the memory API, `report` shows and writes the figures.
 What each figure means: docs/benchmarks.md.
 """
+
+import memproxy  # noqa: F401 - before NumPy: it sets how many threads a product of matrices takes
