@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -180,11 +179,6 @@ async def opened_state(settings: Settings) -> AsyncIterator["StateStore"]:
         yield state
     finally:
         await state.close()
-
-
-def piece_of_path(name: str) -> str:
-    """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
-    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
 @contextlib.contextmanager

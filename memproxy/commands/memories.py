@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from memproxy.commands.installation import Installation, Refused, installation, piece_of_path, without_learning
+from memproxy.commands.installation import Installation, Refused, installation, without_learning
 from memproxy.commands.options import (
     Config,
     Json,
@@ -27,6 +27,7 @@ from memproxy.commands.options import (
     whose,
 )
 from memproxy.commands.upkeep import forget as forget_user
+from memproxy.core.text import piece_of_path
 from memproxy.settings import Settings
 
 app = typer.Typer(help="What is remembered of a user: look, search, forget.", no_args_is_help=True)

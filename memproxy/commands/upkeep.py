@@ -14,7 +14,6 @@ from memproxy.commands.installation import (
     Installation,
     installation,
     opened_state,
-    piece_of_path,
     without_learning,
 )
 from memproxy.commands.options import (
@@ -36,6 +35,7 @@ from memproxy.commands.options import (
 )
 from memproxy.core.audit import AuditEntry
 from memproxy.core.protocol import LEARNING_PATH, PRUNE_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
+from memproxy.core.text import piece_of_path
 from memproxy.errors import ConfigError, MemproxyError, NotBuilt
 from memproxy.settings import Settings
 

@@ -5,6 +5,7 @@ Everything here is pure, takes any `str` (lone surrogates too) and runs in time 
 
 import re
 import unicodedata
+from urllib.parse import quote
 
 MAX_PARTS = 32
 """Most parts of one message that are embedded; longer messages are searched by words in full, by vector up to here."""
@@ -191,3 +192,8 @@ def _cut(sentence: str, max_tokens: int) -> list[str]:
 def _is_dense(sentence: str) -> bool:
     """Whether it has words that are longer than a part: unspaced script, base64 and the like."""
     return any(len(word) > PART_TOKENS // 2 for word in sentence.split())
+
+
+def piece_of_path(name: str) -> str:
+    """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")

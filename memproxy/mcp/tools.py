@@ -1,7 +1,6 @@
 """The tools and resources that an agent is offered, each of them one call of the memory API."""
 
 from typing import Annotated, Any, Protocol
-from urllib.parse import quote
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -9,6 +8,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 import memproxy
+from memproxy.core.text import piece_of_path
 
 INSTRUCTIONS = (
     "Long-term memory of one user. Save what is worth knowing in later conversations, search before you ask the user "
@@ -87,7 +87,7 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
     @server.tool(annotations=_REPLACES)
     async def delete_memory(context: Context[Any, Any], memory_id: str) -> Answer:
         """Forget one memory, by its id or the short one that a recalled line shows (m:1a2b3c4d)."""
-        await api(context, "DELETE", f"/v1/memory/{quote(memory_id, safe='')}")
+        await api(context, "DELETE", f"/v1/memory/{piece_of_path(memory_id)}")
         return {"deleted": memory_id}
 
     @server.tool(annotations=_READS)
@@ -139,22 +139,22 @@ def _add_resources(server: MCPServer[Any], api: MemoryApi) -> None:
     @server.resource("memory://memories/{memory_id}", mime_type="application/json")
     async def memory(context: Context[Any, Any], memory_id: str) -> Any:
         """One memory."""
-        return await api(context, "GET", f"/v1/memory/{quote(memory_id, safe='')}")
+        return await api(context, "GET", f"/v1/memory/{piece_of_path(memory_id)}")
 
     @server.resource("memory://memories/{memory_id}/history", mime_type="application/json")
     async def history(context: Context[Any, Any], memory_id: str) -> Any:
         """What a memory replaced and what replaced it, oldest first."""
-        return await api(context, "GET", f"/v1/memory/{quote(memory_id, safe='')}/history")
+        return await api(context, "GET", f"/v1/memory/{piece_of_path(memory_id)}/history")
 
     @server.resource("memory://receipts/{request_id}", mime_type="application/json")
     async def receipt(context: Context[Any, Any], request_id: str) -> Any:
         """Why a request was given what it was given."""
-        return await api(context, "GET", f"/v1/memory/receipts/{quote(request_id, safe='')}")
+        return await api(context, "GET", f"/v1/memory/receipts/{piece_of_path(request_id)}")
 
     @server.resource("memory://entities/{name}/timeline", mime_type="application/json")
     async def timeline(context: Context[Any, Any], name: str) -> Any:
         """What is known of a person or thing, and when it held."""
-        return await api(context, "GET", f"/v1/memory/entities/{quote(name, safe='')}/timeline")
+        return await api(context, "GET", f"/v1/memory/entities/{piece_of_path(name)}/timeline")
 
 
 def _given(fields: dict[str, Any]) -> Answer:
@@ -162,4 +162,4 @@ def _given(fields: dict[str, Any]) -> Answer:
 
 
 def _working(key: str) -> str:
-    return f"/v1/memory/working/{quote(key, safe='/')}"
+    return "/".join(["/v1/memory/working", *map(piece_of_path, key.split("/"))])

@@ -78,7 +78,7 @@ class PostgresStore(VectorStore):
         pool = await self._made_pool()
         await self._prepare(pool)
         plain = Collection(pool, self._collection, self.place, exact_up_to=self._exact_up_to)
-        known = await self._known(plain)
+        known = await self.known(plain)
         if known is None and expected_id is not None:
             raise self._not_here(expected_id, None)
         name, marker = known or await self._first(plain)
@@ -151,7 +151,7 @@ class PostgresStore(VectorStore):
                 f"or newer on the server, then as its administrator: {_EXTENSION};"
             ) from error
 
-    async def _known(self, plain: Collection) -> tuple[str, Marker] | None:
+    async def known(self, plain: Collection) -> tuple[str, Marker] | None:
         """The collection in use and what it was built with; None: there is none."""
         async with plain.connected() as connection:
             found = await connection.execute(
@@ -169,7 +169,7 @@ class PostgresStore(VectorStore):
                 "INSERT INTO memproxy_collections VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
                 [self._collection, plain.name, msgspec.json.encode(fresh)],
             )
-        known = await self._known(plain)
+        known = await self.known(plain)
         assert known is not None, "one of us made it"  # noqa: S101
         return known
 
@@ -297,9 +297,22 @@ class PostgresRebuild(CollectionRebuild):
         """Nothing to do: every write was committed."""
 
     async def switch(self) -> None:
-        await self._store.note(self._target, self._wanted)
+        try:
+            await self._store.note(self._target, self._wanted)
+        except StoreUnavailable:
+            await self._make_sure()
         self._store.adopt(self._target)
         self._store.unfinished, self._switched = False, True
+
+    async def _make_sure(self) -> None:
+        """The commit may have gone through although its answer did not come; writes must not go to the wrong tables."""
+        try:
+            known = await self._store.known(self._target)
+        except StoreUnavailable:
+            self._store.leave()
+            raise
+        if known is None or known[0] != self._target.name:
+            raise StoreUnavailable("PostgreSQL did not switch to the new tables; run `memproxy reindex` again.")
 
     async def close(self) -> None:
         if self._switched:

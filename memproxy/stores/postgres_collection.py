@@ -4,8 +4,10 @@ A table holds a row for each point: what is filtered by in columns, the whole pa
 as an array with a GIN index. A second table holds the embedder's vectors, one row for each part of a text. Scores by
 words are computed in SQL with the formula of the ranking's own BM25, so that they mean the same in every store.
 
-Row-level security is a second wall: each statement sets the owner that its `Where` names, and a row of another one is
-not there for it, whatever the statement's text says. What names no owner (a reindex, numbers for metrics) says so.
+Row-level security is a second wall: each list, search, count and deletion sets the owner that its `Where` names, and a
+row of another one is not there for it, whatever the statement's text says; one that forgets the owner sees nothing. It
+does not stand before what is read, written or changed by point ids (they hold a digest of the owner and come from
+such a search), nor before a reindex and numbers for metrics.
 """
 
 import asyncio
@@ -36,6 +38,7 @@ from memproxy.stores.backend import (
     Written,
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
+from memproxy.stores.rebuild import EVERYBODY
 
 LISTS = ("tags", "entities", "turn_ids")
 """Fields that hold several strings each."""
@@ -138,11 +141,12 @@ class Collection:
     async def connected(
         self, where: Where | None = None, *, at_once: bool = False
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        """A connection within one transaction, which sees the rows of the owner whom ``where`` names; of everybody,
-        where it names none. ``at_once`` sends statements without waiting for the answers of those before. Errors come
-        in our words.
+        """A connection within one transaction, which sees the rows of the owner whom ``where`` names, and none where it
+        forgets to name one; of everybody where it is meant for everybody, asks for points by their ids alone, or is
+        None. ``at_once`` sends statements without waiting for the answers of those before. Errors come in our words.
         """
-        owner = _owner_of(where)
+        tenant, user = _owner_of(where) or ("", "")
+        everybody = "on" if _is_of_everybody(where) else "off"
         try:
             async with contextlib.AsyncExitStack() as stack:
                 connection = await stack.enter_async_context(self._pool.connection())
@@ -152,7 +156,7 @@ class Collection:
                 await connection.execute(
                     "SELECT set_config('memproxy.tenant', %s, true), set_config('memproxy.user_id', %s, true), "
                     "set_config('memproxy.everybody', %s, true)",
-                    [_text(owner[0]), _text(owner[1]), "off"] if owner else ["", "", "on"],
+                    [_text(tenant), _text(user), everybody],
                 )
                 yield connection
         except PoolTimeout as error:
@@ -459,9 +463,20 @@ class Collection:
             return await (await connection.execute(text, statement.values)).fetchall()
 
 
-def _named(ranking: Ranking) -> Where | None:
+def _named(ranking: Ranking) -> Where:
     """What names the ranking's owner: a search of single points names him in its corpus."""
-    return ranking.where if _owner_of(ranking.where) is not None else ranking.corpus
+    return ranking.where if _owner_of(ranking.where) is not None or ranking.corpus is None else ranking.corpus
+
+
+def _is_of_everybody(where: Where | None) -> bool:
+    """Whether it is not meant for one owner: a reindex, a tenant's number of memories, and points that are asked for by
+    the ids that a search of their owner's has found.
+    """
+    if where is None or where == EVERYBODY:
+        return True
+    if all(isinstance(one, HasId) for one in where.must) and not where.must_not:
+        return bool(where.must)
+    return len(where.must) == 1 and isinstance(one := where.must[0], OneOf) and one.key == "tenant"
 
 
 def _naming(where: Where | None) -> tuple[OneOf, ...]:

@@ -78,6 +78,9 @@ async def test_every_tool_is_used_by_the_official_client(shared_proxy: Proxy, ag
         assert [one["key"] for one in (await used(client, "list_working_memory", prefix="session/"))["data"]] == [key]
         hits = await used(client, "search_working_memory", query=place)
         assert [hit["entry"]["key"] for hit in hits["data"]] == [key]
+        for climbing in ("../stats", "session/../../export"):
+            outside = await client.call_tool("get_from_working_memory", {"key": climbing})
+            assert "must be a path such as" in str(outside.content)
         wrong = await client.call_tool("get_from_working_memory", {"key": "session/none/x"})
         assert wrong.is_error
         assert "nothing is kept under this key" in str(wrong.content)

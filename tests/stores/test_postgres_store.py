@@ -14,7 +14,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter, SparseVector
 from memproxy.stores.backend import Ranking
-from memproxy.stores.filters import readable
+from memproxy.stores.filters import OneOf, Where, readable
 from memproxy.stores.postgres import PostgresStore
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 from tests.stores.opening import stores_under
@@ -62,6 +62,22 @@ async def test_a_statement_that_forgets_the_owner_sees_only_his_rows(postgres_ur
             gone = await connection.execute(sql.SQL("DELETE FROM {}").format(table))
             assert gone.rowcount == 1
             await connection.rollback()
+
+
+async def test_a_search_that_forgets_the_user_finds_nothing(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        for scope in (ANN, BEN):
+            await store.upsert(scope, [point(memory("m", scope), EAST)])
+        collection = store.collection
+        assert collection is not None
+        forgotten = Where((OneOf("tenant", ("acme",)), OneOf("kind", ("semantic",))))
+        assert await collection.scroll(forgotten, limit=9) == []
+        assert await collection.count(forgotten) == 0
+        assert await collection.delete(forgotten) == 0
+        for side in (Ranking(where=forgotten, limit=9, dense=EAST), Ranking(where=forgotten, limit=9, bm25=WORDS)):
+            assert await collection.rank([side]) == [[]]
+        assert await store.points() == 2
+        assert await store.count_tenant("acme") == 2
 
 
 async def test_words_are_scored_as_by_the_embedded_store(postgres_url: str, tmp_path: Path) -> None:
