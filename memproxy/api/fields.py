@@ -23,8 +23,8 @@ TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
 
 CALL_NAMES = frozenset(
     """
-    activity audit categories dream entities export feedback import palace prune receipts recall search sessions
-    settings stats turns users working
+    activity audit categories conflicts dream dreams entities export feedback import palace prune receipts recall
+    reflect search sessions settings stats turns users working
     """.split()  # noqa: SIM905
 )
 """Words of the API's own paths directly below ``/v1/memory/``: they cannot be ids of memories."""

@@ -34,6 +34,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 NOT_BUILT = (
     "/v1/memory/dream",
+    "/v1/memory/dreams",
+    "/v1/memory/dreams/{id}",
+    "/v1/memory/dreams/{id}/undo",
+    "/v1/memory/reflect",
+    "/v1/memory/conflicts",
+    "/v1/memory/conflicts/{id}",
     "/memory",
 )
 """Paths that the product names and this version does not answer yet."""

@@ -325,6 +325,10 @@ async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
     ("method", "path"),
     [
         ("GET", "/memory"),
+        ("POST", "/v1/memory/dream"),
+        ("POST", "/v1/memory/dreams/d1/undo"),
+        ("POST", "/v1/memory/reflect"),
+        ("GET", "/v1/memory/conflicts"),
     ],
 )
 async def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
