@@ -72,7 +72,7 @@ MOST_FILES = {
     "api": 25,
     "auth": 9,
     "commands": 13,
-    "core": 33,
+    "core": 34,
     "demo": 5,
     "engine": 8,
     "evals": 15,

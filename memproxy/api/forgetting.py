@@ -97,7 +97,6 @@ async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
             await api.receipts_written()
             await forget_queries_of(api.state, scope, [memory])
             deleted += await _gone(api, scope, facts)
-    api.quotas.forgotten(scope)
     await api.audit(call.identity, "memory.forget", {"deleted": deleted}, user_id=scope.user, memory_id=memory.id)
     return _deleted(deleted, applied=applied)
 
@@ -200,7 +199,6 @@ async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryF
         applied = await api.write(scope, plan, erases=_emptied_by(scope, plan))
         await api.state.erase_answers(scope)
         after = await api.store.count(scope, where) if applied and settled else before
-    api.quotas.forgotten(scope)
     return max(0, before - after), applied
 
 
@@ -229,7 +227,6 @@ async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
         if call.identity.bound_project:
             raise Forbidden("Pruning concerns all projects: a key that is bound to one can only ask (dry_run).")
         gone = await api.pruner.prune(scope)
-        api.quotas.forgotten(scope)
         return Pruned(gone.total(), dict(gone), dry_run=False)
     due = await api.pruner.due(scope)
     found = [one for one in due if scope.sees(one.memory.project_id, one.memory.agent_id)]

@@ -3,6 +3,7 @@
 import asyncio
 
 from memproxy.auth.limits import MEMORIES, QUOTA, Rates, limit_reached
+from memproxy.core.changes import Change, ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.learn.budget import budgets, spent_on_learning
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, UsageStore
@@ -18,9 +19,14 @@ _MOST_KNOWN = 10_000
 
 
 class Quotas:
-    """Counts memories, and knows the rates. One instance for an engine: all writes come through it."""
+    """Counts memories, and knows the rates. One instance for an engine; what other engines write is counted with the
+    next look, a deletion at once.
+    """
 
-    def __init__(self, settings: Settings, state: UsageStore, store: MemoryStore, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, state: UsageStore, store: MemoryStore, clock: Clock, changes: ChangeNotices
+    ) -> None:
+        """``changes`` tell whose memories are to be counted again."""
         self._budgets = budgets(settings.learn)
         self._state = state
         self._store = store
@@ -28,6 +34,7 @@ class Quotas:
         self.take(settings.limits)
         self._held: dict[tuple[str, str | None], tuple[float, int]] = {}
         self._counting = asyncio.Lock()
+        changes.subscribe(self._changed)
 
     def take(self, limits: LimitsSettings) -> None:
         """Hold to these limits from now on; what was counted counts on."""
@@ -112,7 +119,10 @@ class Quotas:
         self._held[place] = (now, held)
         return held
 
-    def forgotten(self, scope: Scope) -> None:
-        """Something of the owner was deleted: count again."""
-        for place in (scope.owner, (scope.tenant, None)):
+    def _changed(self, change: Change | None) -> None:
+        """Something was deleted: count again."""
+        if change is None:
+            self._held.clear()
+            return
+        for place in ((change.tenant, change.user), (change.tenant, None)):
             self._held.pop(place, None)

@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.api.quotas import Quotas
+from memproxy.core.changes import Change, ChangeNotices
 from memproxy.core.protocol import (
     BackupTold,
     Captured,
@@ -45,6 +46,7 @@ from memproxy.ports import (
     HeldStore,
     JournalEntry,
     JournalKind,
+    JournalRow,
     LexicalEncoder,
     MemoryFilter,
     RebuildableStore,
@@ -119,9 +121,9 @@ class Parts:
     """What an engine is made of; nothing of it is open yet.
 
     ``held`` is the store where its files are ours to copy. ``models`` are the chat models of worker and recall, closed
-    with the engine. ``tally`` counts what questions cost a paid embedder. ``secret`` keys the nonces of blocks (by
-    default one for this process). ``write_timeout_s`` is how long an API write waits to be applied before it is
-    answered as queued.
+    with the engine. ``changes`` tell every engine whose memories have changed. ``tally`` counts what questions cost a
+    paid embedder. ``secret`` keys the nonces of blocks (by default one for this process). ``write_timeout_s`` is how
+    long an API write waits to be applied before it is answered as queued.
     """
 
     settings: Settings
@@ -134,6 +136,7 @@ class Parts:
     access: ModelAccess
     clock: Clock
     held: HeldStore | None = None
+    changes: ChangeNotices = field(default_factory=ChangeNotices)
     models: Sequence[ChatModel] = ()
     tally: QuestionTally | None = None
     lexical_version: int = 0
@@ -158,7 +161,7 @@ class Engine:
         self._eraser = Eraser(store, state)
         self._accesses = AccessCounter(store, clock)
         self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
-        self._quotas = Quotas(settings, state, store, clock)
+        self._quotas = Quotas(settings, state, store, clock, parts.changes)
         self._indexing = IndexInLulls(worker.wake_index)
         self._backing_up = BackingUp(parts.held, state, clock)
         self._reindexing = Reindexing(
@@ -166,8 +169,13 @@ class Engine:
         )
         self._all_open = asyncio.Event()
         parts.recall.own_words.found_by(worker.soon_indexed)
-        worker.on_written(self._pruner.wrote)
+        worker.on_ended(self._row_ended)
         worker.on_deleted(self._eraser.soon)
+
+    def _row_ended(self, row: JournalRow) -> None:
+        self._pruner.wrote(row.entry.scope.owner)
+        if row.entry.kind is JournalKind.PLAN:
+            self.parts.changes.publish(Change.of(row.entry.scope))
 
     async def start(self) -> None:
         """Begin to open everything, and return at once."""

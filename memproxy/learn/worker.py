@@ -153,7 +153,7 @@ class Worker:
             wake_index=self.wake_index,
         )
         self._recovered = asyncio.Event()
-        self._wrote: Callable[[Owner], None] | None = None
+        self._told: Callable[[JournalRow], None] | None = None
 
     async def start(self) -> None:
         """Begin to work in the background; returns at once, also when the state does not answer yet."""
@@ -205,7 +205,10 @@ class Worker:
             self._gone(gone)
         else:
             number = await self._state.append(entry)
-        self._runs.note(JournalRow(number=number, entry=entry, attempts=0))
+        row = JournalRow(number=number, entry=entry, attempts=0)
+        if entry.erases_all and self._told is not None:
+            self._told(row)  # much of it may be gone by now
+        self._runs.note(row)
         self.wake()
         return number
 
@@ -341,9 +344,9 @@ class Worker:
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn_all(rows, all_read=slot.leave)
 
-    def on_written(self, told: Callable[[Owner], None]) -> None:
-        """``told`` is called with whom something was written for, whenever a row has ended."""
-        self._wrote = told
+    def on_ended(self, told: Callable[[JournalRow], None]) -> None:
+        """``told`` is called with every row that has ended, and with one that erases its owner also when it begins."""
+        self._told = told
 
     def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
         """``told`` is called when something was deleted, whose text may still be in the store's files."""
@@ -359,8 +362,8 @@ class Worker:
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
             self._runs.ended(row)
-        if for_good and self._wrote is not None:
-            self._wrote(row.entry.scope.owner)
+        if for_good and self._told is not None:
+            self._told(row)
         for lane in _LANES:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:

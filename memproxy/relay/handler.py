@@ -336,7 +336,7 @@ class ChatHandler:
             noting = note.keep(seen.text, seen.response_id) if seen is not None else note.keep()
         if (saving := block.keep()) is not None:
             noting.append(saving)
-        if self.settings.server.workers > 1 and noting:
+        if self.settings.shares_state and noting:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 
 

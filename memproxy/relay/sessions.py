@@ -16,6 +16,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.bounded import BoundedCache
+from memproxy.core.changes import Change, ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StateUnavailable
@@ -89,11 +90,21 @@ def _pair(digests: Sequence[str]) -> str | None:
 class Sessions:
     """Finds and remembers sessions; a bounded cache in front of the state store."""
 
-    def __init__(self, state: SessionStore, *, shared: bool = False) -> None:
-        """``shared``: other relays remember sessions too, so that the cache alone does not know."""
+    def __init__(self, state: SessionStore, *, shared: bool = False, changes: ChangeNotices | None = None) -> None:
+        """``shared``: other relays remember sessions too, so that the cache alone does not know. ``changes`` tell whose
+        conversations may be undone.
+        """
         self._state = state
         self._shared = shared
         self._cache: BoundedCache[tuple[str, str, str], list[KnownSession]] = BoundedCache(CACHE_BYTES)
+        if changes is not None:
+            changes.subscribe(self._forget)
+
+    def _forget(self, change: Change | None) -> None:
+        """Forget the sessions of who has changed; they are in the state, if they still are."""
+        owner = None if change is None else (change.tenant, change.user)
+        for name in [name for name in self._cache if owner in {None, name[:2]}]:
+            self._cache.pop(name)
 
     async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
         """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one.

@@ -658,3 +658,8 @@ class Settings(Section):
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+
+    @property
+    def shares_state(self) -> bool:
+        """Whether other relays may write the same state, so that what one of them remembers is not all there is."""
+        return self.server.workers > 1 or self.state.backend == "postgres"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
@@ -91,6 +92,11 @@ class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, Postgres
         await self._tasks.drain(grace_s=10.0)
         await self._spill.close()
         await self._database.close()
+
+    @property
+    def changes(self) -> ChangeNotices:
+        """Notices of changes, by all processes on this database."""
+        return self._replicas.changes
 
     def on_rows(self, told: Callable[[], None]) -> None:
         """``told`` is called when any replica has written rows that may be claimed."""

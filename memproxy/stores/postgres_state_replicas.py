@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
+from memproxy.core.changes import Change, ChangeNotices
 from memproxy.errors import StateUnavailable
 from memproxy.stores.postgres_state_database import CHANNEL, CONNECT_S, Db, PostgresDatabase, lock_key
 from memproxy.tasks import TaskOwner
@@ -32,10 +33,63 @@ APART_S = 0.1
 AGAIN_S = (0.5, 5.0)
 """Shortest and longest pause before the connection that listens is made again; they vary."""
 
-CHOSEN, ROWS, DESTROYED = "chosen", "rows", "destroyed"
-"""What processes tell each other: choices or proxy keys changed; rows to be claimed; an owner's data key is gone."""
+CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"
+"""What processes tell each other: choices or proxy keys changed; rows to be claimed; an owner's data key is gone; a
+`core.changes.Change`.
+"""
 
-Told = Callable[[], None]
+GATHER_S = 0.03
+"""How long a change waits for others that are told of in the same commit."""
+
+MOST_TOLD = 1_000
+"""Changes that wait to be told of; of more, others are told that anything may have changed."""
+
+_ANYTHING = ""
+"""Stands for more changes than are told one by one."""
+
+_LONGEST = 7_000
+"""Bytes of one message; PostgreSQL takes 8,000."""
+
+
+class PostgresNotices(ChangeNotices):
+    """Notices of changes that reach every process on the database (`NOTIFY`).
+
+    What cannot be told because the database is away is told when it is back; by then the others have lost their
+    connections, too, and forgotten what they kept.
+    """
+
+    def __init__(self, tell: Callable[[list[str]], Awaitable[None]], tasks: TaskOwner) -> None:
+        """``tell`` sends messages, in one commit."""
+        super().__init__()
+        self._send = tell
+        self._tasks = tasks
+        self._waiting: dict[str, None] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    def publish(self, change: Change) -> None:
+        self.tell(change)
+        message = change.encoded()
+        if len(message) > _LONGEST or len(self._waiting) >= MOST_TOLD:
+            self._waiting.clear()
+            message = _ANYTHING
+        if _ANYTHING not in self._waiting:
+            self._waiting[message] = None
+        if self._sending is None or self._sending.done():
+            self._sending = self._tasks.start(self._send_all(), "tell of changes")
+
+    async def _send_all(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(GATHER_S)
+            messages, self._waiting = self._waiting, {}
+            try:
+                await self._send(list(messages))
+            except StateUnavailable:
+                self._waiting = {**messages, **self._waiting}
+                await asyncio.sleep(AGAIN_S[0])
+
+    def heard(self, message: str) -> None:
+        """Another process, or this one, told of a change."""
+        self.tell(None if message == _ANYTHING else Change.decoded(message))
 
 
 class Replicas:
@@ -59,6 +113,8 @@ class Replicas:
         self._news = os.urandom(8)
         self._on: dict[str, list[Callable[[str], None]]] = {}
         self._rows_later: asyncio.TimerHandle | None = None
+        self.changes = PostgresNotices(self._tell_changes, tasks)
+        self.on(CHANGE, self.changes.heard)
 
     async def begin(self) -> None:
         """Listen from now on."""
@@ -118,6 +174,13 @@ class Replicas:
         """This process has changed choices or proxy keys: it knows before it is told."""
         self._news = os.urandom(8)
 
+    async def _tell_changes(self, messages: list[str]) -> None:
+        async with self._database.connected() as db:
+            await db.execute(
+                "SELECT pg_notify(%s, %s || message) FROM unnest(%s::text[]) AS message",
+                [CHANNEL, f"{CHANGE} ", messages],
+            )
+
     def rows_came(self) -> None:
         """Tell of new rows soon, in one message for all that come until then."""
         if self._rows_later is None and self._listening is not None:
@@ -143,14 +206,14 @@ class Replicas:
                 if not is_told:
                     log.warning("does not hear of other replicas' changes for now: %s", error.message)
                 is_told = True
-            self.changed()  # what was changed meanwhile was not told
+            self._missed()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             pause = min(2 * pause, AGAIN_S[1])
 
     async def _hear(self, db: Db) -> None:
         await db.execute(f"LISTEN {CHANNEL}")
         await db.execute("SELECT pg_try_advisory_lock(%s)", [lock_key("claimant", self.name)])
-        self.changed()
+        self._missed()
         self._heard_first.set()
         while True:
             await self._database.measure(db)
@@ -160,6 +223,12 @@ class Replicas:
             async for notice in db.notifies(timeout=self.lease.total_seconds() / BEATS):
                 kind, _, what = notice.payload.partition(" ")
                 self._heard(kind, what)
+
+    def _missed(self) -> None:
+        """What was changed while nobody listened was not told: it may be anything."""
+        self.changed()
+        self.changes.tell(None)
+        self._heard(DESTROYED, "")
 
     def _heard(self, kind: str, what: str) -> None:
         if kind == CHOSEN:

@@ -26,7 +26,7 @@ from memproxy.retention.pruning import Policies
 from memproxy.settings import ModelSettings, RecallSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
-from memproxy.wiring.state import keys_of, make_apart_state, make_state, wake_on_rows
+from memproxy.wiring.state import changes_of, keys_of, make_apart_state, make_state, wake_on_rows
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
@@ -203,6 +203,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
             access=access,
             clock=clock,
             held=store if isinstance(store, EdgeStore) else None,
+            changes=changes_of(state),
             models=models,
             tally=tally,
             lexical_version=Bm25Encoder.VERSION,

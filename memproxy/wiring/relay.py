@@ -26,6 +26,7 @@ from memproxy.relay.upstream import Upstreams
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.tasks import TaskOwner
+from memproxy.wiring.state import changes_of
 
 
 def make_relay(
@@ -33,8 +34,8 @@ def make_relay(
 ) -> Relay:
     """The relay over this state, not started yet. ``home`` is the folder whose disk the metrics show."""
     tasks = TaskOwner("relay")
-    shared = settings.server.workers > 1
-    sessions = Sessions(state, shared=shared)
+    shared = settings.shares_state
+    sessions = Sessions(state, shared=shared, changes=changes_of(state))
     engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     work, hangups, copies = BodyWork(), Hangups(tasks), Copies()

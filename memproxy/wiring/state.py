@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from memproxy.core.backup import STATE, STORE
+from memproxy.core.changes import ChangeNotices
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path
@@ -20,6 +21,7 @@ from memproxy.stores.sqlite_state import SqliteState
 __all__ = [
     "RELAY_CHECKPOINT_PAGES",
     "Writing",
+    "changes_of",
     "check_master_key",
     "keys_of",
     "make_apart_state",
@@ -71,6 +73,15 @@ def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "Postgre
 
         return PostgresSealedState(state.url or "", spill, sync=state.sync, spares=spares, masters=_masters())
     return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
+
+
+def changes_of(state: StateStore) -> ChangeNotices:
+    """Notices of changes to all that share this state; beside an embedded one, within this process alone."""
+    if isinstance(state, SqliteState):
+        return ChangeNotices()
+    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
+
+    return state.changes if isinstance(state, PostgresState) else ChangeNotices()
 
 
 def wake_on_rows(state: StateStore, told: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.relay.sessions import Conversation, PrefixKeys, Sessions, prefix_keys
@@ -102,3 +103,15 @@ def test_the_key_before_the_last_message_is_the_whole_key_without_it(texts: list
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
 def test_white_space_does_not_change_a_key(texts: list[str]) -> None:
     assert keys_of([f"  {text}\n" for text in texts]) == keys_of(texts)
+
+
+async def test_a_relay_forgets_the_sessions_of_whom_another_process_has_changed(state: SqliteState) -> None:
+    changes = ChangeNotices()
+    sessions = Sessions(state, changes=changes)
+    first = await find(sessions, "my trip")
+    await sessions.remember(OWNER, first, "nice")
+    await state.forget(OWNER, session=first.session)  # by another process
+    changes.tell(Change("acme", "somebody else", What.CHANGED))
+    assert (await find(sessions, "my trip", "my hotel")).session == first.session
+    changes.tell(Change.of(OWNER))
+    assert (await find(sessions, "my trip", "my hotel")).session != first.session

@@ -8,14 +8,17 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from memproxy.core.changes import Change, What
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
 from memproxy.ports import Charge, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
 from memproxy.stores.postgres_state import PostgresState
+from memproxy.stores.postgres_state_replicas import MOST_TOLD
 from tests.stores.making import ANN, BEN, entry
 from tests.stores.replicas import USERS, soak
 from tests.support.postgres import Databases
@@ -291,3 +294,39 @@ async def test_no_turn_is_lost_and_every_users_order_is_kept_while_replicas_are_
     assert found["kills"] >= 1
     assert found["acknowledged"] == 8 * USERS
     assert (found["lost"], found["out of order"]) == (0, 0), found
+
+
+async def test_a_change_is_told_to_every_replica_within_a_second(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    odd = Scope(tenant='back\\slash "and" \x00', user="ünïcode 'n/1")
+    heard: list[Change | None] = []
+    two.changes.subscribe(heard.append)
+    own: list[Change | None] = []
+    one.changes.subscribe(own.append)
+    for scope in (odd, ANN):
+        one.changes.publish(Change.of(scope))
+    assert own == [Change.of(odd), Change.of(ANN)], "who does it knows it at once"
+    await eventually(lambda: heard == [Change.of(odd), Change.of(ANN)], 1.0, what="the other one is told")
+
+
+async def test_more_changes_than_are_told_one_by_one_are_told_as_anything(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    heard: list[Change | None] = []
+    two.changes.subscribe(heard.append)
+    for number in range(MOST_TOLD + 10):
+        one.changes.publish(Change("acme", f"u{number}", What.CHANGED))
+    await eventually(lambda: None in heard, 1.0, what="the other one forgets everything")
+    one.changes.publish(Change("acme", "x" * 9_000, What.CHANGED))
+    await eventually(lambda: heard.count(None) > 1, 1.0, what="so it does for a name that no message holds")
+
+
+async def test_after_a_lost_connection_nothing_kept_counts(opened: OpenState, database: str) -> None:
+    one = await opened()
+    heard: list[Change | None] = []
+    one.changes.subscribe(heard.append)
+    with psycopg.connect(database, autocommit=True) as db:
+        db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND "
+            "pid != pg_backend_pid()"
+        )
+    await eventually(lambda: heard.count(None) >= 2, what="it is told at the loss, and when it listens again")

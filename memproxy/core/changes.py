@@ -1,0 +1,72 @@
+"""Notices of changes: what one process did to somebody's memory, told to all others that may have kept something of it.
+
+Whoever keeps what a user said, or counts it, beyond a request subscribes. A notice says whom it concerns and what was
+done, never how it is now: who hears it forgets what it kept, and reads it anew.
+"""
+
+import enum
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from memproxy.core.scope import Scope
+
+
+class What(enum.StrEnum):
+    """What was done."""
+
+    CHANGED = "changed"
+    """A call wrote, changed or deleted memories of the user, or undid a conversation."""
+
+
+class Change(NamedTuple):
+    """A notice."""
+
+    tenant: str
+    user: str
+    what: What
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Change":
+        """Memories of the scope's owner are not what they were."""
+        return cls(*scope.owner, What.CHANGED)
+
+    def encoded(self) -> str:
+        """As text of hexadecimal digits, which every wire takes as it is."""
+        return json.dumps(self).encode("ascii").hex()
+
+    @classmethod
+    def decoded(cls, text: str) -> "Change":
+        """What `encoded` gave."""
+        tenant, user, what = json.loads(bytes.fromhex(text))
+        return cls(tenant, user, What(what))
+
+
+Told = Callable[[Change | None], None]
+"""Is told a change; None: any number of changes of anybody may have been missed, so that nothing kept counts."""
+
+
+class ChangeNotices:
+    """Notices within one process. A subclass carries them to the other processes and machines.
+
+    A change is published when it is done: who is told before could read once more what is about to go. Every process is
+    told within a second, or, where that is not sure (the connection was lost), told None.
+    """
+
+    def __init__(self) -> None:
+        self._subscribers: list[Told] = []
+
+    def subscribe(self, told: Told) -> None:
+        """``told`` is called in the event loop with each change, of this process or of another one; with one's own it
+        may be called twice. It returns at once and raises nothing.
+        """
+        self._subscribers.append(told)
+
+    def publish(self, change: Change) -> None:
+        """Tell everybody, this process at once. Returns at once, raises nothing."""
+        self.tell(change)
+
+    def tell(self, change: Change | None) -> None:
+        """Tell the subscribers in this process."""
+        for told in self._subscribers:
+            told(change)
