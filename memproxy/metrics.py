@@ -35,11 +35,13 @@ def _pairs(table: Mapping[str, str]) -> Rows:
 
 
 _SHOWN = " memories fact session_total"
+_ARMS = ("memory", "holdout")
+_KINDS = "input output cached"
 """Reasons beside a recall that found something, or nothing; the empty word is the usual one."""
 
 _OF_TASKS = {
-    RELAY: "relay relay.notices relay.unwritten relay.aside relay.journal auth state",
-    ENGINE: "engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
+    RELAY: "experiment relay relay.notices relay.unwritten relay.aside relay.journal auth state",
+    ENGINE: "experiment engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
     "retention.accesses retention.erasing retention.pruning worker rows questions state mcp",
     STATE: "state",
 }
@@ -53,7 +55,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
         RELAY: _pairs(
             {
                 "injected": _SHOWN,
-                "shadow": _SHOWN,
+                "shadow": f"{_SHOWN} holdout",
                 "empty": " memories",
                 "off": " settings write",
                 "skipped": "no_identity no_user user_not_allowed unusable_user memories no_user_message "
@@ -63,6 +65,9 @@ KNOWN: dict[str, dict[str, Rows]] = {
         ),
     },
     "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
+    "upstream_tokens": {RELAY: _pairs(dict.fromkeys(("injected", "none"), _KINDS))},
+    "experiment_tokens": {RELAY: _pairs(dict.fromkeys(_ARMS, _KINDS))},
+    "experiment_feedback": {ENGINE: _pairs(dict.fromkeys(_ARMS, "helpful wrong correction followup"))},
     "turns_lost": dict.fromkeys((RELAY, ENGINE, STATE), _each("journal", "refused")),
     "capture_skipped": {RELAY: _each("memory", "internal", "encoding", "incomplete", "background", "empty")},
     "learn_failures": {ENGINE: _each("store", "key", "model", "tokens", "refused", "failed", "fault")},
@@ -144,6 +149,27 @@ class Metrics:
         )
         self.upstream_cached_tokens = counter(
             "memproxy_upstream_cached_tokens", "Prompt tokens that the upstream says it had cached."
+        )
+        self.upstream_tokens = counter(
+            "memproxy_upstream_tokens",
+            "Tokens as the upstream counts them, by whether memory was injected; cached ones are part of the input.",
+            ["memory", "kind"],
+        )
+        self.experiment_seconds = histogram(
+            "memproxy_experiment_seconds",
+            "From a request to the end of its answer, by arm of the experiment (experiment.holdout).",
+            ["arm"],
+            buckets=SLOW_BUCKETS,
+        )
+        self.experiment_tokens = counter(
+            "memproxy_experiment_tokens",
+            "Tokens as the upstream counts them, by arm of the experiment.",
+            ["arm", "kind"],
+        )
+        self.experiment_feedback = counter(
+            "memproxy_experiment_feedback",
+            "What users said of memories, by arm of the experiment; followup: a correction in the chat.",
+            ["arm", "signal"],
         )
         self.turns_captured = counter("memproxy_turns_captured", "Verbatim turns written to the journal.")
         self.turns_lost = counter(

@@ -15,6 +15,7 @@ from memproxy.api.versions import check_expected
 from memproxy.auth import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
+from memproxy.core.experiment import Comparison
 from memproxy.core.memory import Kind, digest
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, RequestError
@@ -148,11 +149,14 @@ class TenantCost(msgspec.Struct):
 
 
 class Stats(msgspec.Struct):
-    """How much there is of a user; ``cost`` is the tenant's, for who speaks for all of it."""
+    """How much there is of a user. ``cost`` and ``experiment`` (null where no share of users is held out) are the
+    tenant's, for who speaks for all of it.
+    """
 
     memories: StoredCounts
     queues: dict[str, dict[str, int]]
     cost: TenantCost | None
+    experiment: Comparison | None
     erasure: Annotated[Any, one_of("complete", "pending")] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -179,6 +183,7 @@ async def stats(api: Backends, call: Call) -> Stats:
         queues={} if identity.bound_project else await api.state.backlog(scope),
         # what a tenant's learning costs says how much its other users talk
         cost=await _cost(api, scope.tenant) if speaks_for_all(identity) else None,
+        experiment=await api.experiment.results(scope.tenant) if speaks_for_all(identity) else None,
         erasure="pending" if api.eraser.pending else "complete",
     )
 

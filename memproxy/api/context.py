@@ -13,6 +13,7 @@ import msgspec
 from memproxy.api.models import Filters
 from memproxy.api.quotas import Quotas
 from memproxy.auth import resolve_scope
+from memproxy.auth.experiment import Experiment
 from memproxy.core.audit import AuditEntry
 from memproxy.core.memory import Kind, Memory, is_cited_by
 from memproxy.core.protocol import Identity, PlanBody
@@ -76,8 +77,8 @@ class Backends:
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
     ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
     ``quotas`` are what callers may keep. ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
-    ``accesses`` counts what was recalled. ``secret`` keys the nonces of blocks. ``write_timeout_s`` is how long a write
-    waits to be applied before it is answered as queued.
+    ``accesses`` counts what was recalled, ``experiment`` what its arms came to. ``secret`` keys the nonces of blocks.
+    ``write_timeout_s`` is how long a write waits to be applied before it is answered as queued.
     """
 
     settings: Settings
@@ -94,6 +95,7 @@ class Backends:
     eraser: Eraser
     pruner: Pruner
     accesses: AccessCounter
+    experiment: Experiment
     embedder: Embedder
     lexical: LexicalEncoder
     lexical_version: int = 0

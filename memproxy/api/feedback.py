@@ -78,6 +78,7 @@ async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[
         else:
             plan, ids = await _judge(api, scope, body, memories, text)
         applied = await api.write(place, plan)
+        api.experiment.note_signal(scope, body.signal)
         found = await api.store.get(place, ids) if applied and ids else {}
     given = Judged(body.signal, ids, [call.show(found[name]) for name in ids if name in found])
     return Reply(given, 201) if applied else Reply(given, 202, QUEUED)

@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.api.quotas import Quotas
+from memproxy.auth.experiment import Experiment
 from memproxy.core.changes import Change, ChangeNotices
 from memproxy.core.protocol import (
     BackupTold,
@@ -162,6 +163,7 @@ class Engine:
         self._accesses = AccessCounter(store, clock)
         self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
         self._quotas = Quotas(settings, state, store, clock, parts.changes)
+        self._experiment = Experiment(settings.experiment.holdout, parts.secret, state, clock.now)
         self._indexing = IndexInLulls(worker.wake_index)
         self._backing_up = BackingUp(parts.held, state, clock)
         self._reindexing = Reindexing(
@@ -171,6 +173,7 @@ class Engine:
         parts.recall.own_words.found_by(worker.soon_indexed)
         worker.on_ended(self._row_ended)
         worker.on_deleted(self._eraser.soon)
+        worker.on_corrected(partial(self._experiment.note_signal, signal="followup"))
 
     def _row_ended(self, row: JournalRow) -> None:
         self._pruner.wrote(row.entry.scope.owner)
@@ -205,7 +208,7 @@ class Engine:
         2. the worker: takes no new rows, finishes what it applies (``grace_s`` at most), the rest stays in the journal;
         3. the chat models, which only recall and the worker call;
         4. the store: flushes what the worker wrote;
-        5. the receipts and the costs of questions that wait to be written;
+        5. the receipts, the costs of questions and the counts of the experiment that wait to be written;
         6. the state: after the store, because rows are acknowledged after the store's flush;
         7. the embedder.
         """
@@ -225,6 +228,7 @@ class Engine:
         await self._receipts.close()
         if parts.tally is not None:
             await parts.tally.close()
+        await self._experiment.close()
         if self._readiness.is_open("state"):
             await _quietly(parts.state.close(), "state")
         await parts.embedder.close()
@@ -255,6 +259,7 @@ class Engine:
             eraser=self._eraser,
             pruner=self._pruner,
             accesses=self._accesses,
+            experiment=self._experiment,
             quotas=self._quotas,
             embedder=parts.embedder,
             lexical=parts.lexical,

@@ -1,7 +1,7 @@
 """The index lane: verbatim turns become searchable, and what the API wrote is carried out. Needs no chat model."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -33,7 +33,10 @@ _PLANNING_TRIES = 5
 class Indexer:
     """Handles rows of kind ``turns`` and ``plan``. What it writes is found at once, and durable after a flush."""
 
-    def __init__(self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone) -> None:
+    def __init__(
+        self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone, corrected: Callable[[Scope, int], None]
+    ) -> None:
+        """``corrected`` is told by how many of a user's messages in a chat something said before was corrected."""
         self._store = parts.store
         self._state = parts.state
         self._vectors = parts.vectors
@@ -45,6 +48,7 @@ class Indexer:
         self._pending = Pending(parts.store, parts.state, parts.lexical)
         self._palace = Palace(parts.state)
         self._erasure = Erasure(parts.store, parts.state, parts.flushes, gone)
+        self._corrected = corrected
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
@@ -88,6 +92,8 @@ class Indexer:
             ids = {turn.id for turn in turns}
             told = [one for one in marks.outcomes if one.turn_id in ids]
             await self._state.note_outcomes(row.number, told, self._clock.now())
+        in_chats = {turn.id for _, body, turns in said if body.source == Source.CONVERSATION for turn in turns}
+        self._corrected(scope, len(in_chats & {one.turn_id for one in marks.outcomes}))
 
     async def _tell(self, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
         """Put what was decided for the requests into their receipts."""

@@ -111,7 +111,7 @@ class Worker:
         extractor = Extractor(model, load_prompt(prompts), admission=admission, meter=meter)
         planner = Planner(parts, configured_judge(judge, settings, access, meter))
         self._applier = Applier(parts)
-        self._indexer = Indexer(parts, planner, self._applier, gone=self._gone)
+        self._indexer = Indexer(parts, planner, self._applier, gone=self._gone, corrected=self._noticed)
         self._learner = Learner(
             parts,
             planner,
@@ -154,6 +154,7 @@ class Worker:
         )
         self._recovered = asyncio.Event()
         self._told: Callable[[JournalRow], None] | None = None
+        self._corrected: Callable[[Scope, int], None] | None = None
 
     async def start(self) -> None:
         """Begin to work in the background; returns at once, also when the state does not answer yet."""
@@ -351,6 +352,14 @@ class Worker:
     def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
         """``told`` is called when something was deleted, whose text may still be in the store's files."""
         self._applier.on_deleted(told)
+
+    def on_corrected(self, told: Callable[[Scope, int], None]) -> None:
+        """``told`` is called with how many messages of a chat corrected something that was said before."""
+        self._corrected = told
+
+    def _noticed(self, scope: Scope, messages: int) -> None:
+        if messages and self._corrected is not None:
+            self._corrected(scope, messages)
 
     def _model_answers(self, outage: int) -> None:
         self._acknowledger.model_answers(outage)

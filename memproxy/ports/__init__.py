@@ -30,6 +30,7 @@ from memproxy.ports.models import (
 )
 from memproxy.ports.rebuild import Kept, Rebuild, RebuildableStore, Scanned
 from memproxy.ports.state import (
+    ARM,
     AnswerStore,
     AuditStore,
     BlockLine,
@@ -61,10 +62,12 @@ from memproxy.ports.state import (
     SpillStore,
     StateStore,
     UsageStore,
+    Use,
     WorkingStore,
 )
 
 __all__ = [
+    "ARM",
     "AnswerStore",
     "AuditStore",
     "BlockLine",
@@ -121,5 +124,6 @@ __all__ = [
     "SpillStore",
     "StateStore",
     "UsageStore",
+    "Use",
     "WorkingStore",
 ]

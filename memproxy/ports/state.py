@@ -149,6 +149,18 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+ARM = "arm/"
+"""How ``what`` of a charge begins that counts for an experiment: such counts go when their user is erased."""
+
+
+class Use(msgspec.Struct, frozen=True):
+    """What was counted of one user, who is a digest here."""
+
+    who: str
+    what: str
+    used: int
+
+
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """What was counted in a charge's window under way, and in how many seconds (at least one) it is past."""
 
@@ -427,6 +439,9 @@ class UsageStore(Protocol):
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         """What was counted so far in the window under way; nothing is counted by asking."""
+
+    async def uses(self, tenant: str, beginning: str) -> list[Use]:
+        """Everything that was counted of the tenant's users whose ``what`` begins so, past windows too."""
 
     async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
         """Count input and output tokens of a model call of ours in the hour that begins ``at``."""

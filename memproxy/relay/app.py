@@ -15,6 +15,7 @@ from prometheus_client import Counter
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
 from memproxy.auth import BrowserGuard
+from memproxy.auth.experiment import Experiment
 from memproxy.errors import (
     AuthUnavailable,
     BodyTimeout,
@@ -105,6 +106,7 @@ class Parts:
     intake: Intake
     work: BodyWork
     tasks: TaskOwner
+    experiment: Experiment
 
 
 class Relay:
@@ -163,6 +165,7 @@ class Relay:
         if self._opening is not None:
             self._opening.cancel()
         await parts.tasks.drain(NOTES_S)
+        await parts.experiment.close()
         await parts.engine.close()
         await parts.upstreams.close()
         await parts.state.close()

@@ -18,11 +18,13 @@ import msgspec
 from prometheus_client import Counter
 
 from memproxy.auth import Authenticator, Headers
+from memproxy.auth.experiment import Experiment
 from memproxy.auth.limits import MEMORIES, TURNS, Rates
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
+from memproxy.core.experiment import HOLDOUT, Arm
 from memproxy.core.gate import OfferedTool
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.message_kinds import fitted
@@ -88,7 +90,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
     they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
-    asked, and writes the receipt itself.
+    asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one.
     """
 
     result: str
@@ -101,6 +103,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation | None = None
     captures: bool = False
     searched: bool = False
+    arm: Arm | None = None
 
     @property
     def tenant(self) -> str:
@@ -132,7 +135,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         if self.result == "degraded" or (self.result == "skipped" and not self.memories):
             return self
         carried = "injected" if self.memories else "empty"
-        return msgspec.structs.replace(self, result=carried if self.injects else "shadow")
+        if self.injects:
+            return msgspec.structs.replace(self, result=carried)
+        return msgspec.structs.replace(self, result="shadow", reason=HOLDOUT if self.arm == HOLDOUT else self.reason)
 
     def headers(self) -> RawHeaders:
         """The answer's headers about memory."""
@@ -198,6 +203,7 @@ class Decider:
     budgets: "Budgets"
     limits: "ChatLimits"
     state: ChoiceStore
+    experiment: Experiment
     memory_for: str
     _warned: set[str] = field(default_factory=set)
 
@@ -290,9 +296,11 @@ class Decider:
         verdict = self.gate.judge(chat) if chat.user_texts else gate.Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
         budget = self.budgets.of(scope, controls.limits.max_tokens)
-        given = await self.block_keeper.given(scope, chat, shadow=not controls.mode.injects, begins=conversation.begins)
+        arm = self.experiment.arm(scope) if controls.mode.injects else None
+        injects = controls.mode.injects and arm != HOLDOUT
+        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=conversation.begins)
         given = given.within(budget.total)
-        decision = Decision(result="empty", timings=timings, given=given, injects=controls.mode.injects)
+        decision = Decision(result="empty", timings=timings, given=given, injects=injects, arm=arm)
         if chat.is_tool_followup:
             return _followed_up(decision, given, verdict)
         if not verdict.reaches_memory:

@@ -11,9 +11,11 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 from prometheus_client import Histogram
 
 from memproxy.auth import client_key
+from memproxy.auth.experiment import Experiment
 from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.receipt import ReceiptPart
 from memproxy.errors import Overloaded, RequestError
@@ -78,6 +80,7 @@ class _Asked(NamedTuple):
     encoding: str | None
     note_name: NoteName | None
     at: datetime
+    began: float
 
 
 @dataclass(kw_only=True, eq=False)
@@ -96,6 +99,7 @@ class ChatHandler:
     made: MadeResponses
     work: BodyWork
     copies: Copies
+    experiment: Experiment
     _degraded: Seldom = field(default_factory=Seldom)
 
     async def handle(self, request: Request, wire: WireFormat, caller: Identity | None) -> int:
@@ -128,7 +132,7 @@ class ChatHandler:
             user = user_of(caller, chat)
             await self.admission.check_chain(caller, user, upstream.name, chat.kept_upstream)
             note_name = partial(self.made.note, caller, user, upstream.name)
-        asked = _Asked(request, chat, wire, upstream, body, encoding, note_name, asked_at)
+        asked = _Asked(request, chat, wire, upstream, body, encoding, note_name, asked_at, began)
         with self.hangups.watching(request):
             decision = await self._decide(asked)
             request.memory_headers = decision.headers()
@@ -231,6 +235,7 @@ class ChatHandler:
             tap = await self._tap(asked, answer, exchange, note, block)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
+            self._count_answered(asked, decision, tap)
         finally:
             block.keep()
             answer.close()
@@ -240,6 +245,19 @@ class ChatHandler:
             if note is not None:
                 note.keep()
         return answer.status
+
+    def _count_answered(self, asked: _Asked, decision: Decision, tap: Tap | None) -> None:
+        if tap is None:
+            return
+        usage = tap.usage
+        if usage is not None:
+            metrics().upstream_cached_tokens.inc(usage.cached)
+            memory = "injected" if decision.has_blocks else "none"
+            for kind, count in zip(("input", "output", "cached"), astuple(usage), strict=True):
+                metrics().upstream_tokens.labels(memory, kind).inc(count)
+        if decision.arm is not None and decision.scope is not None:
+            seconds = time.perf_counter() - asked.began
+            self.experiment.note_request(decision.scope, decision.arm, seconds, astuple(usage) if usage else None)
 
     async def _send(self, asked: _Asked, body: bytes) -> UpstreamAnswer:
         request = asked.request

@@ -8,7 +8,7 @@ from functools import partial
 from memproxy.metrics import metrics
 from memproxy.relay.request import Request
 from memproxy.relay.upstream import UpstreamAnswer
-from memproxy.wire.answer import Answer
+from memproxy.wire.answer import Answer, Usage
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import WireFormat
 from memproxy.wire.hold import Both, Holder, LengthHolder, OpenEnd, PieceHolder, TailHolder
@@ -160,6 +160,11 @@ class Tap:
         return self._streamed and self._reader.done
 
     @property
+    def usage(self) -> Usage | None:
+        """What the answer cost, as far as the upstream has said so far."""
+        return self._reader.usage
+
+    @property
     def goes_on(self) -> bool:
         """Whether the answer is completed elsewhere, should this stream of it end here."""
         return self._reader.begun
@@ -177,8 +182,6 @@ class Tap:
         self._name()
         if self._naming is not None:
             await asyncio.wait({self._naming}, timeout=NOTED_WITHIN_S)
-        if self._reader.cached_tokens:
-            metrics().upstream_cached_tokens.inc(self._reader.cached_tokens)
         if self._keep is None:
             return
         why = self._skipped

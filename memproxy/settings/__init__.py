@@ -627,6 +627,14 @@ class WorkingSettings(Section):
     max_value_bytes: Positive = Field(1_048_576, description="Most bytes of an entry's data, as JSON.")
 
 
+class ExperimentSettings(Section):
+    """Whether memory helps: what happens to users who are given none."""
+
+    holdout: Unit = Field(
+        0.0, description="Share of users, by a keyed hash, for whom all is done but injection; docs/experiment.md."
+    )
+
+
 class TelemetrySettings(Section):
     """Metrics and logs."""
 
@@ -657,6 +665,7 @@ class Settings(Section):
     retention: RetentionSettings = RetentionSettings()
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
+    experiment: ExperimentSettings = ExperimentSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 
     @property

@@ -13,7 +13,7 @@ from memproxy.core.audit import AUDIT_VERSION, BY_JWT, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
-from memproxy.ports import Charge, GivenAnswer, Spent
+from memproxy.ports import ARM, Charge, GivenAnswer, Spent, Use
 from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase, Row
 from memproxy.stores.postgres_state_journal import PostgresJournal
@@ -73,6 +73,14 @@ class PostgresCallers(PostgresJournal):
             found = await self._used(db, [place], seconds)
         used, ends = found.get(place, (0, seconds + charge.seconds))
         return Spent(charge=charge, used=used, wait_s=ends - seconds)
+
+    async def uses(self, tenant: str, beginning: str) -> list[Use]:
+        async with self._database.connected() as db:
+            found = await db.execute(
+                "SELECT user_id, what, used FROM uses WHERE tenant = %s AND starts_with(what, %s) AND user_id != %s",
+                [tenant, beginning, _WHOLE_TENANT],
+            )
+            return [Use(*row) for row in await found.fetchall()]
 
     async def _used(
         self, db: Db, places: Sequence[tuple[str, str, str]], seconds: int
@@ -225,12 +233,15 @@ class PostgresCallers(PostgresJournal):
     async def erase_caller(self, db: Db, scope: Scope, session: str | None) -> None:
         """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay,
         under a digest: they say nothing of what was remembered, and who switched memory off does not want it on again
-        for having erased everything. So does the count of uses, which is past in an hour.
+        for having erased everything. So does the count of uses, which is past in an hour; what an experiment counted
+        goes.
         """
         if session is not None:
             await self._erase_answers(db, scope)
             return
         await db.execute("DELETE FROM answers WHERE tenant = %s AND user_id = %s", self._answerer(scope))
+        gone = "DELETE FROM uses WHERE tenant = %s AND user_id = %s AND starts_with(what, %s)"
+        await db.execute(gone, [scope.tenant, self._erased.name_of(scope.owner), ARM])
         found = await db.execute(
             "SELECT number, entry FROM audit WHERE tenant = %(tenant)s AND %(user)s IN (about, by_user)",
             {"tenant": scope.tenant, "user": scope.user},

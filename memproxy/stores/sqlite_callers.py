@@ -15,7 +15,7 @@ from memproxy.core.audit import AUDIT_VERSION, BY_JWT, Audited, AuditEntry
 from memproxy.core.choices import CHOICES_VERSION, NOTHING_CHOSEN, Choices
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
-from memproxy.ports import Charge, GivenAnswer, Spent
+from memproxy.ports import ARM, Charge, GivenAnswer, Spent, Use
 from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.sqlite_erased import MARK, is_gone, name_now, name_of
 from memproxy.stores.sqlite_file import SharedCommit, SqliteFile
@@ -123,6 +123,13 @@ class SqliteCallers(SqlitePart):
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         return await self._file.read(lambda db: spent(db, charge, now))
+
+    async def uses(self, tenant: str, beginning: str) -> list[Use]:
+        def work(db: sqlite3.Connection) -> list[Use]:
+            wanted = "SELECT user, what, used FROM uses WHERE tenant = ? AND substr(what, 1, ?) = ? AND user != ?"
+            return [Use(*row) for row in db.execute(wanted, (tenant, len(beginning), beginning, _WHOLE_TENANT))]
+
+        return await self._file.read(work)
 
     async def choices(self, scope: Scope) -> Choices:
         name, news = (*scope.owner, scope.agent), self._news.last
@@ -368,9 +375,12 @@ def _owner(db: sqlite3.Connection, scope: Scope) -> Owner:
 def erase(db: sqlite3.Connection, scope: Scope, session: str | None) -> None:
     """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay, under
     a digest (`sqlite_journal.insert`): they say nothing of what was remembered, and who switched memory off does not
-    want it on again for having erased everything. So does the count of uses, which is past in an hour.
+    want it on again for having erased everything. So does the count of uses, which is past in an hour; what an
+    experiment counted goes.
     """
     if session is None:
+        gone = "DELETE FROM uses WHERE tenant = ? AND user = ? AND substr(what, 1, ?) = ?"
+        db.execute(gone, (*_owner(db, scope), len(ARM), ARM))
         db.execute("DELETE FROM answers WHERE tenant = ? AND user = ?", _owner(db, scope))
         _leave_audit(db, scope.owner)
     else:

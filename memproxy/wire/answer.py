@@ -4,6 +4,8 @@ format has a subclass for a stream's events, and one for a whole body.
 
 from abc import ABC, abstractmethod
 
+import msgspec
+
 from memproxy.wire.sse import SseEvent, SseParser
 
 MAX_TEXT = 4 * 1024 * 1024
@@ -17,13 +19,23 @@ MOST_VALUES = 200_000
 """Values of larger JSON that are made into objects, which takes a tenth of a second and keeps all others waiting."""
 
 
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of a request and its answer, as the upstream counts them; ``cached`` are those of the input that it had
+    already.
+    """
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+
 class Answer(ABC):
     """What an answer said, filled in by `feed` and closed by `finish`.
 
     ``done`` says that a stream named its own end. ``error`` means that the upstream reported one within the answer.
     ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer is
     still being made, and fetched by it later. ``user_fields`` are the API's own fields that name the user, where the
-    answer repeats them. ``cached_tokens`` is 0 until the upstream states it.
+    answer repeats them. ``usage`` is what the upstream says that it cost; None until it does.
     """
 
     __slots__ = (
@@ -31,12 +43,12 @@ class Answer(ABC):
         "_size",
         "_whole",
         "begun",
-        "cached_tokens",
         "done",
         "error",
         "finish_reason",
         "model",
         "response_id",
+        "usage",
         "user_fields",
     )
 
@@ -48,7 +60,7 @@ class Answer(ABC):
         self.error = False
         self.begun = False
         self.user_fields: dict[str, str] = {}
-        self.cached_tokens = 0
+        self.usage: Usage | None = None
         self._whole = False
         self._parts: list[str] = []
         self._size = 0
@@ -94,6 +106,11 @@ class Answer(ABC):
         if text:
             self._parts.append(text)
             self._size += len(text)
+
+    def _spent(self, *tokens: int | None) -> None:
+        """What it cost, input, output and cached; a stream may say it several times, while it grows."""
+        before = msgspec.structs.astuple(self.usage or Usage())
+        self.usage = Usage(*(max(old, new or 0) for old, new in zip(before, tokens, strict=True)))
 
     def _forget_text(self) -> None:
         self._parts.clear()

@@ -15,6 +15,8 @@ class _Details(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached_tokens
 
@@ -69,7 +71,7 @@ class ChatAnswer(Answer):
         if (usage := chunk.usage) is not None:
             details = usage.prompt_tokens_details
             cached = (details.cached_tokens if details else None) or usage.prompt_cache_hit_tokens
-            self.cached_tokens = cached or self.cached_tokens
+            self._spent(usage.prompt_tokens, usage.completion_tokens, cached)
 
     def _choice(self, choice: _Choice) -> None:
         self._whole = self._whole or choice.message is not None  # some never give a whole message a finish reason
@@ -147,6 +149,8 @@ def _lenient_choice(value: dict[str, Any]) -> _Choice:
 def _lenient_usage(value: dict[str, Any]) -> _Usage:
     details = value.get("prompt_tokens_details")
     return _Usage(
+        prompt_tokens=_number(value, "prompt_tokens"),
+        completion_tokens=_number(value, "completion_tokens"),
         prompt_tokens_details=_Details(_number(details, "cached_tokens")) if isinstance(details, dict) else None,
         prompt_cache_hit_tokens=_number(value, "prompt_cache_hit_tokens"),
     )

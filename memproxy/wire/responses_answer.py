@@ -43,10 +43,10 @@ class ResponsesAnswer(Answer):
         self.user_fields = _user_fields(response)
         self._output(response.get("output"))
         usage = response.get("usage")
-        details = usage.get("input_tokens_details") if isinstance(usage, dict) else None
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        if isinstance(cached, int | float):
-            self.cached_tokens = int(cached) or self.cached_tokens
+        if isinstance(usage, dict):
+            details = usage.get("input_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+            self._spent(*map(_count, (usage.get("input_tokens"), usage.get("output_tokens"), cached)))
 
     def _output(self, output: Any) -> None:
         items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
@@ -100,6 +100,10 @@ def _decoded(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
 
 
 def _user_fields(response: dict[str, Any]) -> dict[str, str]:

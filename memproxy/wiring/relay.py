@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
+from memproxy.auth.experiment import Experiment
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
@@ -54,6 +55,7 @@ def make_relay(
     block_keeper = BlockKeeper(state, tasks, repeats=settings.inject.sticky, deadline_s=deadline_s)
     made = MadeResponses(sessions, tasks)
     positions = Positions(settings.inject.position, state, tasks)
+    experiment = Experiment(settings.experiment.holdout, secret, state)
     before: Settings | None = None
     authenticator: Authenticator | None = None
 
@@ -81,6 +83,7 @@ def make_relay(
                 bounds_memories=bool(limits.tenant.memories or limits.user.memories),
             ),
             state=state,
+            experiment=experiment,
             memory_for=who_is_remembered(now.auth, now.server),
         )
         return Handlers(
@@ -97,6 +100,7 @@ def make_relay(
                 made=made,
                 work=work,
                 copies=copies,
+                experiment=experiment,
             ),
             fetched=FetchedResponses(
                 passthrough=passthrough,
@@ -125,6 +129,7 @@ def make_relay(
         intake=Intake(settings.server, work),
         work=work,
         tasks=tasks,
+        experiment=experiment,
     )
     return Relay(parts, settings, handlers)
 

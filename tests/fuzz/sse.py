@@ -68,7 +68,7 @@ def _read(answer: Any, pieces: list[bytes]) -> tuple[Any, ...]:
         answer.finish_reason,
         answer.model,
         answer.response_id,
-        answer.cached_tokens,
+        answer.usage,
     )
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from memproxy.auth import limits
+from memproxy.core import experiment
 from memproxy.relay import controls
 from memproxy.settings import Settings
 from tests.docs_check import ROOT
@@ -22,9 +23,11 @@ NAMED = {
     **{name: value for name, value in vars(controls).items() if name.isupper() and isinstance(value, str)},
     "TURNS": limits.TURNS,
     "MEMORIES": limits.MEMORIES,
+    "HOLDOUT": experiment.HOLDOUT,
 }
 HANDED_ON = {
     *("controls.problem", "reason", "full", "decision.reason or full", "verdict.reason", "answer.reason", "problem"),
+    "self.reason",
     "_kind(head, text, offered, follows=follows)",  # `kinds`
 }
 """Expressions that hold a reason which was given elsewhere, in what is looked at here."""

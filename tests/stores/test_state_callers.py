@@ -96,3 +96,28 @@ async def test_old_answers_go(states: list[SqliteState]) -> None:
     assert (kept.answer, kept.erased) == (None, True)
     await state.forget(ANN, session=None)
     assert await state.given_answer(ANN, "b") is None
+
+
+async def test_what_an_experiment_counted_is_told_by_digest_and_goes_with_its_user(states: list[SqliteState]) -> None:
+    counts = [
+        Charge(tenant=tenant, user=user, what=what, seconds=10**8, amount=amount)
+        for tenant, user, what, amount in (
+            ("acme", "ann", "arm/0.1/memory/requests", 3),
+            ("acme", "ben", "arm/0.1/holdout/requests", 2),
+            ("acme", "ben", "arm/0.2/holdout/requests", 5),
+            ("other", "ann", "arm/0.1/memory/requests", 7),
+            ("acme", "ann", "turns", 1),
+        )
+    ]
+    for _ in range(2):
+        assert await states[1].spend(counts, NOW) is None
+    found = await states[0].uses("acme", "arm/0.1/")
+    assert sorted((use.what, use.used) for use in found) == [
+        ("arm/0.1/holdout/requests", 4),
+        ("arm/0.1/memory/requests", 6),
+    ]
+    assert not {use.who for use in found} & {"ann", "ben"}
+    await states[1].forget(ANN, session=None)
+    assert [use.what for use in await states[0].uses("acme", "arm/0.1/")] == ["arm/0.1/holdout/requests"]
+    assert [use.used for use in await states[0].uses("other", "arm/")] == [14]
+    assert (await states[0].spent(TURNS, NOW)).used == 2

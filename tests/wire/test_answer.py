@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.answer import MAX_TEXT
+from memproxy.wire.answer import MAX_TEXT, Usage
 from memproxy.wire.chat_answer import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
 from tests.wire.strategies import splits
 
@@ -40,7 +40,7 @@ def state(answer: ChatAnswer) -> tuple[Any, ...]:
         answer.error,
         answer.complete,
         answer.model,
-        answer.cached_tokens,
+        answer.usage,
     )
 
 
@@ -86,9 +86,12 @@ def test_what_a_tool_is_called_with_and_what_failed_are_not_decoded() -> None:
 def test_usage_is_read_wherever_it_comes() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 8}}
     for answer in (streamed(delta("a"), {"choices": [], "usage": usage}), whole({"choices": [], "usage": usage})):
-        assert answer.cached_tokens == 8
-    assert streamed({"usage": {"prompt_cache_hit_tokens": 7}}).cached_tokens == 7
-    assert streamed({"usage": usage}, {"usage": None}).cached_tokens == 8
+        assert answer.usage == Usage(10, 5, 8)
+    assert streamed({"usage": {"prompt_cache_hit_tokens": 7}}).usage == Usage(0, 0, 7)
+    assert streamed({"usage": usage}, {"usage": None}).usage == Usage(10, 5, 8)
+    grown = {"usage": {**usage, "completion_tokens": 6, "prompt_tokens_details": None}}
+    assert streamed({"usage": usage}, grown).usage == Usage(10, 6, 8)
+    assert streamed({"choices": []}).usage is None
 
 
 @pytest.mark.parametrize(

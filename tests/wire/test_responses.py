@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memproxy.wire.answer import Usage
 from memproxy.wire.responses import ResponsesRequest, read_request
 from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
 from memproxy.wire.splice import Unreadable
@@ -173,7 +174,7 @@ def test_a_whole_answer_is_read() -> None:
     answer.feed(json.dumps(response("Your budget is $10,000.")).encode())
     answer.finish()
     assert (answer.text, answer.complete, answer.response_id) == ("Your budget is $10,000.", True, "resp_1")
-    assert answer.cached_tokens == 4
+    assert answer.usage == Usage(9, 2, 4)
 
 
 @given(st.text(max_size=12), st.integers(1, 40), st.booleans())

@@ -1,0 +1,137 @@
+"""Does memory help? A share of users, by a keyed hash, is given none; what both arms came to, and how sure that is.
+
+A user is one draw, however many requests come from it: a mean per request is a ratio of two sums over users, and its
+variance that of a ratio estimator (Cochran, Sampling Techniques, 1977, 2.11 and 6.4). Shares of judgements have
+Wilson's interval (Journal of the American Statistical Association, 1927). Both at 95 %.
+"""
+
+import hmac
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+Arm = Literal["memory", "holdout"]
+MEMORY: Arm = "memory"
+HOLDOUT: Arm = "holdout"
+ARMS = (MEMORY, HOLDOUT)
+
+Z = 1.96
+"""Standard deviations from a normal mean within which 95 % lie."""
+
+FEWEST_USERS = 10
+"""With fewer users of an arm nothing is said of its mean's interval: a normal one would be too narrow."""
+
+MEASURES = {
+    "followups": "requests",
+    "input_tokens": "priced",
+    "output_tokens": "priced",
+    "cached_tokens": "priced",
+    "milliseconds": "requests",
+}
+"""What is compared, and per how many of what: ``priced`` are requests of which the upstream told the tokens."""
+
+SIGNALS = ("helpful", "wrong", "correction")
+COUNTED = ("requests", "priced", *MEASURES, *SIGNALS)
+"""What is counted of a user."""
+
+Counts = Mapping[str, int]
+"""Of one user, by the names in `COUNTED`."""
+
+
+def arm_of(secret: bytes, tenant: str, user: str, share: float) -> Arm:
+    """The arm of a user: the same in every process and after every start, for as long as secret and share are. A larger
+    share takes users into the holdout and lets none out.
+    """
+    parts = [part.encode("utf-8", "surrogatepass") for part in ("holdout", tenant, user)]
+    digest = hmac.digest(secret, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
+    return HOLDOUT if int.from_bytes(digest[:8], "big") < share * 2**64 else MEMORY
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """An estimate and the 95 % interval around it; ``low`` and ``high`` None where there are too few users."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+class ArmResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one arm came to. ``feedback`` counts judgements, ``helpful_share`` is of those; ``per_request`` are means by
+    the names in `MEASURES`, None where nothing was counted.
+    """
+
+    users: int
+    requests: int
+    feedback: dict[str, int]
+    helpful_share: Interval | None
+    per_request: dict[str, Interval | None]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Both arms side by side; ``difference`` is memory less holdout, None where one of both is not known."""
+
+    share: float
+    arms: dict[str, ArmResult]
+    difference: dict[str, Interval | None]
+
+
+def compare(share: float, users: Mapping[str, Sequence[Counts]]) -> Comparison:
+    """What the users of each arm came to."""
+    means = {arm: {name: _mean(users.get(arm, ()), name, per) for name, per in MEASURES.items()} for arm in ARMS}
+    results: dict[str, ArmResult] = {}
+    for arm in ARMS:
+        total = {name: sum(one.get(name, 0) for one in users.get(arm, ())) for name in COUNTED}
+        judged = sum(total[name] for name in SIGNALS)
+        results[arm] = ArmResult(
+            users=len(users.get(arm, ())),
+            requests=total["requests"],
+            feedback={name: total[name] for name in SIGNALS},
+            helpful_share=wilson(total["helpful"], judged),
+            per_request={name: _interval(mean) for name, mean in means[arm].items()},
+        )
+    difference = {name: _interval(_less(means[MEMORY][name], means[HOLDOUT][name])) for name in MEASURES}
+    return Comparison(share=share, arms=results, difference=difference)
+
+
+def wilson(hits: int, of: int) -> Interval | None:
+    """A share with Wilson's score interval; None of nothing."""
+    if not of:
+        return None
+    share, spread = hits / of, Z * Z / of
+    middle = (share + spread / 2) / (1 + spread)
+    half = Z / (1 + spread) * math.sqrt(share * (1 - share) / of + spread / (4 * of))
+    return Interval(round(share, 4), round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4))
+
+
+def _mean(users: Sequence[Counts], name: str, per: str) -> tuple[float, float | None] | None:
+    """The ratio of two sums over users, and its variance."""
+    pairs = [(one.get(name, 0), one.get(per, 0)) for one in users]
+    below = sum(count for _, count in pairs)
+    if not below:
+        return None
+    ratio = sum(value for value, _ in pairs) / below
+    drawn = sum(count > 0 for _, count in pairs)
+    if drawn < FEWEST_USERS:
+        return ratio, None
+    squares = sum((value - ratio * count) ** 2 for value, count in pairs)
+    return ratio, squares * drawn / (drawn - 1) / below**2
+
+
+def _less(
+    one: tuple[float, float | None] | None, other: tuple[float, float | None] | None
+) -> tuple[float, float | None] | None:
+    if one is None or other is None:
+        return None
+    return one[0] - other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
+
+
+def _interval(mean: tuple[float, float | None] | None) -> Interval | None:
+    if mean is None:
+        return None
+    value, variance = mean
+    if variance is None:
+        return Interval(round(value, 4), None, None)
+    half = Z * math.sqrt(variance)
+    return Interval(round(value, 4), round(value - half, 4), round(value + half, 4))
