@@ -19,7 +19,7 @@ LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_vectors.py
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser test-alerts test-lowest check lint types docs bench eval serve lock clean
+.PHONY: demo test test-clients test-browser test-page test-alerts test-lowest check lint types docs bench eval serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -39,6 +39,13 @@ test-browser: $(STAMP)
 		command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium-headless-shell"; exit 1; }
 	$(BIN)/python -m pytest tests/isolation/test_browser.py -v --no-header
+
+# The memory page in a real browser: every view in every state, width and colour; pictures below build/page. `make test`
+# does the most of it with three memories, where a browser is.
+test-page: $(STAMP)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium"; exit 1; }
+	MEMPROXY_TEST_PAGE=1 $(BIN)/python -m pytest tests/page -v --no-header
 
 # Alerts on made-up series, and each of them broken (docs/deploy.md); without promtool `make test` skips these, and says so.
 test-alerts: $(STAMP)

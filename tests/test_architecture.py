@@ -40,8 +40,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "stores": SEAMS,
     "retention": SEAMS,
     "learn": SEAMS | {"recall", "retention"},
+    "page": frozenset(),
     # process one knows the journal (a port) and the engine's address; process two everything but concrete parts
-    "relay": SEAMS | {"wire", "auth"},
+    "relay": SEAMS | {"wire", "auth", "page"},
     "api": SEAMS | {"retention", "auth", "recall", "learn"},
     "mcp": SEAMS,
     "engine": SEAMS | {"retention", "auth", "recall", "learn", "api", "mcp"},
@@ -59,7 +60,7 @@ NOT_EVEN_ALL = {"evals": {"commands", "demo"}, "demo": {"commands", "evals"}}
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"core"}),
     frozenset({"ports", "errors", "settings", "metrics", "tasks", "logs"}),
-    frozenset({"wire", "auth", "models", "stores", "recall"}),
+    frozenset({"wire", "auth", "models", "stores", "recall", "page"}),
     frozenset({"retention", "learn"}),
     frozenset({"relay"}),
     frozenset({"api", "mcp", "engine"}),
@@ -79,6 +80,7 @@ MOST_FILES = {
     "learn": 41,
     "mcp": 3,
     "models": 10,
+    "page": 1,
     "ports": 5,
     "recall": 26,
     "relay": 24,

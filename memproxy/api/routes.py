@@ -40,7 +40,6 @@ NOT_BUILT = (
     "/v1/memory/reflect",
     "/v1/memory/conflicts",
     "/v1/memory/conflicts/{id}",
-    "/memory",
 )
 """Paths that the product names and this version does not answer yet."""
 

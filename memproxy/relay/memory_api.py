@@ -1,11 +1,13 @@
-"""Passes memory API requests to the engine, with the caller's identity in a private header."""
+"""Passes memory API requests to the engine, with the caller's identity in a private header; serves the memory page."""
 
 from collections.abc import Iterable, Sequence
 
 from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
 from memproxy.core.scope import Scope
-from memproxy.errors import RequestError
+from memproxy.errors import MethodNotAllowed, NotFound, RequestError
+from memproxy.page import PATH as PAGE
+from memproxy.page import page_files
 from memproxy.relay.engine_client import EngineClient
 from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
@@ -17,11 +19,13 @@ _LEARNED_FROM = frozenset({"end", "mine"})
 """Calls of a session that learn from it."""
 
 _OPEN_PATHS = frozenset({"/openapi.json"})
-_PAGES = frozenset({"/memory", "/openapi.json"})
+_PAGES = frozenset({PAGE, "/openapi.json"})
 
 
 class MemoryApi:
-    """Answers ``/v1/memory*``, ``/memory``, ``/mcp`` and ``/openapi.json``."""
+    """Answers ``/v1/memory*``, ``/mcp`` and ``/openapi.json``, and serves the page at ``/memory``, which asks the rest
+    as any other client does.
+    """
 
     def __init__(
         self,
@@ -35,11 +39,12 @@ class MemoryApi:
         self._upstream = upstream
         self._authenticator = authenticator
         self._max_body_bytes = max_body_bytes
+        self._page = page_files()
 
     @staticmethod
     def claims(path: str) -> bool:
         """Whether a path is the memory API's."""
-        return path in {"/v1/memory", *_PAGES, "/mcp"} or path.startswith("/v1/memory/")
+        return path in {"/v1/memory", *_PAGES, "/mcp"} or path.startswith(("/v1/memory/", f"{PAGE}/"))
 
     @staticmethod
     def is_page(path: str) -> bool:
@@ -52,7 +57,10 @@ class MemoryApi:
         Raises:
             EngineUnavailable: the engine does not answer.
             Unauthenticated: nobody is identified, and the path needs somebody.
+            MethodNotAllowed, NotFound: no such file of the page.
         """
+        if request.path == PAGE or request.path.startswith(f"{PAGE}/"):
+            return await self._serve_page(request)
         names = _PASSED_TO_MCP if request.path == "/mcp" else _PASSED
         headers = {name.decode(): value for name in names if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
@@ -68,6 +76,23 @@ class MemoryApi:
             await request.write(chunk)
         await request.end()
         return status
+
+    async def _serve_page(self, request: Request) -> int:
+        """A file of the page, which holds nobody's data: a browser's first request cannot carry a key."""
+        if request.method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(f"{PAGE} is a page to look at: GET it. Its calls are below /v1/memory.")
+        if request.path == f"{PAGE}/":
+            await request.answer(308, [(b"location", b"../memory")], b"")
+            return 308
+        file = self._page.get(request.path)
+        if file is None:
+            raise NotFound(f"{request.path[:200]} is no file of the memory page, which is at {PAGE}.")
+        known = file.is_known(request.headers.get(b"if-none-match"))
+        if known:
+            await request.answer(304, file.headers, b"")
+            return 304
+        await request.answer(200, [*file.headers, (b"content-length", b"%d" % len(file.body))], file.body)
+        return 200
 
     def _lend_key(self, request: Request, identity: Identity) -> None:
         """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
