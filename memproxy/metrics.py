@@ -42,7 +42,7 @@ _KINDS = "input output cached"
 _OF_TASKS = {
     RELAY: "experiment relay relay.notices relay.unwritten relay.aside relay.journal auth state",
     ENGINE: "experiment engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
-    "retention.accesses retention.erasing retention.pruning worker rows questions state mcp",
+    "retention.accesses retention.erasing retention.pruning worker rows dreams questions state mcp",
     STATE: "state",
 }
 """Owners of background tasks (`tasks.TaskOwner`), whose failures count under the owner's name."""
@@ -74,6 +74,12 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "memories_written": {
         ENGINE: _each("turn", "add", "update", "duplicate", "coexist", "retract", "nothing", "change", "delete")
     },
+    "dreams": {ENGINE: _each("done", "failed")},
+    "dream_changes": {
+        ENGINE: _each(
+            "merge", "supersede", "end", "delete", "categorise", "infer", "avoid", "reflect", "conflict", "refused"
+        )
+    },
     "memories_pruned": {ENGINE: _each("expired", "limit")},
     "candidates_rejected": {
         ENGINE: _each(
@@ -84,7 +90,9 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "extractions_skipped": {ENGINE: _each("idle")},
     "model_answers_cut": {ENGINE: _each("extract", "judge", "rewrite", "rerank")},
     "model_tokens": {
-        ENGINE: _pairs(dict.fromkeys(("embed", "extract", "judge", "rerank", "rewrite", "summary"), "input output"))
+        ENGINE: _pairs(
+            dict.fromkeys(("embed", "extract", "judge", "rerank", "rewrite", "summary", "dream"), "input output")
+        )
     },
     "store_searches": {ENGINE: _each("index", "engine")},
     "limits_reached": {
@@ -104,7 +112,15 @@ KNOWN: dict[str, dict[str, Rows]] = {
         ENGINE: _each(
             *("engine.api", "engine.audit", "engine.close", "models.quantise", "learn.turns", "learn.plan"),
             *("learn.learn", "learn.index", "learn.triggers", "learn.vectors", "learn.recover", "learn.settle"),
-            *("learn.outage", "learn.model_outage", "learn.judge", "learn.deletion", "recall.rewrite", "recall.rerank"),
+            *(
+                "learn.outage",
+                "learn.model_outage",
+                "learn.judge",
+                "learn.deletion",
+                "learn.dream",
+                "recall.rewrite",
+                "recall.rerank",
+            ),
             *("recall.own_words", "recall.tokens", "store.payload", "store.rebuild", "store.sealed", "state.sealed"),
             *("state.taken_over", "engine process", "state calls", *_OF_TASKS[ENGINE].split()),
         ),
@@ -182,6 +198,8 @@ class Metrics:
         self.learn_seconds = histogram("memproxy_learn_seconds", "Time of one learning job.", buckets=SLOW_BUCKETS)
         self.memories_written = counter("memproxy_memories_written", "Memories written.", ["operation"])
         self.memories_pruned = counter("memproxy_memories_pruned", "Memories erased by retention.", ["reason"])
+        self.dreams = counter("memproxy_dreams", "Dreams that ended.", ["result"])
+        self.dream_changes = counter("memproxy_dream_changes", "What dreams did to memories.", ["action"])
         self.accesses_dropped = counter(
             "memproxy_accesses_dropped", "Retrievals that were not counted, because too many waited to be."
         )

@@ -188,13 +188,7 @@ def command_line() -> str:
     words = ("--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy")
     command = [sys.executable, "-m", "typer", *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    return _without_hidden(done.stdout.partition("\n")[2].strip())
-
-
-def _without_hidden(page: str) -> str:
-    """The page without the command that no help lists."""
-    page = re.sub(r"^\* `dream`:.*\n", "", page, flags=re.MULTILINE)
-    return re.sub(r"^## `memproxy dream`\n.*?(?=^## |\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
+    return done.stdout.partition("\n")[2].strip()
 
 
 def generated(name: str) -> str:

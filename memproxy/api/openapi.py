@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 import memproxy
 from memproxy.api import (
     administration,
+    dreams,
     feedback,
     forgetting,
     knowledge,
@@ -44,6 +45,7 @@ _MODULES = (
     administration,
     feedback,
     working,
+    dreams,
 )
 
 

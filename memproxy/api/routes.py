@@ -33,10 +33,6 @@ log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 NOT_BUILT = (
-    "/v1/memory/dream",
-    "/v1/memory/dreams",
-    "/v1/memory/dreams/{id}",
-    "/v1/memory/dreams/{id}/undo",
     "/v1/memory/reflect",
     "/v1/memory/conflicts",
     "/v1/memory/conflicts/{id}",

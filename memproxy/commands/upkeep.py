@@ -1,8 +1,9 @@
 """Commands on an installation's whole memory: learn what waits (``mine``), write all of it anew for another embedder
-(``reindex``), ``forget``, ``prune``, and look at the ``audit`` log.
+(``reindex``), ``dream``, ``forget``, ``prune``, and look at the ``audit`` log.
 """
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any
 
@@ -34,9 +35,9 @@ from memproxy.commands.options import (
     told_of_all,
 )
 from memproxy.core.audit import AuditEntry
-from memproxy.core.protocol import LEARNING_PATH, PRUNE_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
+from memproxy.core.protocol import LEARNING_PATH, OWNERS_PATH, PRUNE_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
 from memproxy.core.text import piece_of_path
-from memproxy.errors import ConfigError, MemproxyError, NotBuilt
+from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 
 app = typer.Typer()
@@ -46,6 +47,9 @@ STALLED_AFTER_S = 180.0
 
 WARNED_AFTER_S = 10.0
 """After so long without a row done, the command says once what it may be waiting for."""
+
+MOST_SHOWN = 200
+"""Characters of a memory that a dry run shows."""
 
 
 @app.command("mine")
@@ -72,18 +76,21 @@ def mine_command(
     show(left, [f"Nothing {of}waits any more{parked}."], as_json=json)
 
 
-@app.command(hidden=True)  # the contract names it; it is not built yet (`NotBuilt`)
-def dream(
-    user: OneUser = None,  # noqa: ARG001
-    tenant: Tenant = None,  # noqa: ARG001 - the options are there, the work is not
+@app.command("dream")
+def dream_command(
+    user: OneUser = None,
+    tenant: Tenant = None,
     config: Config = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and change nothing.")] = False,
+    json: Json = False,
 ) -> None:
-    """Consolidate what is remembered. Not built yet: it ends with 1 and changes nothing."""
-    quiet_settings(config)
-    raise NotBuilt(
-        "dream (consolidation) is not built in this version; nothing was changed. What is learned from a conversation "
-        "is merged and superseded when it is learned, and `memproxy prune` erases what has expired."
-    )
+    """Consolidate what is remembered of everybody or of one user: duplicates, what is outdated, noise."""
+    settings = quiet_settings(config)
+    with progress("dreaming") as told:
+        dreams = asyncio.run(dream(settings, told, tenant=tenant, user=user, dry_run=dry_run))
+    lines = (line for one in dreams for line in _dream_lines(one, everything=dry_run))
+    show({"data": dreams}, lines if dreams else ["Nobody has memories here."], as_json=json)
 
 
 @app.command("reindex")
@@ -267,6 +274,52 @@ async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry
         params = {"dry_run": str(dry_run).lower(), "everybody": str(tenant is None).lower()}
         told = await here.call("POST", PRUNE_PATH, tenant=tenant, params=params)
         return dict(told["pruned"])
+
+
+async def dream(
+    settings: Settings, show: Show, *, tenant: str | None, user: str | None, dry_run: bool
+) -> list[dict[str, Any]]:
+    """The dreams of everybody (of a tenant) or of one user, one after the other, as the API tells of each.
+
+    Raises:
+        MemproxyError: one could not be begun; those before it are done.
+    """
+    async with installation(without_learning(settings)) as here:
+        owners = [(tenant, user)]
+        if user is None:
+            asked = {"everybody": str(tenant is None).lower()}
+            owners = (await here.call("GET", OWNERS_PATH, tenant=tenant, params=asked))["data"]
+        dreams: list[dict[str, Any]] = []
+        for place, (of, who) in enumerate(owners):
+            if who is None:
+                continue
+            whose = {"tenant": of, "user": who}
+            told = await here.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
+            while told["state"] in {"waiting", "running"}:
+                if len(owners) == 1:
+                    show(told["looked_at"], told["entries"])
+                await asyncio.sleep(POLL_S)
+                told = await here.call("GET", f"/v1/memory/dreams/{told['id']}", **whose)
+            dreams.append({"tenant": of, **told})
+            show(place + 1, len(owners))
+        return dreams
+
+
+def _dream_lines(told: dict[str, Any], *, everything: bool) -> Iterator[str]:
+    counts = ", ".join(f"{count} {action}" for action, count in told["counts"].items() if count)
+    named = f" ({told['id']})" if told["id"] else ""
+    yield f"{told['user_id']}: {told['looked_at']} of {told['entries']} entries, {counts or 'nothing to do'}{named}"
+    yield from (f"  {note}" for note in (told["error"], *told["notes"]) if note)
+    for change in told["diff"] if everything else ():
+        yield f"  {change['action']} ({change['reason']}): {_one_line(change['content'])}"
+        yield from (f"    - {_one_line(source['content'])}" for source in change["sources"])
+        yield from (f"    {name}: {old} -> {new}" for name, (old, new) in change["fields"].items())
+
+
+def _one_line(text: str | None) -> str:
+    """A memory's text without what would move a terminal's cursor."""
+    plain = "".join(one if one.isprintable() else " " for one in text or "(gone)")
+    return plain if len(plain) <= MOST_SHOWN else f"{plain[:MOST_SHOWN]}…"
 
 
 async def _audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:

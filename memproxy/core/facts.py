@@ -197,6 +197,11 @@ def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
     return closed
 
 
+def ended(memory: Memory, end: datetime, *, now: datetime) -> dict[str, Any]:
+    """The fields that change when a memory ends at a time (not before its own beginning)."""
+    return _closed(memory, end) | {"updated_at": now}
+
+
 def _close(memory: Memory, end: datetime) -> datetime:
     """The end of its validity: never before its beginning, and not later than an end it had already."""
     end = max(end, begins(memory)).astimezone(UTC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.dream import Step
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
@@ -22,6 +23,7 @@ READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
 PRUNE_PATH = "/internal/prune"
+OWNERS_PATH = "/internal/owners"
 BACKUP_PATH = "/internal/backup"
 
 STATE_PROBE = bytes(4)
@@ -226,7 +228,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
     row's only) are versions (`core.memory.version_of`) by memory id: if one is another by then, nothing is done.
     ``vectors`` (a row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who
-    deletes: a call, or what pruned it (``expired``, ``limit``).
+    deletes: a call, or what pruned it (``expired``, ``limit``). ``dream`` (a row's only) is a step of a dream.
     """
 
     upserts: list[Memory] = []
@@ -239,6 +241,7 @@ class PlanBody(msgspec.Struct, kw_only=True):
     outcomes: list[Outcome] = []
     deleted_by: str = "api"
     vectors: dict[str, GivenVectors] = {}
+    dream: Step | None = None
 
 
 IDLE = "idle"

@@ -27,6 +27,7 @@ from memproxy.core.protocol import (
     DECIDED_PATH,
     FULL_PATH,
     IDENTITY_HEADER,
+    OWNERS_PATH,
     PRUNE_PATH,
     READY_PATH,
     RECALL_PATH,
@@ -162,6 +163,13 @@ class Internal:
         tenant = None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
         return answer(await self._engine.prune(dry_run=query.get("dry_run") == "true", tenant=tenant))
 
+    async def owners(self, request: Request) -> Response:
+        """`GET` by the command line: everybody who has memories, or its tenant's users, as pairs."""
+        everybody = request.query_params.get("everybody") == "true"
+        tenant = None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
+        found = await self._engine.everybody()
+        return answer({"data": [one.owner for one in found if tenant in {None, one.tenant}]})
+
     async def ready(self, _request: Request) -> Response:
         """`GET`: the state of each part."""
         return answer(self._engine.readiness())
@@ -249,6 +257,7 @@ def build_app(engine: Engine) -> EngineApp:
         Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
         Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
+        Route(OWNERS_PATH, guarded(internal.owners), methods=["GET"]),
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
         Route(BACKUP_PATH, guarded(internal.backup), methods=["GET", "POST"]),
         Route(READY_PATH, guarded(internal.ready), methods=["GET"]),

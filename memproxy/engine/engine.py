@@ -326,6 +326,15 @@ class Engine:
                 pruned += await self._pruner.prune(owner)
         return {"users": users, "pruned": dict(pruned), "dry_run": dry_run}
 
+    async def everybody(self) -> list[Scope]:
+        """Everybody who has memories here.
+
+        Raises:
+            StateUnavailable: that cannot be told.
+        """
+        self._readiness.require("state")
+        return await self._pruner.everybody()
+
     async def _apply(self, scope: Scope, plan: PlanBody) -> bool:
         """Write a plan of our own through the journal; True when it is applied."""
         worker = self.parts.worker

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.dream import DREAMS, MERGED_INTO
 from memproxy.core.facts import (
     LAST_SAID,
     PENDING,
@@ -33,6 +34,7 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.similar import affirms, repeats, terms
 from memproxy.core.slots import same_value, slot_name, slot_value
+from memproxy.learn.dream_plan import dreamt
 from memproxy.learn.forget_everything import ended_with, meant_by, standing
 from memproxy.learn.outdated import ENDED_BY, PREDICATE, outdated_with, still_ended_by
 from memproxy.learn.outdated import PREDICATE as SUMMARY
@@ -363,7 +365,7 @@ _SLOT_FIELDS = frozenset(
     {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
-_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES})
+_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES, DREAMS, MERGED_INTO})
 _NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
 _EXTRACTOR = "extractor"
 """Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
@@ -387,6 +389,8 @@ class ApiPlanner:
             msgspec.ValidationError: a changed field does not take its value.
         """
         counts: Counter[str] = Counter()
+        if body.dream is not None:
+            return await dreamt(known, self._store, self._succession, body, now)
         await known.load([*body.changes, *body.deletes])
         await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
         for memory in body.upserts:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.block import strip_blocks
+from memproxy.core.dream import noted
 from memproxy.core.facts import (
     RETRACTED_BY,
     Bands,
@@ -341,7 +342,11 @@ class Planner:
         """
         known = PlanView(scope, self._store, self._state)
         counts = await self._asked.plan(known, body, scope, now)
-        await end_outdated(known, self._store, now=now)
+        dream = body.dream
+        if dream is None or not dream.undo:
+            await end_outdated(known, self._store, now=now)
+        if dream is not None and not dream.undo:
+            known.note_before(lambda before, fields: noted(before, fields, dream.dream, now))
         return Planned(plan=known.plan(), known=known, operations=counts)
 
 

@@ -3,7 +3,7 @@ names that the user said are one, and the statements that were deleted while the
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -181,6 +181,7 @@ class PlanView:
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
         self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
+        self._marked: dict[tuple[str, str], Memory] = {}
         self._deletes: list[str] = []
         self._sweep: Deletion | None = None
         self._unread: dict[str, str | None] = {}
@@ -341,6 +342,7 @@ class PlanView:
     def mark(self, turn: Memory, fields: Mapping[str, Any]) -> None:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
+        self._marked.setdefault((turn.session_id or "", turn.id), turn)
 
     def marked(self, turn: Memory) -> Mapping[str, Any]:
         """What the plan so far changes of a turn."""
@@ -434,6 +436,18 @@ class PlanView:
             elif (before.content, before.object) != (now.content, now.object):
                 found.append((before, now))
         return found
+
+    def note_before(self, noting: Callable[[Memory, Mapping[str, Any]], dict[str, Any]]) -> None:
+        """Put in place of the changed fields of each stored memory (also of turns) what ``noting`` makes of it as it
+        was before the plan, and of them.
+        """
+        self._changes = {name: noting(self._before[name], fields) for name, fields in self._changes.items() if fields}
+        self._turn_changes = {
+            session: {
+                name: msgspec.to_builtins(noting(self._marked[session, name], fields)) for name, fields in turns.items()
+            }
+            for session, turns in self._turn_changes.items()
+        }
 
     def plan(self) -> PlanBody:
         """The writes, JSON types only."""

@@ -35,9 +35,9 @@ class Succession:
             await known.change(name, fields)
         await known.add(new)
         if new.active:
-            await self._mark(known, target, new)
+            await self.mark(known, target, new)
         elif new.superseded_by and (after := await known.memory(new.superseded_by)) is not None:
-            await self._mark(known, new, after)
+            await self.mark(known, new, after)
         elif retracted_at(new) is not None:
             await self._hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or now)
 
@@ -90,7 +90,7 @@ class Succession:
         """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
         rest on: whoever wrote it knows better than what was read there.
         """
-        await self._mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
+        await self.mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
 
     async def _hide(self, known: PlanView, memory: Memory, by: str, at: datetime) -> None:
         for turn in await self._stating(known, memory, None):
@@ -99,7 +99,7 @@ class Succession:
             if turn.created_at <= at and turn.active and not turn.superseded_by:
                 known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
 
-    async def _mark(self, known: PlanView, old: Memory, new: Memory) -> None:
+    async def mark(self, known: PlanView, old: Memory, new: Memory) -> None:
         """Note on the turns that state what is no longer so, by which memory it was superseded."""
         for turn in await self._stating(known, old, new):
             said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id

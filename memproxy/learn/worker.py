@@ -10,7 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 
+import msgspec
+
 from memproxy.core.memory import Trust
+from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
@@ -19,6 +22,7 @@ from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.cooperative import Scheduler
+from memproxy.learn.dream import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
@@ -120,6 +124,7 @@ class Worker:
             summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
         )
         self._triggers = Triggers(parts)
+        self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed, alone=settings.state.backend == "sqlite")
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
         self._asks = parts.by_model
@@ -164,9 +169,11 @@ class Worker:
             self._loops.start(self._lane("learn"), "learn")
         self._loops.start(self._every("triggers", self._look), "triggers")
         self._loops.start(self._every("vectors", self._parts.vectors.fill), "vectors")
+        self.dreams.start()
 
     async def close(self, grace_s: float) -> None:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
+        await self.dreams.close()
         await self._loops.cancel()
         self._pressure.close()
         self._runs.stop()
@@ -212,6 +219,11 @@ class Worker:
         self._runs.note(row)
         self.wake()
         return number
+
+    async def _write(self, scope: Scope, plan: PlanBody, timeout_s: float) -> bool:
+        """Write a plan of our own through the journal; True when it is applied within the time."""
+        entry = JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(plan))
+        return await self.applied(await self.submit(entry), timeout_s)
 
     async def applied(self, number: int, timeout_s: float) -> bool:
         """True when that row is applied and flushed, False if not within ``timeout_s``.

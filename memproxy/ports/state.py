@@ -10,6 +10,7 @@ import msgspec
 
 from memproxy.core.audit import Audited, AuditEntry
 from memproxy.core.choices import Choices
+from memproxy.core.dream import Dream
 from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
@@ -548,6 +549,29 @@ class WorkingStore(Protocol):
         """Delete what has expired, of everybody; answers how many."""
 
 
+class DreamStore(Protocol):
+    """The records of each user's dreams (`core.dream`): ids, numbers and times, no text. One is open at a time."""
+
+    async def begin_dream(self, scope: Scope, dream: Dream) -> bool:
+        """Keep a new record; False, and nothing is kept, while another one of the owner is open. Of many the newest
+        are kept.
+        """
+
+    async def put_dream(self, scope: Scope, dream: Dream, *, due: datetime | None = None) -> bool:
+        """Write what became of it. False when there is no such record (any more): its owner was erased. While it is
+        open nobody else takes it up before ``due``.
+        """
+
+    async def dream(self, scope: Scope, dream_id: str) -> Dream | None:
+        """One of the owner's; None when there is none."""
+
+    async def dreams(self, scope: Scope, *, after: int, limit: int) -> list[Dream]:
+        """The owner's, newest first, behind the first ``after``."""
+
+    async def take_up_dreams(self, now: datetime, due: datetime) -> list[Scope]:
+        """Whose open dreams nobody works on since ``now``; from now on they are the caller's until ``due``."""
+
+
 class StateStore(
     SpillStore,
     JournalStore,
@@ -565,6 +589,7 @@ class StateStore(
     KeyStore,
     MetaStore,
     WorkingStore,
+    DreamStore,
     Protocol,
 ):
     """All of these contracts over one state. Several processes open the same state.

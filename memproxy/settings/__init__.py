@@ -1,11 +1,13 @@
 """Settings: the schema of the configuration file, section by section. `loading` reads one from files and variables."""
 
 import ipaddress
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
+from cronsim import CronSim, CronSimError
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -30,6 +32,15 @@ def http_address(value: str) -> str:
     if parts.query or parts.fragment or any(character.isspace() for character in value):
         raise ValueError("must be an address without spaces, `?` and `#`")
     return value.rstrip("/")
+
+
+def cron(value: str) -> str:
+    """``value`` itself. Raises ValueError if cron would not read it."""
+    try:
+        CronSim(value, datetime.now(UTC))
+    except CronSimError as error:
+        raise ValueError(f"must be five fields as in a crontab (`0 3 * * *`: daily at 03:00 UTC): {error}") from error
+    return value
 
 
 def web_origin(value: str) -> str:
@@ -635,6 +646,23 @@ class ExperimentSettings(Section):
     )
 
 
+class DreamSettings(Section):
+    """Consolidation while nobody waits."""
+
+    schedule: Annotated[str, AfterValidator(cron)] | None = Field(
+        None, description="When everybody's memories are consolidated, as cron writes it (`0 3 * * *`), in UTC."
+    )
+    max_entries: Positive = Field(1000, description="Most entries that one dream looks at; the next one goes on there.")
+    max_seconds: Seconds = Field(600.0, description="Longest that one dream takes, as `max_entries`.")
+    max_model_tokens: int = Field(
+        50_000, ge=0, description="Most model tokens of one dream; 0: by rules alone, no model is asked."
+    )
+    permission_for: list[Literal["health", "money", "credentials", "security"]] = Field(
+        ["health", "money", "credentials", "security"],
+        description="What is inferred about these is given to nobody before its user allows it.",
+    )
+
+
 class TelemetrySettings(Section):
     """Metrics and logs."""
 
@@ -666,6 +694,7 @@ class Settings(Section):
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
     experiment: ExperimentSettings = ExperimentSettings()
+    dream: DreamSettings = DreamSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 
     @property

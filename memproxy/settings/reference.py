@@ -106,7 +106,11 @@ class Unbuilt:
     built: tuple[object, ...] = ()
 
 
-UNBUILT = (Unbuilt("telemetry.log_content"),)
+UNBUILT = (
+    Unbuilt("telemetry.log_content"),
+    Unbuilt("dream.max_model_tokens"),
+    Unbuilt("dream.permission_for"),
+)
 
 
 def value_at(settings: Section, path: str) -> object:

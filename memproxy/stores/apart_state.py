@@ -45,6 +45,7 @@ WRITES = (
     *("place", "adopt_palace", "leave_palace", "leave_aliases", "rename_wings", "leave_closets"),
     *("add_proxy_key", "revoke_proxy_key", "set_meta", "spend", "choose", "keep_answer", "drop_answer"),
     *("erase_answers", "note_audit", "backup", "put_working", "drop_working", "sweep_working"),
+    *("begin_dream", "put_dream", "take_up_dreams"),
 )
 """Methods of the port that write; all others read."""
 

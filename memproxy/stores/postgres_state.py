@@ -13,6 +13,7 @@ from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
+from memproxy.stores import postgres_state_dreams as dreams
 from memproxy.stores import postgres_state_journal as journal
 from memproxy.stores import postgres_state_palace as palace
 from memproxy.stores import postgres_state_receipts as receipts
@@ -21,6 +22,7 @@ from memproxy.stores import postgres_state_working as working
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.postgres_state_callers import PostgresCallers
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase
+from memproxy.stores.postgres_state_dreams import PostgresDreams
 from memproxy.stores.postgres_state_palace import PostgresPalace
 from memproxy.stores.postgres_state_part import NoSealing, Sealing
 from memproxy.stores.postgres_state_receipts import PostgresReceipts
@@ -32,7 +34,9 @@ from memproxy.stores.sqlite_state import SEALED
 from memproxy.tasks import TaskOwner
 
 
-class PostgresState(PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers, PostgresWorking):
+class PostgresState(
+    PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers, PostgresWorking, PostgresDreams
+):
     """`ports.StateStore` in a database."""
 
     seals = False
@@ -175,4 +179,6 @@ async def erase_texts(db: Db, scope: Scope, session: str | None, until: int | No
     await sessions.erase(db, scope, session)
     await receipts.erase(db, scope, session)
     await palace.erase(db, scope.owner, session)
+    if session is None:
+        await dreams.erase(db, scope.owner)
     return gone

@@ -252,6 +252,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE secrets (name text PRIMARY KEY, value bytea NOT NULL)",
         "INSERT INTO secrets VALUES ('erased', uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))",
     ),
+    (
+        # ``body``: JSON of ``core.dream.Dream``, without text; ``due``: while it is ``open``, until when somebody works
+        # on it
+        f"""
+        CREATE TABLE dreams (
+            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            {_OWNER},
+            id text COLLATE "C" NOT NULL,
+            open boolean NOT NULL,
+            due timestamptz NOT NULL,
+            body bytea NOT NULL,
+            UNIQUE (tenant, user_id, id)
+        )
+        """,
+        "CREATE UNIQUE INDEX dreams_open ON dreams (tenant, user_id) WHERE open",
+    ),
 )
 
 

@@ -269,6 +269,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX working_namespaces ON working (tenant, user, namespace)",
         "CREATE INDEX working_age ON working (expires_at)",
     ),
+    (
+        # ``body``: JSON of ``core.dream.Dream``, without text; ``due``: while it is ``open``, until when somebody works
+        # on it
+        """
+        CREATE TABLE dreams (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            tenant TEXT NOT NULL,
+            user TEXT NOT NULL,
+            id TEXT NOT NULL,
+            open INTEGER NOT NULL,
+            due INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            UNIQUE (tenant, user, id)
+        )
+        """,
+        "CREATE UNIQUE INDEX dreams_open ON dreams (tenant, user) WHERE open = 1",
+    ),
 )
 """Statements that each bring a file from one version to the next, from `FIRST_VERSION` on; none ever changes."""
 

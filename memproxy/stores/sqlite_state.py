@@ -13,6 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
 from memproxy.stores import sqlite_callers as callers
+from memproxy.stores import sqlite_dreams as dreams
 from memproxy.stores import sqlite_erased as erased
 from memproxy.stores import sqlite_journal as journal
 from memproxy.stores import sqlite_palace as palace
@@ -21,6 +22,7 @@ from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_working as working
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_callers import SqliteCallers
+from memproxy.stores.sqlite_dreams import SqliteDreams
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
 from memproxy.stores.sqlite_journal import SqliteJournal
 from memproxy.stores.sqlite_palace import SqlitePalace
@@ -34,7 +36,9 @@ SEALED = "privacy.sealed"
 """Fact of a state whose texts are encrypted (`sealed_state`)."""
 
 
-class SqliteState(SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers, SqliteWorking):
+class SqliteState(
+    SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers, SqliteWorking, SqliteDreams
+):
     """`ports.StateStore` in one SQLite file."""
 
     seals = False
@@ -160,4 +164,6 @@ def erase_texts(db: sqlite3.Connection, scope: Scope, session: str | None, until
     sessions.erase(db, scope, session)
     receipts.erase(db, scope, session)
     palace.erase(db, scope.owner, session)
+    if session is None:
+        dreams.erase(db, scope.owner)
     return gone

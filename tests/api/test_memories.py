@@ -324,8 +324,6 @@ async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/memory/dream"),
-        ("POST", "/v1/memory/dreams/d1/undo"),
         ("POST", "/v1/memory/reflect"),
         ("GET", "/v1/memory/conflicts"),
     ],

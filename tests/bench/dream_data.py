@@ -390,7 +390,7 @@ def _memory(user: str, of: dict[str, Any], at: datetime, *, named: bool, **field
 
 def _text(of: dict[str, Any]) -> str:
     said = of["form"].wordings[of["wording"]].format(**of)
-    return said[:1].upper() + said[1:]
+    return str(said[:1].upper() + said[1:])
 
 
 def _duplicate(one: Planted, kind: str, rng: random.Random) -> Planted:

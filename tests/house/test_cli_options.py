@@ -18,12 +18,14 @@ from memproxy import __version__
 from memproxy.auth import key_hash
 from memproxy.commands import app, main, upkeep
 from memproxy.commands.installation import installation
+from memproxy.core.memory import to_public
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import Settings
 from memproxy.settings.home import secret
 from tests.house.test_cli_upkeep import settings
+from tests.learn.rig import fact
 from tests.support.proxy import memproxy
 from tests.support.upstream import ScriptedUpstream
 
@@ -88,9 +90,7 @@ def test_no_help_shows_what_is_not_built_or_has_no_effect(monkeypatch: pytest.Mo
         shown = run(*words, "-h").stdout
         assert "without effect" not in shown, words
         assert "not read" not in shown, words
-        if words != ("dream",):
-            assert "dream" not in shown, words
-            assert "ot built" not in shown, words
+        assert "ot built" not in shown, words
 
 
 def test_a_shell_completes_commands_and_options(home: Path) -> None:
@@ -104,15 +104,15 @@ def test_a_shell_completes_commands_and_options(home: Path) -> None:
         return memproxy(home, extra=asks).stdout.split()
 
     assert completed("memproxy mem") == ["memories"]
-    assert completed("memproxy dre") == []
+    assert completed("memproxy dre") == ["dream"]
     assert "--user" in completed("memproxy memories list --")
     assert {"--install-completion", "--show-completion"} <= set(run("-h").stdout.split())
 
 
 def test_every_command_whose_result_a_program_may_want_prints_json() -> None:
     without = {words for words, names in options().items() if "--json" not in names}
-    # three run; a dream is not built; the figures of `eval` go to a file
-    assert without == {"serve", "demo", "mcp", "dream"}
+    # three run; the figures of `eval` go to a file
+    assert without == {"serve", "demo", "mcp"}
 
 
 def test_json_is_one_line_on_standard_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +178,19 @@ def test_what_concerns_all_tenants_says_so_when_one_is_named(
     assert "whole installation" not in run(*command).stderr
 
 
-def test_a_dream_says_that_it_is_not_built_and_ends_with_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["memproxy", "dream", "--user", "ann"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    assert "not built" in capsys.readouterr().err
+def test_a_dream_tells_what_it_would_do_and_does_it(home: Path) -> None:
+    said = enumerate(("Ann likes chess", "ann likes CHESS!"))
+    lines = [msgspec.to_builtins(to_public(fact(f"mem_{place}", content=text))) for place, text in said]
+    file = home / "ann.jsonl"
+    file.write_text("".join(json.dumps({"memory": one}) + "\n" for one in lines), "utf-8")
+    assert run("import", str(file)).exit_code == 0
+    dry = run("dream", "--user", "ann", "--dry-run").stdout
+    assert "ann: 2 of 2 entries, 1 merge" in dry
+    assert "merge (same_words): Ann likes chess" in dry
+    told = json.loads(run("dream", "--json").stdout)
+    assert [(one["state"], one["counts"]["merge"]) for one in told["data"]] == [("done", 1)]
+    assert "nothing to do" in run("dream").stdout
+    assert run("dream", "--tenant", "nobodys").stdout == "Nobody has memories here.\n"
 
 
 def test_what_the_system_refuses_is_told_in_a_line(

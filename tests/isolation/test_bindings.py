@@ -118,6 +118,11 @@ CALLS = (
     Ask("DELETE", "/v1/memory/sessions/{session}", keeping=True),
     Ask("DELETE", "/v1/memory?session_id={session}", keeping=True),
     Ask("PUT", "/v1/memory/settings", {"mode": "read", "agent_id": "somebody"}),
+    # of all of a user's projects, and refused to a key for one
+    Ask("POST", "/v1/memory/dream", {"dry_run": True}, bindings=BOUND),
+    Ask("GET", "/v1/memory/dreams", bindings=BOUND),
+    Ask("GET", "/v1/memory/dreams/{word}", bindings=BOUND),
+    Ask("POST", "/v1/memory/dreams/{word}/undo", bindings=BOUND),
     # agents of one user hand these to each other
     Ask("GET", "/v1/memory/working/{key}", bindings=BOUND),
     Ask("GET", "/v1/memory/working?prefix=session/&tag={word}", bindings=BOUND),

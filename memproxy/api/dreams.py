@@ -1,0 +1,235 @@
+"""`/v1/memory/dream`, `/dreams` and `/reflect`: what is remembered is tidied; what each dream did; taking one back."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from memproxy.api.calls import Call, Reply, operation
+from memproxy.api.context import Backends
+from memproxy.api.fields import Id
+from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
+from memproxy.api.pages import number_after, write_cursor
+from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
+from memproxy.core.memory import Memory
+from memproxy.core.protocol import Identity
+from memproxy.core.scope import Scope
+from memproxy.errors import Forbidden
+
+WAIT_S = 55.0
+"""How long a call waits for its dream to end; then it is answered as it is (202)."""
+
+_READ = 200
+
+
+class DreamBody(Body):
+    """`POST /v1/memory/dream`. ``dry_run`` tells what would be done, and changes nothing."""
+
+    user_id: Id | None = None
+    dry_run: bool = False
+
+
+class DreamsQuery(PageQuery, UserQuery):
+    """`GET /v1/memory/dreams`."""
+
+
+class DreamSource(msgspec.Struct):
+    """An entry and its text (null: it is gone)."""
+
+    memory_id: str
+    content: str | None
+
+
+class DreamChange(msgspec.Struct):
+    """One thing that a dream did: ``memory_id`` stays, is new or was changed, ``sources`` are what it took the place of
+    or rests on; ``fields`` has the former and the new value of changed labels.
+    """
+
+    action: Annotated[Any, one_of(*ACTIONS)]
+    reason: str
+    memory_id: str
+    content: str | None
+    sources: list[DreamSource]
+    fields: dict[str, list[Any]]
+
+
+class DreamTokens(msgspec.Struct):
+    """What a dream's model calls cost."""
+
+    input: int
+    output: int
+
+
+class DreamSummary(msgspec.Struct, kw_only=True):
+    """A dream: how far it is (``looked_at`` of ``entries``), and how often it did what. Not ``complete``: it stopped at
+    a bound, and the next one goes on there. ``id`` is null of a dry run.
+    """
+
+    id: str | None
+    user_id: str
+    state: Annotated[Any, one_of("waiting", "running", "done", "failed", "undone", "dry_run")]
+    trigger: Annotated[Any, one_of("call", "schedule")]
+    model: bool
+    created_at: Instant
+    ended_at: datetime | None
+    undone_at: datetime | None
+    entries: int
+    looked_at: int
+    complete: bool
+    counts: dict[str, int]
+    tokens: DreamTokens
+    notes: list[str]
+    error: str | None
+
+
+class DreamAnswer(DreamSummary, kw_only=True):
+    """A dream with all that it did."""
+
+    diff: list[DreamChange]
+
+
+class Dreams(msgspec.Struct):
+    """Dreams, newest first."""
+
+    data: list[DreamSummary]
+    next_cursor: str | None
+
+
+@operation(
+    "POST",
+    "/v1/memory/dream",
+    "memory:write",
+    statuses=(200, 202),
+    errors=(409,),
+    body_optional=True,
+    query=UserQuery,
+)
+async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer]:
+    """Consolidate what is remembered of a user, or with dry_run tell what that would do.
+
+    200 when it is done; 202 while it goes on (read it by its id).
+    """
+    scope = _whole(call)
+    api.require_store()
+    api.require_state()
+    if body.dry_run:
+        told, steps = await api.worker.dreams.dry_run(scope)
+        known = {memory.id: memory for step in steps for memory in step.new}
+        return Reply(await _answer(api, call, scope, told, known))
+    begun = await api.worker.dreams.begin(scope, "call")
+    await api.audit(call.identity, "user.dream", {}, user_id=scope.user)
+    told = await api.worker.dreams.ended(scope, begun.id, WAIT_S)
+    return Reply(await _answer(api, call, scope, told, {}), 202 if told.is_open else 200)
+
+
+@operation("GET", "/v1/memory/dreams", "memory:read")
+async def list_dreams(api: Backends, call: Call, query: DreamsQuery) -> Dreams:
+    """The dreams of a user, newest first."""
+    scope = _whole(call)
+    api.require_state()
+    after = number_after("dreams", query.cursor)
+    found = await api.state.dreams(scope, after=after, limit=query.limit + 1)
+    data = [DreamSummary(**_summary(scope, one)) for one in found[: query.limit]]
+    return Dreams(data, write_cursor("dreams", after + query.limit) if len(found) > query.limit else None)
+
+
+@operation("GET", "/v1/memory/dreams/{id}", "memory:read", errors=(404,), query=UserQuery)
+async def read_dream(api: Backends, call: Call) -> DreamAnswer:
+    """One dream, with all that it did."""
+    scope = _whole(call)
+    api.require_store()
+    api.require_state()
+    return await _answer(api, call, scope, await api.worker.dreams.read(scope, call.path["id"]), {})
+
+
+@operation("POST", "/v1/memory/dreams/{id}/undo", "memory:write", errors=(404, 409), query=UserQuery)
+async def undo_dream(api: Backends, call: Call) -> DreamAnswer:
+    """Take back all that a dream did.
+
+    What somebody changed since then stays as it is now.
+    """
+    scope = _whole(call)
+    api.require_store()
+    api.require_state()
+    taken_back = await api.worker.dreams.undo(scope, call.path["id"])
+    await api.audit(call.identity, "user.dream.undo", {}, user_id=scope.user)
+    return await _answer(api, call, scope, taken_back, {})
+
+
+def _whole(call: Call) -> Scope:
+    """The user, whose memories of all projects a dream looks at.
+
+    Raises:
+        Forbidden: the key is for one project.
+    """
+    check_whole(call.identity)
+    scope = call.scope()
+    return Scope(tenant=scope.tenant, user=scope.user)
+
+
+def check_whole(identity: Identity) -> None:
+    """Return for a caller who may see all of a user's projects. Raises `Forbidden` for others."""
+    if identity.bound_project:
+        raise Forbidden("This key is for one project: dreams look at all of a user's memories.")
+
+
+async def _answer(api: Backends, call: Call, scope: Scope, told: Dream, new: Mapping[str, Memory]) -> DreamAnswer:
+    """The dream with its changes, the texts as they are stored now (``new``: what is not stored)."""
+    ids = {name for change in told.changes for name in (change.memory_id, *change.sources)} - new.keys()
+    known = {**new, **await _stored(api, scope, sorted(ids))}
+    shows = "memory:read" in call.identity.permissions
+
+    def source(name: str) -> DreamSource:
+        return DreamSource(name, known[name].content if shows and name in known else None)
+
+    diff = [
+        DreamChange(
+            action=change.action,
+            reason=change.reason,
+            memory_id=change.memory_id,
+            content=source(change.memory_id).content,
+            sources=[source(name) for name in change.sources],
+            fields=_fields(change, known.get(change.memory_id), told.id) if shows else {},
+        )
+        for change in told.changes
+    ]
+    return DreamAnswer(**_summary(scope, told), diff=diff)
+
+
+async def _stored(api: Backends, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+    found: dict[str, Memory] = {}
+    for start in range(0, len(ids), _READ):
+        found |= await api.store.get(scope, ids[start : start + _READ])
+    return found
+
+
+def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, list[Any]]:
+    """The former and the new labels: of a dry run from the change, later from what the memory notes."""
+    if change.action != CATEGORISE or memory is None:
+        return {}
+    if change.labels:
+        return {name: [getattr(memory, name), value] for name, value in change.labels.items()}
+    mark = mark_of(memory, dream_id)
+    was, became = (mark["was"], mark["became"]) if mark is not None and mark["was"] else ({}, {})
+    return {name: [was[name], became[name]] for name in ("category", "tags") if name in was}
+
+
+def _summary(scope: Scope, told: Dream) -> dict[str, Any]:
+    return {
+        "id": told.id or None,
+        "user_id": scope.user,
+        "state": told.state,
+        "trigger": told.trigger,
+        "model": told.model,
+        "created_at": told.created_at,
+        "ended_at": told.ended_at,
+        "undone_at": told.undone_at,
+        "entries": told.entries,
+        "looked_at": told.looked_at,
+        "complete": told.complete,
+        "counts": {action: told.counts.get(action, 0) for action in (*ACTIONS, "refused")},
+        "tokens": DreamTokens(*told.tokens),
+        "notes": told.notes,
+        "error": told.error,
+    }

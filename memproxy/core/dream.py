@@ -1,0 +1,183 @@
+"""A dream: what is remembered of one user is tidied while nobody waits. What it does, and how it is taken back.
+
+A dream erases nothing. What it sets aside becomes inactive, and every memory that it changes notes in its own metadata
+how it was before: so a dream goes wherever the memories go (exports, erasure, encryption), and undoing it needs nothing
+else. The record of a dream holds ids, numbers and times, no text.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from memproxy.core.memory import Memory
+
+DREAMS = "dreams"
+"""Key of the metadata: the dreams that changed a memory, the last one at the end."""
+
+MERGED_INTO = "merged_into"
+"""Key of the metadata of what was merged: it says the same as what took its place, so it was never otherwise."""
+
+CONFLICTS_WITH = "conflicts_with"
+COMPATIBLE_WITH = "compatible_with"
+"""Keys of the metadata: ids of memories that a model holds to contradict this one, and of those that a person said hold
+beside it.
+"""
+
+INFERRED = "inferred"
+PERMISSION = "requires_user_permission"
+"""Keys of the metadata of what was inferred; while `PERMISSION` is true the memory is given to nobody."""
+
+UNDOABLE = timedelta(days=30)
+"""How long a dream can be taken back; what it deleted expires then."""
+
+MERGE, SUPERSEDE, END, DELETE = "merge", "supersede", "end", "delete"
+CATEGORISE, INFER, AVOID, REFLECT, CONFLICT = "categorise", "infer", "avoid", "reflect", "conflict"
+ACTIONS = (MERGE, SUPERSEDE, END, DELETE, CATEGORISE, INFER, AVOID, REFLECT, CONFLICT)
+
+WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed", "undone"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that a dream does. ``memory_id`` is what stays, is new or changes (of ``end`` and ``delete`` the memory
+    itself), ``sources`` what it takes the place of or rests on. ``labels`` are the new category and tags; no
+    record has them.
+    """
+
+    action: str
+    reason: str
+    memory_id: str
+    sources: tuple[str, ...] = ()
+    labels: dict[str, Any] = {}
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a dream as a journal row carries it out: all of ``changes`` that still fit. ``new`` are memories that
+    they name and that are not there yet; ``seen`` are the versions (`core.memory.version_of`) that they were decided
+    on, by id: where one is another by now, what rests on it is left out. ``undo``: take back all that the dream did.
+    """
+
+    dream: str
+    changes: list[Change] = []
+    new: list[Memory] = []
+    seen: dict[str, str] = {}
+    undo: bool = False
+
+
+class Dream(msgspec.Struct, kw_only=True):
+    """One dream and how far it is. ``entries`` are the user's active facts when it began, ``looked_at`` how many it has
+    looked at, ``cursor`` where it goes on, ``stage`` what it does after these. ``complete`` False: it stopped at a
+    bound, and the next dream goes on at ``cursor``. ``tokens`` are input and output of model calls.
+    """
+
+    id: str
+    trigger: str
+    state: str = WAITING
+    created_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    undone_at: datetime | None = None
+    model: bool = False
+    entries: int = 0
+    looked_at: int = 0
+    cursor: str | None = None
+    stage: str = ""
+    complete: bool = True
+    counts: dict[str, int] = {}
+    tokens: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+    notes: list[str] = []
+    error: str | None = None
+    changes: list[Change] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in (WAITING, RUNNING)
+
+    def note(self, sentence: str) -> None:
+        """Tell once what was left out."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+
+def noted(before: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
+    """The changed fields of a memory, with a note in its metadata of how it was before this dream."""
+    was = msgspec.to_builtins({name: getattr(before, name) for name in fields if name != "metadata"})
+    plain = _without_dreams(before.metadata)
+    after = _without_dreams(fields.get("metadata", before.metadata))
+    if after != plain:
+        was["metadata"] = plain
+    became = msgspec.to_builtins({name: value for name, value in fields.items() if name != "metadata"})
+    if "metadata" in was:
+        became["metadata"] = after
+    mark = {"id": dream, "at": now.isoformat(), "was": was, "became": became}
+    earlier = [one for one in marks_of(before) if datetime.fromisoformat(one["at"]) + UNDOABLE > now]
+    return {**fields, "metadata": after | {DREAMS: [*earlier, mark]}}
+
+
+def made_by(memory: Memory, dream: str, now: datetime) -> Memory:
+    """A new memory, noted as this dream's."""
+    mark = {"id": dream, "at": now.isoformat(), "was": None}
+    return msgspec.structs.replace(memory, metadata=memory.metadata | {DREAMS: [mark]})
+
+
+def marks_of(memory: Memory) -> Sequence[dict[str, Any]]:
+    """What dreams noted on a memory, oldest first; what is not theirs to read (a client's own) is nothing."""
+    found = memory.metadata.get(DREAMS)
+    if not isinstance(found, list):
+        return ()
+    return [one for one in found if isinstance(one, dict) and {"id", "at", "was"} <= one.keys()]
+
+
+def mark_of(memory: Memory, dream: str) -> dict[str, Any] | None:
+    """What this dream noted on a memory; None where it did not touch it."""
+    return next((one for one in marks_of(memory) if one["id"] == dream), None)
+
+
+def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
+    """The fields that make a memory what it was before this dream, the last one that changed it. What somebody changed
+    since stays as it is now.
+    """
+    mark = mark_of(memory, dream)
+    if mark is None or mark["was"] is None:
+        return {}
+    stored, was, became = msgspec.to_builtins(memory), mark["was"], mark["became"]
+    fields = {name: value for name, value in was.items() if name != "metadata" and stored[name] == became[name]}
+    if "updated_at" not in fields:
+        fields["updated_at"] = msgspec.to_builtins(now)
+    metadata = _without_dreams(memory.metadata)
+    if "metadata" in was:
+        before, after = was["metadata"], became["metadata"]
+        for name in before.keys() | after.keys():
+            if metadata.get(name) == after.get(name):
+                metadata.pop(name, None)
+                metadata |= {name: before[name]} if name in before else {}
+        metadata = {name: metadata[name] for name in _in_order(before, metadata)}
+    left = [one for one in marks_of(memory) if one["id"] != dream]
+    return fields | {"metadata": metadata | ({DREAMS: left} if left else {})}
+
+
+def _in_order(before: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[str]:
+    """The keys as they stood before: an export is compared byte for byte."""
+    return [*(name for name in before if name in metadata), *(name for name in metadata if name not in before)]
+
+
+def _without_dreams(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name != DREAMS}
+
+
+def needs_permission(memory: Memory) -> bool:
+    """Whether a memory was inferred about something delicate, and its user has not allowed it yet."""
+    return memory.metadata.get(PERMISSION) is True
+
+
+CONVENTIONS = ("user-preferences", "project-context", "anti-patterns", "decisions", "procedures", "reflections")
+"""First words of the categories that a model is asked to use; others of the user's own stay."""
+
+
+def category_name(category: str) -> str:
+    """A category in the form of the conventions: "User Preferences / Time_Zone" is "user-preferences/time-zone"."""
+    parts = ("-".join(part.casefold().replace("_", " ").split()) for part in category.split("/"))
+    return "/".join(part for part in parts if part)

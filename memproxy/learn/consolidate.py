@@ -1,0 +1,284 @@
+"""What a dream does without a model: pure decisions about entries and those near them.
+
+A merge leaves one of the entries as it is and sets the others aside: code never writes a sentence out of two. Two
+entries say the same when their words are the same (articles, case, marks, the form of numbers and which half of the
+sentence comes first aside), when they fill one slot with one value, or when a slip of the pen is all that tells them
+apart and their vectors agree. Likeness alone only nominates: "Nils's sister has a piano" is not his brother's.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.dream import (
+    CATEGORISE,
+    COMPATIBLE_WITH,
+    DELETE,
+    END,
+    MERGE,
+    SUPERSEDE,
+    Change,
+    category_name,
+)
+from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, states_beginning
+from memproxy.core.feedback import feedback_of
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.retention import is_expired
+from memproxy.core.similar import LEXICAL_RELATED, Neighbour, affirms, changes, lexical_overlap, names
+from memproxy.core.slots import (
+    has_many,
+    numbers,
+    predicate_name,
+    same_value,
+    singular,
+    slot_name,
+    slot_value,
+    subject_name,
+    value_name,
+)
+from memproxy.learn.outdated import PREDICATE as SUMMARY
+
+_SLIP = 6
+"""Letters of a word in which two that change places, or one that is missing, may be a slip of the pen."""
+
+_NAMELESS = frozenset({"user", "user's", "the", "a", "an"})
+_MOST_APART = 12
+"""Most words of a statement that are compared one by one for a slip."""
+
+
+class Verdict(enum.Enum):
+    """What two entries are to each other: one statement, an older and a newer one of which one can hold, or two that
+    cannot both hold of which nothing tells the newer one. Most are none of it.
+    """
+
+    SAME = "same"
+    CHANGED = "changed"
+    CONFLICT = "conflict"
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A verdict, and the reason that a dream's record gives."""
+
+    verdict: Verdict
+    reason: str
+
+
+def compared(one: Memory, other: Memory, cosine: float | None, bands: Bands) -> Pair | None:
+    """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone."""
+    if not _may_be_compared(one, other):
+        return None
+    if _is_worded_alike(one.content, other.content) and _same_day(one, other):
+        return Pair(Verdict.SAME, "same_words")
+    slot = slot_name(one)
+    if slot is not None and slot == slot_name(other):
+        return _in_one_slot(one, other)
+    if one.kind is Kind.EPISODIC or _named_apart(one, other):
+        return None
+    if cosine is not None and cosine >= bands.same and _is_a_slip(one, other):
+        return Pair(Verdict.SAME, "near")
+    related = cosine >= bands.related if cosine is not None else _overlap(one, other) >= LEXICAL_RELATED
+    older, newer = in_order(one, other)
+    return _settled(one, other) if related and changes(newer, older) else None
+
+
+def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
+    if same_value(slot_value(one), slot_value(other)):
+        return Pair(Verdict.SAME, "same_statement")
+    return None if _denies(one, other) else _settled(one, other)
+
+
+def in_order(one: Memory, other: Memory) -> tuple[Memory, Memory]:
+    """The older and the newer one."""
+    return (one, other) if is_older(one, other) or not is_older(other, one) else (other, one)
+
+
+def _may_be_compared(one: Memory, other: Memory) -> bool:
+    if one.id == other.id or one.kind is not other.kind or one.kind is Kind.TURN:
+        return False
+    if (one.project_id, one.agent_id) != (other.project_id, other.agent_id):
+        return False
+    if SUMMARY in (one.predicate, other.predicate) or one.quarantined != other.quarantined:
+        return False
+    return other.id not in one.metadata.get(COMPATIBLE_WITH, ()) and one.id not in other.metadata.get(
+        COMPATIBLE_WITH, ()
+    )
+
+
+def _settled(one: Memory, other: Memory) -> Pair:
+    """The newer one holds; where nothing tells which that is, a person is asked."""
+    if _when(one) == _when(other):
+        return Pair(Verdict.CONFLICT, "same_time")
+    return Pair(Verdict.CHANGED, "changed")
+
+
+def _when(memory: Memory) -> datetime:
+    return begins(memory) if states_beginning(memory) else said_at(memory)
+
+
+def _denies(one: Memory, other: Memory) -> bool:
+    """Whether one of them only says that something does not hold."""
+    return slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
+
+
+def _same_day(one: Memory, other: Memory) -> bool:
+    """That something happened again does not mean that it happened once."""
+    if one.kind is not Kind.EPISODIC:
+        return True
+    return begins(one).date() == begins(other).date()
+
+
+def _named_apart(one: Memory, other: Memory) -> bool:
+    """Whether their own names say that they are about different things, or are items of a list."""
+    if one.subject and other.subject and subject_name(one.subject) != subject_name(other.subject):
+        return True
+    if one.predicate and other.predicate:
+        if predicate_name(one.predicate) != predicate_name(other.predicate):
+            return True
+        if has_many(predicate_name(one.predicate)[0]):
+            return True
+    return (one.aspect or "").casefold() != (other.aspect or "").casefold()
+
+
+def said(text: str) -> list[str]:
+    """The words of a statement as they are compared: numbers in one form, no articles, no "user" at its head."""
+    words = value_name(text.replace("’", "'")).split("_")
+    return [singular(word) for word in words if word and word not in _NAMELESS]
+
+
+def _is_worded_alike(one: str, other: str) -> bool:
+    """The same words in the same order, or with the sentence's two parts the other way round."""
+    first, second = said(one), said(other)
+    if len(first) != len(second) or not first:
+        return False
+    return any(first[place:] + first[:place] == second for place in range(len(first)))
+
+
+def _is_a_slip(one: Memory, other: Memory) -> bool:
+    """Whether a single slip of the pen, in a word that is neither a name nor a number, is all that differs."""
+    first, second = said(one.content), said(other.content)
+    if len(first) != len(second) or len(first) > _MOST_APART or numbers(one.content) != numbers(other.content):
+        return False
+    apart = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    if len(apart) != 1 or names(one.content) != names(other.content):
+        return False
+    return _slipped(*apart[0]) and affirms(one) == affirms(other)
+
+
+def _slipped(one: str, other: str) -> bool:
+    """Whether two letters changed places in a long word, or one is missing."""
+    if min(len(one), len(other)) < _SLIP or not (one.isalpha() and other.isalpha()):
+        return False
+    at = next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    if len(one) == len(other):
+        return one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    return len(longer) == len(shorter) + 1 and longer[at + 1 :] == shorter[at:]
+
+
+def _overlap(one: Memory, other: Memory) -> float:
+    return lexical_overlap(one.content, other.content)
+
+
+def by_itself(memory: Memory, now: datetime) -> Change | None:
+    """What an entry comes to without looking at others: its time is over, or nobody was ever given it and people say
+    that it is wrong.
+    """
+    if is_expired(memory, now):
+        return Change(action=END, reason="expired", memory_id=memory.id)
+    if memory.valid_to is not None and memory.valid_to <= now:
+        return Change(action=END, reason="validity", memory_id=memory.id)
+    opinion = feedback_of(memory)
+    if memory.access_count == 0 and opinion.wrong + opinion.correction > opinion.helpful:
+        return Change(action=DELETE, reason="feedback", memory_id=memory.id)
+    return None
+
+
+def by_label(memory: Memory) -> Change | None:
+    """The category in the form of the conventions, and each tag once."""
+    labels: dict[str, object] = {}
+    if memory.category and (name := category_name(memory.category)) and name != memory.category:
+        labels["category"] = name
+    tags = list({" ".join(tag.casefold().split()): tag for tag in reversed(memory.tags)}.values())[::-1]
+    if len(tags) < len(memory.tags):
+        labels["tags"] = tags
+    return Change(action=CATEGORISE, reason="form", memory_id=memory.id, labels=labels) if labels else None
+
+
+def survivor(entries: Sequence[Memory]) -> Memory:
+    """Which of entries that say the same stays: one with names of its own before one without, the more trusted, the
+    surer, the one that was known first.
+    """
+    return min(
+        entries,
+        key=lambda one: (
+            one.quarantined,
+            -one.trust.level,
+            slot_name(one) is None,
+            -len(one.relations),
+            -one.confidence,
+            one.created_at,
+            one.id,
+        ),
+    )
+
+
+def consolidated(
+    entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], bands: Bands, now: datetime
+) -> tuple[list[Change], list[tuple[str, str, str]]]:
+    """The changes for these entries by what is near each, every memory in one change at most; and the conflicts that a
+    person has to settle, as two ids and a reason.
+    """
+    taken: set[str] = set()
+    found: list[Change] = []
+    conflicts: dict[tuple[str, str], str] = {}
+    for entry in entries:
+        if entry.id in taken:
+            continue
+        if (change := by_itself(entry, now)) is not None:
+            found.append(change)
+            taken.add(entry.id)
+            continue
+        if entry.quarantined or RETRACTED_BY in entry.metadata:
+            continue
+        pairs = [
+            (one.memory, pair)
+            for one in near.get(entry.id, ())
+            if one.memory.id not in taken
+            and by_itself(one.memory, now) is None
+            and (pair := compared(entry, one.memory, one.cosine, bands)) is not None
+        ]
+        same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
+        if same:
+            found.append(change := _merged(entry, same))
+            taken |= {change.memory_id, *change.sources}
+            continue
+        changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
+        if changed:
+            newest = _newest([entry, *changed])
+            older = tuple(one.id for one in (entry, *changed) if one.id != newest.id)
+            found.append(Change(action=SUPERSEDE, reason="changed", memory_id=newest.id, sources=older))
+            taken |= {newest.id, *older}
+            continue
+        for memory, pair in pairs:
+            conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = pair.reason
+        if (change := by_label(entry)) is not None:
+            found.append(change)
+            taken.add(entry.id)
+    return found, [(one, other, reason) for (one, other), reason in conflicts.items()]
+
+
+def _merged(entry: Memory, same: Sequence[tuple[Memory, Pair]]) -> Change:
+    kept = survivor([entry, *(memory for memory, _ in same)])
+    sources = tuple(one.id for one in (entry, *(memory for memory, _ in same)) if one.id != kept.id)
+    return Change(action=MERGE, reason=same[0][1].reason, memory_id=kept.id, sources=sources)
+
+
+def _newest(entries: Sequence[Memory]) -> Memory:
+    newest = entries[0]
+    for one in entries[1:]:
+        newest = in_order(newest, one)[1]
+    return newest

@@ -1,0 +1,403 @@
+"""Dreams: what is remembered of a user is tidied in the background, a page of entries at a time.
+
+    take up    a record in the state says whose dream waits, or was broken off; one a user at a time
+    look       a page of entries, each with what is near it
+    decide     by rules (`consolidate`), then by a model where there is one (`dream_model`)
+    write      a step is a journal row: planned under the owner's lock (`dream_plan`) and applied like any other
+    note       how far the dream is, before the next page
+
+A kill anywhere loses nothing and repeats little: what the journal has is applied first, then the page is looked at
+again, and what is done already is not there any more to be done.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from time import monotonic
+
+import msgspec
+from cronsim import CronSim
+
+from memproxy.core.dream import (
+    CONFLICT,
+    DONE,
+    FAILED,
+    RUNNING,
+    UNDOABLE,
+    UNDONE,
+    WAITING,
+    Change,
+    Dream,
+    Step,
+    mark_of,
+)
+from memproxy.core.facts import Bands
+from memproxy.core.memory import Kind, Memory, version_of
+from memproxy.core.protocol import PlanBody
+from memproxy.core.scope import Scope
+from memproxy.core.similar import Neighbour
+from memproxy.core.slots import slot_name
+from memproxy.errors import Conflict, MemproxyError, NotFound, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.learn.consolidate import consolidated
+from memproxy.learn.parts import Parts
+from memproxy.metrics import metrics
+from memproxy.ports import HybridQuery, MemoryFilter
+from memproxy.recall.documents import dense_text
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(minutes=3)
+"""How long nobody else takes up a dream that did not say how far it is: longer than any one step takes."""
+
+AT_ONCE = 2
+"""Dreams of different users at once."""
+
+_POLL_S = 5.0
+_PAGE = 100
+_NEAR = 12
+_SLOTS_PAGE = 200
+_QUERY = 2_000
+"""Characters of an entry by which its neighbours are looked for."""
+
+_SETTLE_S = 120.0
+"""How long a dream waits for what the journal holds of its user, and for one of its own steps."""
+
+_OWNERS = 500
+FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+
+_AGAIN_S = 2.0
+
+
+class Dreamer:
+    """Dreams for everybody; one instance beside a worker.
+
+    Args:
+        write: Writes a plan through the journal; True when it is applied, False when that takes longer.
+        indexed: Returns whether nothing of the owner's waits in the index lane, waiting for it so many seconds.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        write: Callable[[Scope, PlanBody, float], Awaitable[bool]],
+        indexed: Callable[[Scope, float], Awaitable[bool]],
+        alone: bool,
+    ) -> None:
+        """``alone``: nobody else works on this state, so what is open at the start is ours to go on with."""
+        self._parts = parts
+        self._settings = parts.settings.dream
+        self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
+        self._write = write
+        self._indexed = indexed
+        self._alone = alone
+        self._tasks = TaskOwner("dreams")
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        """Take up what waits or was broken off, and dream by the schedule."""
+        self._tasks.start(self._take_up(), "take up")
+        if self._settings.schedule is not None:
+            self._tasks.start(self._by_schedule(self._settings.schedule), "schedule")
+
+    async def close(self) -> None:
+        """End; what is under way goes on with the next start."""
+        await self._tasks.cancel()
+
+    async def begin(self, scope: Scope, trigger: str, *, dream_id: str | None = None) -> Dream:
+        """A new dream of this user, which begins at once.
+
+        Raises:
+            Conflict: one waits or runs already.
+            StateUnavailable: the state does not answer.
+        """
+        owner = _owner(scope)
+        dream = Dream(id=dream_id or f"dream_{uuid.uuid4().hex}", trigger=trigger, created_at=self._parts.clock.now())
+        if not await self._parts.state.begin_dream(owner, dream):
+            last = next(iter(await self._parts.state.dreams(owner, after=0, limit=1)), None)
+            named = f" ({last.id})" if last is not None else ""
+            raise Conflict(
+                f"A dream of this user waits or runs already{named}: GET /v1/memory/dreams/{{id}} tells how far."
+            )
+        self._wake.set()
+        return dream
+
+    async def ended(self, scope: Scope, dream_id: str, timeout_s: float) -> Dream:
+        """The dream as it is when it has ended, or after so many seconds.
+
+        Raises:
+            NotFound: there is no such dream (any more).
+        """
+        until = monotonic() + timeout_s
+        while True:
+            dream = await self.read(scope, dream_id)
+            if not dream.is_open or (left := until - monotonic()) <= 0:
+                return dream
+            running = self._running.get(scope.owner)
+            if running is not None:
+                await asyncio.wait({running}, timeout=left)
+            else:
+                await asyncio.sleep(min(0.05, left))
+
+    async def read(self, scope: Scope, dream_id: str) -> Dream:
+        """One of the user's dreams. Raises `NotFound`."""
+        dream = await self._parts.state.dream(_owner(scope), dream_id)
+        if dream is None:
+            raise NotFound(f"No dream has the id {dream_id!r}.", param="id")
+        return dream
+
+    async def undo(self, scope: Scope, dream_id: str) -> Dream:
+        """Take a dream back: everything it changed is as it was before, but for what somebody changed since.
+
+        Raises:
+            NotFound: there is no such dream.
+            Conflict: it runs, is taken back already, is too long ago, or a later one changed the same memories.
+            StoreUnavailable: it waits in the journal, because the store does not answer.
+        """
+        dream = await self.read(scope, dream_id)
+        now = self._parts.clock.now()
+        if dream.is_open:
+            raise Conflict("This dream is not over yet: wait until it is.", param="id")
+        if dream.state == UNDONE:
+            raise Conflict("This dream is taken back already.", param="id")
+        if dream.created_at + UNDOABLE <= now:
+            raise Conflict(f"A dream can be taken back for {UNDOABLE.days} days; this one is older.", param="id")
+        if not await self._write(_owner(scope), PlanBody(dream=Step(dream=dream.id, undo=True)), _SETTLE_S):
+            raise StoreUnavailable("The store does not answer: the dream is taken back as soon as it does. Look again.")
+        dream.state, dream.undone_at = UNDONE, now
+        await self._parts.state.put_dream(_owner(scope), dream)
+        return dream
+
+    async def dry_run(self, scope: Scope) -> tuple[Dream, list[Step]]:
+        """What a dream would do now; nothing is written."""
+        dream = Dream(id="", trigger="call", state="dry_run", created_at=self._parts.clock.now())
+        steps = [step async for step in self._steps(_owner(scope), dream)]
+        dream.changes = [change for step in steps for change in step.changes]
+        dream.counts = dict(Counter(change.action for change in dream.changes))
+        dream.ended_at = self._parts.clock.now()
+        return dream, steps
+
+    async def _take_up(self) -> None:
+        first = True
+        while True:
+            self._wake.clear()
+            now = self._parts.clock.now()
+            since = now + LEASE if first and self._alone else now
+            try:
+                for owner in await self._parts.state.take_up_dreams(since, now + LEASE):
+                    if owner.owner not in self._running:
+                        self._running[owner.owner] = self._tasks.start(self._run(owner), "dream")
+                first = False
+            except StateUnavailable as error:
+                log.warning("dreams wait: %s", error.message)
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # nobody asked: what another process left may be due
+
+    async def _run(self, owner: Scope) -> None:
+        """The user's open dream, from where it is to its end."""
+        try:
+            async with self._slots:
+                newest = await self._parts.state.dreams(owner, after=0, limit=5)
+                dream = next((one for one in newest if one.is_open), None)
+                if dream is not None:
+                    await self._dream(owner, dream)
+        except (StateUnavailable, StoreUnavailable) as error:
+            log.warning("a dream waits, and goes on when its store answers: %s", error.message)
+            metrics().internal_errors.labels(where="learn.dream").inc()
+        finally:
+            del self._running[owner.owner]
+
+    async def _dream(self, owner: Scope, dream: Dream) -> None:
+        began, before = monotonic(), dream.seconds
+        try:
+            if not await self._indexed(owner, _SETTLE_S):
+                raise StoreUnavailable("what its user told waits for the store")
+            async for step in self._steps(owner, dream):
+                dream.seconds = before + monotonic() - began
+                known = {_key(change) for change in dream.changes}
+                dream.changes += [_plain(change) for change in step.changes if _key(change) not in known]
+                dream.counts = dict(Counter(change.action for change in dream.changes))
+                if not await self._note(owner, dream):
+                    return
+                if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
+                    raise StoreUnavailable("a step waits in the journal for the store")
+            await self._settle(owner, dream)
+            dream.state = DONE
+        except (StateUnavailable, StoreUnavailable):
+            raise
+        except MemproxyError as error:
+            dream.state, dream.error = FAILED, error.message
+            log.error("a dream ended early: %s", error.message)
+        except Exception as error:
+            # whatever it is, its user must be able to dream again, and to read why this one ended
+            metrics().internal_errors.labels(where="learn.dream").inc()
+            log.error("a dream failed unexpectedly", exc_info=error)
+            dream.state, dream.error = FAILED, f"It failed unexpectedly ({type(error).__name__}); the log says where."
+        dream.ended_at = self._parts.clock.now()
+        dream.seconds = round(before + monotonic() - began, 3)
+        await self._note(owner, dream)
+        metrics().dreams.labels(result=dream.state).inc()
+        for action, count in dream.counts.items():
+            metrics().dream_changes.labels(action=action).inc(count)
+
+    async def _note(self, owner: Scope, dream: Dream) -> bool:
+        """Write how far it is; False when its user was erased."""
+        return await self._parts.state.put_dream(owner, dream, due=self._parts.clock.now() + LEASE)
+
+    async def _settle(self, owner: Scope, dream: Dream) -> None:
+        """Keep in the record what was really done: a memory may have changed between the look and the step."""
+        done: list[Change] = []
+        for start in range(0, len(dream.changes), _PAGE):
+            some = dream.changes[start : start + _PAGE]
+            ids = sorted({name for change in some for name in (change.memory_id, *change.sources)})
+            stored = await self._parts.store.get(owner, ids)
+            touched = {name for name, memory in stored.items() if mark_of(memory, dream.id) is not None}
+            done += [change for change in some if not touched.isdisjoint({change.memory_id, *change.sources})]
+        dream.changes = done
+        dream.counts = {**dict(Counter(change.action for change in done)), **_refused(dream)}
+
+    async def _steps(self, owner: Scope, dream: Dream) -> AsyncIterator[Step]:
+        """What is to be done, page by page; the dream's record says how far it is, before each is carried out."""
+        where = MemoryFilter(kinds=FACTS, active=True)
+        if dream.started_at is None:
+            dream.started_at = self._parts.clock.now()
+            dream.entries = await self._parts.store.count(owner, where)
+            dream.cursor = await self._left_off(owner)
+        dream.state = dream.state if dream.state != WAITING else RUNNING
+        taken: set[str] = set()
+        began = monotonic() - dream.seconds
+        while dream.stage == "":
+            left = self._settings.max_entries - dream.looked_at
+            if left <= 0 or monotonic() - began > self._settings.max_seconds:
+                bound = "dream.max_entries" if left <= 0 else "dream.max_seconds"
+                dream.note(f"{bound} is reached: the next dream goes on with the entries that are left.")
+                dream.complete, dream.stage = False, "end"
+                break
+            try:
+                page = await self._parts.store.page(owner, where, limit=min(_PAGE, left), cursor=dream.cursor)
+            except RequestError:  # a cursor of another form, of an earlier version
+                dream.cursor = None
+                continue
+            entries = [memory for memory in page.memories if memory.id not in taken]
+            yield await self._looked_at(owner, dream, entries, taken)
+            dream.looked_at += len(page.memories)
+            dream.cursor = page.next_cursor
+            if page.next_cursor is None:
+                dream.stage = "end"
+
+    async def _left_off(self, owner: Scope) -> str | None:
+        """Where the last dream stopped at a bound."""
+        for last in await self._parts.state.dreams(owner, after=0, limit=5):
+            if last.state == DONE:
+                return None if last.complete else last.cursor
+        return None
+
+    async def _looked_at(self, owner: Scope, dream: Dream, entries: Sequence[Memory], taken: set[str]) -> Step:
+        """What the rules make of a page of entries."""
+        now = self._parts.clock.now()
+        near = await self._near(owner, entries, taken)
+        changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
+        taken |= {name for change in changes for name in (change.memory_id, *change.sources)}
+        changes += [
+            Change(action=CONFLICT, reason=reason, memory_id=one, sources=(other,))
+            for one, other, reason in conflicts
+            if one not in taken and other not in taken
+        ]
+        known = {memory.id: memory for memory in (*entries, *(one.memory for some in near.values() for one in some))}
+        named = {name for change in changes for name in (change.memory_id, *change.sources)}
+        return Step(dream=dream.id, changes=changes, seen={name: version_of(known[name]) for name in named})
+
+    async def _near(self, owner: Scope, entries: Sequence[Memory], taken: set[str]) -> dict[str, list[Neighbour]]:
+        """The entries nearest to each, and those of its slot; without what is set aside already."""
+        vectors = await self._parts.vectors.statement_vectors([dense_text(one) for one in entries], owner.tenant)
+        by_slot = await self._of_slots(owner, entries)
+        found: dict[str, list[Neighbour]] = {}
+        for entry, vector in zip(entries, vectors, strict=True):
+            await self._parts.scheduler.step(owner.owner)
+            query = HybridQuery(
+                dense=vector,
+                bm25=self._parts.lexical.encode_query(entry.content[:_QUERY]),
+                limit=_NEAR,
+                where=MemoryFilter(kinds=(entry.kind,), active=True),
+                background=True,
+            )
+            near = {
+                one.memory.id: Neighbour(one.memory, one.cosine) for one in await self._parts.store.search(owner, query)
+            }
+            for one in by_slot.get(slot_name(entry) or "", ()):
+                near.setdefault(one.id, Neighbour(one))
+            found[entry.id] = [one for name, one in near.items() if name != entry.id and name not in taken]
+        return found
+
+    async def _of_slots(self, owner: Scope, entries: Sequence[Memory]) -> dict[str, list[Memory]]:
+        slots = tuple(dict.fromkeys(slot for entry in entries if (slot := slot_name(entry)) is not None))
+        found: dict[str, list[Memory]] = {}
+        cursor: str | None = None
+        while slots:
+            where = MemoryFilter(slots=slots, active=True)
+            page = await self._parts.store.page(owner, where, limit=_SLOTS_PAGE, cursor=cursor)
+            for memory in page.memories:
+                found.setdefault(memory.slot or "", []).append(memory)
+            if (cursor := page.next_cursor) is None:
+                break
+        return found
+
+    async def _by_schedule(self, schedule: str) -> None:
+        """Begin a dream of everybody for whom something was written since the last one, whenever it is time."""
+        for at in CronSim(schedule, self._parts.clock.now()):
+            await asyncio.sleep(max(0.0, (at - self._parts.clock.now()).total_seconds()))
+            try:
+                await self._everybody(at)
+            except MemproxyError as error:
+                log.warning("a scheduled dream of everybody ended early: %s", error.message)
+
+    async def _everybody(self, at: datetime) -> None:
+        after: tuple[str, str] | None = None
+        while True:
+            owners = await self._parts.state.owners(after=after, limit=_OWNERS)
+            for tenant, user in owners:
+                owner = Scope(tenant=tenant, user=user)
+                if await self._is_worth_it(owner):
+                    name = uuid.uuid5(uuid.NAMESPACE_OID, f"{tenant}\n{user}\n{at.isoformat()}").hex
+                    try:
+                        await self.begin(owner, "schedule", dream_id=f"dream_{name}")
+                    except Conflict:
+                        log.info("a scheduled dream is left out: another one of its user is under way")
+            if len(owners) < _OWNERS:
+                return
+            after = owners[-1]
+
+    async def _is_worth_it(self, owner: Scope) -> bool:
+        if not (await self._parts.state.choices(owner)).learns:
+            return False
+        last = next(iter(await self._parts.state.dreams(owner, after=0, limit=1)), None)
+        newest = (await self._parts.store.page(owner, MemoryFilter(kinds=FACTS, active=True), limit=1)).memories
+        if last is None or last.started_at is None or not last.complete:
+            return bool(newest)
+        return bool(newest) and newest[0].created_at > last.started_at
+
+
+def _owner(scope: Scope) -> Scope:
+    return Scope(tenant=scope.tenant, user=scope.user)
+
+
+def _key(change: Change) -> tuple[str, str, tuple[str, ...]]:
+    return change.action, change.memory_id, tuple(sorted(change.sources))
+
+
+def _plain(change: Change) -> Change:
+    """The change as the record keeps it: without text."""
+    return msgspec.structs.replace(change, labels={})
+
+
+def _refused(dream: Dream) -> dict[str, int]:
+    return {"refused": dream.counts["refused"]} if dream.counts.get("refused") else {}

@@ -1,0 +1,230 @@
+"""A step of a dream as a plan, made under the owner's lock: what it decided is carried out as far as the memories are
+still what it saw, and every memory notes how it was before; and the undoing of a whole dream.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from memproxy.core.dream import (
+    AVOID,
+    CATEGORISE,
+    CONFLICT,
+    CONFLICTS_WITH,
+    DELETE,
+    END,
+    INFER,
+    MERGE,
+    MERGED_INTO,
+    REFLECT,
+    SUPERSEDE,
+    UNDOABLE,
+    Change,
+    made_by,
+    mark_of,
+    marks_of,
+    restored,
+)
+from memproxy.core.facts import LAST_SAID, SAID, begins, ended, last_said_at, said_at, take_back
+from memproxy.core.memory import Kind, Memory, version_of
+from memproxy.core.protocol import PlanBody
+from memproxy.core.receipt import Outcome
+from memproxy.core.slots import value_name
+from memproxy.errors import Conflict
+from memproxy.learn.plan_view import PlanView
+from memproxy.learn.succession import Succession
+from memproxy.ports import MemoryFilter, MemoryStore
+
+_PAGE = 200
+
+OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELETE: "deleted"}
+"""What the activity calls it; whatever else a dream does is ``stored`` or ``edited``."""
+
+
+async def dreamt(
+    known: PlanView, store: MemoryStore, succession: Succession, body: PlanBody, now: datetime
+) -> Counter[str]:
+    """Add to the plan what a row's step does; how many of each operation that is. What the activity tells of it becomes
+    the row's.
+
+    A change is left out where a memory that it rests on is another than it was when the change was decided: the next
+    dream looks again.
+
+    Raises:
+        Conflict: a dream cannot be taken back (any more).
+    """
+    step = body.dream
+    if step is None:
+        return Counter()
+    if step.undo:
+        return await undone(known, store, step.dream, now)
+    planning = _Planning(known, succession, step.dream, now)
+    new = {memory.id: memory for memory in step.new}
+    named = {name for change in step.changes for name in (change.memory_id, *change.sources)} - new.keys()
+    await known.load(sorted([*named, *new]))
+    stored = {name: memory for name in named if (memory := await known.memory(name)) is not None}
+    as_seen = {name for name, memory in stored.items() if step.seen.get(name) == version_of(memory)}
+    counts: Counter[str] = Counter()
+    for change in step.changes:
+        done_before = change.memory_id in new and await known.memory(change.memory_id) is not None
+        if {change.memory_id, *change.sources} - new.keys() <= as_seen and not done_before:
+            await planning.carry_out(change, new.get(change.memory_id))
+            counts[change.action] += 1
+            body.outcomes += _told(change, step.dream)
+    return counts
+
+
+class _Planning:
+    """What a step adds to a plan, change by change."""
+
+    def __init__(self, known: PlanView, succession: Succession, dream: str, now: datetime) -> None:
+        self._known = known
+        self._succession = succession
+        self._dream = dream
+        self._now = now
+
+    async def carry_out(self, change: Change, new: Memory | None) -> None:
+        """Add to the plan what a change does; ``new`` is the memory that it makes."""
+        known, now = self._known, self._now
+        memory = await known.memory(change.memory_id)
+        if change.action == MERGE:
+            await self._merge(change, new)
+        elif new is not None:
+            await known.add(made_by(new, self._dream, now))
+        elif memory is None:
+            return
+        elif change.action == SUPERSEDE:
+            await self._supersede(memory, change.sources)
+        elif change.action == END:
+            over = min(one for one in (memory.valid_to, memory.expires_at) if one is not None)
+            await known.change(memory.id, ended(memory, over, now=now))
+        elif change.action == DELETE:
+            gone, at = take_back(memory, self._dream, now, now=now), now + UNDOABLE
+            await known.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
+        elif change.action == CATEGORISE:
+            await known.change(memory.id, change.labels | {"updated_at": now})
+        elif change.action == CONFLICT:
+            others = [*memory.metadata.get(CONFLICTS_WITH, ()), *change.sources]
+            metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
+            await known.change(memory.id, {"metadata": metadata, "updated_at": now})
+
+    async def _merge(self, change: Change, new: Memory | None) -> None:
+        """Set the sources aside for one of them, or for a new sentence; what stays is known since the first was."""
+        known, now = self._known, self._now
+        sources = [one for name in change.sources if (one := await known.memory(name)) is not None]
+        for source in sources:
+            over = ended(source, begins(source), now=now)  # it never held by itself
+            metadata = over.get("metadata", source.metadata) | {MERGED_INTO: change.memory_id}
+            await known.change(source.id, over | {"superseded_by": change.memory_id, "metadata": metadata})
+        if new is not None:
+            await known.add(made_by(new, self._dream, now))
+            return
+        kept = await known.memory(change.memory_id)
+        if kept is not None and (fields := _joined(kept, sources)):
+            await known.change(kept.id, fields | {"updated_at": now})
+
+    async def _supersede(self, newest: Memory, sources: Sequence[str]) -> None:
+        known, now = self._known, self._now
+        older = sorted([one for name in sources if (one := await known.memory(name)) is not None], key=begins)
+        for one in older:
+            await known.change(one.id, ended(one, begins(newest), now=now) | {"superseded_by": newest.id})
+            await self._succession.mark(known, one, newest)
+        if older and newest.supersedes is None:
+            await known.change(newest.id, {"supersedes": older[-1].id, "updated_at": now})
+        if newest.slot:  # of two that filled one slot the other one may have held it
+            await known.take(newest.id)
+
+
+def _joined(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
+    """What the one that stays takes over from the others: everything but their words."""
+    every = [kept, *sources]
+    turns = list(dict.fromkeys(itertools.chain(*(one.turn_ids for one in every))))
+    entities = list(dict.fromkeys(itertools.chain(*(one.entities for one in every))))
+    tags = list(dict.fromkeys(itertools.chain(*(one.tags for one in every))))
+    relations = {
+        (value_name(edge.subject), value_name(edge.predicate), value_name(edge.object)): edge
+        for one in reversed(every)
+        for edge in one.relations
+    }
+    fields: dict[str, Any] = {
+        "created_at": min(one.created_at for one in every),
+        "turn_ids": turns,
+        "entities": entities,
+        "tags": tags,
+        "category": next((one.category for one in every if one.category), None),
+        "relations": list(relations.values())[::-1] if len(relations) > len(kept.relations) else kept.relations,
+        "confidence": max(one.confidence for one in every),
+        "importance": max(one.importance for one in every),
+    }
+    if any(SAID in one.metadata for one in every):
+        first, last = min(map(said_at, every)), max(map(last_said_at, every))
+        fields["metadata"] = kept.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+    return {name: value for name, value in fields.items() if value != getattr(kept, name)}
+
+
+def _told(change: Change, dream: str) -> list[Outcome]:
+    """What the activity tells: one line for each entry that is set aside, or that is new or changed."""
+    if change.action in (MERGE, SUPERSEDE):
+        return [
+            Outcome(result="superseded", reason=dream, memory_id=name, superseded_by=change.memory_id)
+            for name in change.sources
+        ]
+    made = change.action in (INFER, AVOID, REFLECT)
+    result = OUTCOMES.get(change.action, "stored" if made else "edited")
+    return [Outcome(result=result, reason=dream, memory_id=change.memory_id)]
+
+
+async def undone(known: PlanView, store: MemoryStore, dream: str, now: datetime) -> Counter[str]:
+    """Add to the plan what takes a dream back: everything that notes it is as it was before, what it made goes.
+
+    Raises:
+        Conflict: a later dream changed some of it, or it is too long ago.
+    """
+    touched: list[Memory] = []
+    cursor = None
+    while True:
+        page = await store.page(known.owner, MemoryFilter(), limit=_PAGE, cursor=cursor)
+        touched += [memory for memory in page.memories if mark_of(memory, dream) is not None]
+        if (cursor := page.next_cursor) is None:
+            break
+    later = sorted({marks_of(memory)[-1]["id"] for memory in touched} - {dream})
+    if later:
+        raise Conflict(
+            f"A later dream changed memories that this one did: undo that one first ({', '.join(later[:5])}).",
+            param="id",
+        )
+    counts: Counter[str] = Counter()
+    for memory in touched:
+        mark = mark_of(memory, dream)
+        if memory.kind is Kind.TURN:
+            known.mark(memory, restored(memory, dream, now))
+        elif mark is not None and mark["was"] is None:
+            if memory.updated_at == _made_at(memory):
+                await known.delete(memory.id)
+            else:  # somebody made it his own since
+                kept = {name: value for name, value in memory.metadata.items() if name != "dreams"}
+                await known.change(memory.id, {"metadata": kept})
+        else:
+            await _restore(known, memory, restored(memory, dream, now))
+        counts["change"] += 1
+    return counts
+
+
+def _made_at(memory: Memory) -> datetime:
+    return datetime.fromisoformat(marks_of(memory)[-1]["at"])
+
+
+async def _restore(known: PlanView, memory: Memory, fields: dict[str, Any]) -> None:
+    """Make an entry what it was; where somebody else took its slot since the dream, it stays in the history."""
+    slot, opens = memory.slot, fields.get("active") is True
+    holder = await known.holder(slot) if slot and opens else None
+    other = await known.memory(holder) if holder is not None and holder != memory.id else None
+    if other is not None and other.active and not marks_of(other) and other.created_at > _made_at(memory):
+        fields = {name: value for name, value in fields.items() if name not in ("active", "valid_to", "relations")}
+        await known.change(memory.id, fields | {"superseded_by": other.id})
+        return
+    await known.change(memory.id, fields)
+    if opens and slot and holder is None:
+        await known.take(memory.id)

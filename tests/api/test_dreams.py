@@ -1,0 +1,156 @@
+"""Dreams by call: what one does, what it tells, and that it can be taken back to the byte."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from memproxy.core.protocol import Identity
+from tests.support.engine import Api
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def dream(api: Api, *, status: int = 200, **body: Any) -> dict[str, Any]:
+    answer = await api.call("POST", "/v1/memory/dream", json=body)
+    assert answer.status_code == status, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def exported(api: Api, *, vectors: bool = True) -> bytes:
+    return (await api.call("GET", "/v1/memory/export", params={"vectors": str(vectors).lower()})).content
+
+
+async def read(api: Api, name: str) -> dict[str, Any]:
+    memory: dict[str, Any] = (await api.call("GET", f"/v1/memory/{name}")).json()
+    return memory
+
+
+async def wrong(api: Api, name: str) -> None:
+    answer = await api.call("POST", "/v1/memory/feedback", json={"memory_id": name, "signal": "wrong"})
+    assert answer.status_code == 201, answer.text
+
+
+async def test_what_says_the_same_becomes_one_that_is_as_old_as_the_first(api: Api) -> None:
+    first = await api.store("The budget for the kitchen is 12,000 euros", importance=0.2)
+    other = await api.store("the budget for the kitchen is 12000 EUR.", importance=0.9, tags=["home"])
+    apart = await api.store("The budget for the garden is 12,000 euros")
+    told = await dream(api)
+    assert (told["state"], told["counts"]["merge"], told["entries"], told["looked_at"]) == ("done", 1, 3, 3)
+    (change,) = told["diff"]
+    assert (change["action"], change["memory_id"], change["content"]) == ("merge", first["id"], first["content"])
+    assert change["sources"] == [{"memory_id": other["id"], "content": other["content"]}]
+    kept, gone = await read(api, first["id"]), await read(api, other["id"])
+    assert (kept["active"], kept["created_at"], kept["importance"], kept["tags"]) == (
+        True,
+        first["created_at"],
+        0.9,
+        ["home"],
+    )
+    assert (gone["active"], gone["superseded_by"]) == (False, first["id"])
+    assert (await read(api, apart["id"]))["active"]
+    history = await api.data(f"{other['id']}/history")
+    assert [one["id"] for one in history] == [other["id"], first["id"]]
+
+
+async def test_a_dream_is_taken_back_to_the_byte(api: Api) -> None:
+    noise = await api.store("The vault code is tangerine")
+    await wrong(api, noise["id"])
+    await api.store("Ben lives in Oslo", valid_from="2020-01-01T00:00:00Z", valid_to="2021-01-01T00:00:00Z")
+    for text, tags in (("Ann likes chess", ["Games", "games"]), ("ann likes CHESS!", ["rook"])):
+        await api.store(text, entities=["Ann"], category="Hobbies / Board Games", tags=tags)
+    before = await exported(api)
+    told = await dream(api)
+    assert {action: count for action, count in told["counts"].items() if count} == {"merge": 1, "delete": 1}
+    after = await exported(api)
+    assert after != before
+    again = await dream(api)
+    assert again["counts"]["categorise"] == 1
+    refused = await api.call("POST", f"/v1/memory/dreams/{told['id']}/undo")
+    assert (refused.status_code, again["id"] in refused.json()["error"]["message"]) == (409, True)
+    for one, expected in ((again, after), (told, before)):
+        undone = await api.call("POST", f"/v1/memory/dreams/{one['id']}/undo")
+        assert (undone.status_code, undone.json()["state"]) == (200, "undone")
+        assert await exported(api) == expected
+    assert (await api.call("POST", f"/v1/memory/dreams/{told['id']}/undo")).status_code == 409
+
+
+async def test_a_dry_run_tells_the_same_and_changes_nothing(api: Api) -> None:
+    for text in ("Ann likes chess", "ann likes CHESS!"):
+        await api.store(text)
+    before = await exported(api)
+    dry = await dream(api, dry_run=True)
+    assert (dry["id"], dry["state"], dry["counts"]["merge"]) == (None, "dry_run", 1)
+    assert (await exported(api), await api.data("dreams")) == (before, [])
+    assert (await dream(api))["diff"] == dry["diff"]
+
+
+async def test_a_newer_value_takes_the_place_of_an_older_one(api: Api) -> None:
+    old = await api.store("Ann's budget for Hawaii is $10,000")
+    new = await api.store("Ann's budget for Hawaii is now $15,000")
+    told = await dream(api)
+    assert [(one["action"], one["memory_id"]) for one in told["diff"]] == [("supersede", new["id"])]
+    assert (await read(api, old["id"]))["superseded_by"] == new["id"]
+    assert (await read(api, new["id"]))["supersedes"] == old["id"]
+
+
+async def test_only_what_was_never_recalled_and_is_called_wrong_is_deleted(api: Api) -> None:
+    noise, kept, helped = [await api.store(f"The {name} code is {name}") for name in ("vault", "garage", "attic")]
+    await api.call("POST", "/v1/memory/recall", json={"query": "What is the garage code?"})
+    await api.engine.backends().accesses.written()
+    for one in (noise, kept, helped):
+        await wrong(api, one["id"])
+    for _ in range(2):
+        await api.call("POST", "/v1/memory/feedback", json={"memory_id": helped["id"], "signal": "helpful"})
+    if not (await read(api, kept["id"]))["access_count"]:
+        pytest.fail("the recall was not counted")
+    told = await dream(api)
+    assert [(one["action"], one["memory_id"]) for one in told["diff"]] == [("delete", noise["id"])]
+    gone = await read(api, noise["id"])
+    assert not gone["active"]
+    assert gone["expires_at"] is not None
+
+
+async def test_dreams_are_listed_newest_first_and_belong_to_their_user(api: Api) -> None:
+    ids = [(await dream(api))["id"] for _ in range(3)]
+    assert [one["id"] for one in await api.data("dreams")] == ids[::-1]
+    assert [one["id"] for one in await api.data("dreams", limit=2)] == ids[:0:-1]
+    ben = api.identity("ben")
+    assert await api.data("dreams", identity=ben) == []
+    for method, path in (("GET", ""), ("POST", "/undo")):
+        other = await api.call(method, f"/v1/memory/dreams/{ids[0]}{path}", identity=ben)
+        missing = await api.call(method, f"/v1/memory/dreams/dream_none{path}", identity=ben)
+        assert (other.status_code, missing.status_code) == (404, 404)
+
+
+async def test_one_dream_of_a_user_at_a_time(api: Api) -> None:
+    for number in range(40):
+        await api.store(f"Ann likes song number {number}")
+    answers = await asyncio.gather(*(api.call("POST", "/v1/memory/dream", json={}) for _ in range(3)))
+    assert sorted(answer.status_code for answer in answers)[:2] == [200, 409]
+    assert len(await api.data("dreams")) == sum(answer.status_code == 200 for answer in answers)
+
+
+async def test_a_users_dreams_go_with_the_user(api: Api) -> None:
+    await api.store("Ann likes chess")
+    told = await dream(api)
+    assert (await api.call("DELETE", "/v1/memory/users/default")).status_code in {200, 202, 204}
+    assert (await api.call("GET", f"/v1/memory/dreams/{told['id']}")).status_code == 404
+
+
+async def test_a_key_for_one_project_cannot_dream(api: Api) -> None:
+    bound = Identity(tenant=api.tenant, default_user="default", project="p", bound_project=True)
+    for method, path in (("POST", "dream"), ("GET", "dreams")):
+        assert (await api.call(method, f"/v1/memory/{path}", identity=bound, json={})).status_code == 403
+
+
+async def test_what_somebody_changed_since_stays_changed(api: Api) -> None:
+    first = await api.store("Ann likes chess")
+    await api.store("ann likes CHESS!")
+    told = await dream(api)
+    await api.call("PATCH", f"/v1/memory/{first['id']}", json={"content": "Ann loves chess", "metadata": {"mine": 1}})
+    assert (await api.call("POST", f"/v1/memory/dreams/{told['id']}/undo")).status_code == 200
+    now = await read(api, first["id"])
+    assert (now["content"], now["metadata"]) == ("Ann loves chess", {"mine": 1})
+    assert len(await api.page(active="true")) == 2
