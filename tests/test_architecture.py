@@ -83,7 +83,7 @@ MOST_FILES = {
     "page": 1,
     "ports": 5,
     "recall": 26,
-    "relay": 24,
+    "relay": 25,
     "retention": 5,
     "serve": 8,
     "settings": 5,

@@ -5,7 +5,9 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from time import monotonic
 
+from memproxy import errors
 from memproxy.errors import (
     BudgetSpent,
     MemproxyError,
@@ -19,12 +21,15 @@ from memproxy.errors import (
 from memproxy.learn.flush import Owner
 from memproxy.learn.model_outages import WaitingRows, counted_delay, outage_delay
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, JournalKind, JournalRow, JournalStore
+from memproxy.ports import Clock, Ending, JournalKind, JournalRow, JournalStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
 POLL_S = 1.0
+LOOKS_S = (0.02, 0.25)
+"""How long after a look the next one follows, first and at most, for what another engine may have done."""
+
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
 
@@ -72,6 +77,7 @@ class Acknowledger:
         self._outages: dict[int, int] = {}
         self._waiting: set[Owner] = set()
         self._keyless: dict[int, str] = {}
+        self._left: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
@@ -98,9 +104,20 @@ class Acknowledger:
             except StateUnavailable as error:
                 log.warning("row %d could not be released (%s); the next start takes it up", number, error)
 
+    @property
+    def left(self) -> list[str]:
+        """Tenants whose models this engine has no key for: others, which may have one, learn for them."""
+        now = monotonic()
+        for tenant in [tenant for tenant, until in self._left.items() if until <= now]:
+            del self._left[tenant]
+            for number in [number for number, of in self._keyless.items() if of == tenant]:
+                self._has_key(number)
+        return list(self._left)
+
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
         self.new_keys += 1
+        self._left.pop(tenant, None)
         if numbers := [number for number, of in self._keyless.items() if of == tenant]:
             self._tasks.start(self._go_on(numbers), "rows with another key")
 
@@ -126,19 +143,38 @@ class Acknowledger:
         if number not in self._outcomes and waiter is None:
             waiter = self._waiters[number] = asyncio.get_running_loop().create_future()
         if number not in self._outcomes and waiter is not None:
-            await asyncio.wait([waiter], timeout=timeout_s)
+            if self._state.is_shared:
+                await self._ended_anywhere(number, waiter, timeout_s)
+            else:
+                await asyncio.wait([waiter], timeout=timeout_s)
         if number not in self._outcomes:
             return False
         if (error := self._outcomes[number]) is not None:
             raise error
         return True
 
+    async def _ended_anywhere(self, number: int, waiter: asyncio.Future[None], timeout_s: float) -> None:
+        """Returns when the row has ended, here or by another engine, or after ``timeout_s``."""
+        until, pause_s = monotonic() + timeout_s, LOOKS_S[0]
+        while (left := until - monotonic()) > 0 and not waiter.done():
+            await asyncio.wait([waiter], timeout=min(left, pause_s))
+            pause_s = min(2 * pause_s, LOOKS_S[1])
+            if waiter.done() or number in self._held:
+                continue
+            try:
+                ending = await self._state.ending(number)
+            except StateUnavailable:
+                continue  # it goes on waiting for its row meanwhile
+            if ending is not None and number not in self._held:
+                self._tell(number, None if ending.error is None else error_of(ending))
+
     async def end(self, row: JournalRow, error: MemproxyError | None = None) -> None:
         """The row is done, or with an ``error`` refused for good."""
         message = error.message if error is not None else None
         if error is not None:
             log.error("row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
-        await self._settle(lambda: self._state.finish(row.number, error=message))
+        kind = MemproxyError.__name__ if error is None else type(error).__name__
+        await self._settle(lambda: self._state.finish(row.number, error=message, kind=kind))
         self._settled(row, error)
 
     def gone(self, numbers: Sequence[int]) -> None:
@@ -228,7 +264,11 @@ class Acknowledger:
         self._keyless[row.number] = tenant
         self._tell_keyless()
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
-        await self._put_back(row, error.message, self._in(_KEY_WAIT_S), counted=False)
+        wait_s = _KEY_WAIT_S
+        if self._state.is_shared:
+            self._left[tenant] = monotonic() + _KEY_WAIT_S
+            wait_s = 0.0
+        await self._put_back(row, error.message, self._in(wait_s), counted=False)
         if self.new_keys != keys_before:  # it came while that was written
             await self._go_on([row.number])
 
@@ -275,6 +315,13 @@ class Acknowledger:
             self._outcomes.popitem(last=False)
         if (waiter := self._waiters.pop(number, None)) is not None and not waiter.done():
             waiter.set_result(None)
+
+
+def error_of(ending: Ending) -> MemproxyError:
+    """The error that a row ended with at another engine."""
+    kind = getattr(errors, ending.kind, MemproxyError)
+    is_ours = isinstance(kind, type) and issubclass(kind, MemproxyError)
+    return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
 
 
 def _reason(error: Exception) -> str:

@@ -84,6 +84,9 @@ def _newest_of_user(turns: Sequence[Memory]) -> object:
 
 _AT_ONCE = 1_000
 
+_AGAIN_S = 0.05
+"""How long until it is tried again to begin for an owner of whom another engine handles rows."""
+
 _MODEL = "model:"
 """Prefix of the state's entries for tenants' models."""
 
@@ -120,8 +123,9 @@ class Triggers:
         due = {one.scope.owner for one in silent if one.unlearned >= every or one.last_turn_at <= now - idle}
         begun = 0
         for owner in due:
-            async with self._locks.of(owner), self.beginning:
-                for progress in (one for one in silent if one.scope.owner == owner):
+            place = Scope(tenant=owner[0], user=owner[1])
+            async with self._locks.of(owner), self._state.alone(place) as is_alone, self.beginning:
+                for progress in (one for one in silent if one.scope.owner == owner and is_alone):
                     reason = "turns" if progress.unlearned >= every else IDLE
                     begun += await self._begin_locked(progress.scope, reason, known=True) is not None
         return begun
@@ -146,8 +150,11 @@ class Triggers:
 
         With nothing new the row is still made (and does nothing): it stands behind all earlier ones of its owner.
         """
-        async with self._locks.of(scope.owner):
-            return await self._begin_locked(scope, reason)
+        while True:
+            async with self._locks.of(scope.owner), self._state.alone(scope) as is_alone:
+                if is_alone:
+                    return await self._begin_locked(scope, reason)
+            await asyncio.sleep(_AGAIN_S)
 
     async def _begin_locked(self, scope: Scope, reason: str, *, known: bool = False) -> int | None:
         """Under the owner's lock, and counted only there: turns are counted as unlearned before they are written, and

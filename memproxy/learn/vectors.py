@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import msgspec
 
@@ -13,7 +13,7 @@ from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.flush import Owner, OwnerLocks
-from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, MetaStore, Passage, Point
+from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Passage, Point, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Vectors:
         self,
         *,
         store: MemoryStore,
-        state: MetaStore,
+        state: StateStore,
         embedder: Embedder,
         lexical: LexicalEncoder,
         locks: OwnerLocks,
@@ -71,8 +71,6 @@ class Vectors:
         self._embedder = embedder
         self._lexical = lexical
         self._locks = locks
-        self._pending: set[Owner] | None = None
-        self._noting = asyncio.Lock()
         self._meter = meter if embedder.name.startswith(_PAID) else None
 
     async def points(
@@ -119,54 +117,47 @@ class Vectors:
         try:
             passages = await self._embedder.embed_passages(texts)
         except EmbedderUnavailable:
-            await self._note(owner)
+            await self.note_all(frozenset({owner}))
             return [Passage(parts=[]) for _ in texts]
         await self._count(owner[0], texts)
         return passages
 
-    async def _note(self, owner: Owner) -> None:
-        async with self._noting:
-            pending = await self._known()
-            if owner not in pending:
-                await self._save(pending | {owner})
-
     async def note_all(self, owners: Set[Owner]) -> None:
         """These owners have memories without vectors, to be filled in when the embedder is there."""
-        async with self._noting:
-            pending = await self._known()
-            if owners - pending:
-                await self._save(pending | owners)
-
-    async def _known(self) -> set[Owner]:
-        if self._pending is None:
-            stored = await self._state.get_meta(PENDING_KEY)
-            self._pending = {(tenant, user) for tenant, user in json.loads(stored or "[]")}
-        return self._pending
-
-    async def _save(self, pending: set[Owner]) -> None:
-        await self._state.set_meta(PENDING_KEY, json.dumps(sorted(pending)))
-        self._pending = pending
+        await self._change(lambda pending: pending | owners)
 
     async def forget(self, owner: Owner) -> None:
         """Nothing of this owner is left that could lack a vector; its name goes too."""
-        async with self._noting:
-            pending = await self._known()
-            if owner in pending:
-                await self._save(pending - {owner})
+        await self._change(lambda pending: pending - {owner})
+
+    async def _known(self) -> frozenset[Owner]:
+        return _owners(await self._state.get_meta(PENDING_KEY))
+
+    async def _change(self, change: Callable[[frozenset[Owner]], frozenset[Owner]]) -> None:
+        """Note others; another engine may do so at the same time."""
+        while True:
+            stored = await self._state.get_meta(PENDING_KEY)
+            pending = _owners(stored)
+            wanted = change(pending)
+            if wanted == pending or await self._state.swap_meta(PENDING_KEY, stored, json.dumps(sorted(wanted))):
+                return
 
     async def fill(self) -> int:
         """Give vectors to all memories that lack them, if the embedder is ready; answers how many got theirs."""
         filled = 0
-        if self._embedder.state != "ready" or not await self._known():
+        if self._embedder.state != "ready":
             return 0
         for owner in sorted(await self._known()):
-            try:
-                filled += await self._fill(Scope(tenant=owner[0], user=owner[1]))
-            except EmbedderUnavailable:
-                return filled
-            await self._store.flush()
-            async with self._noting:
-                await self._save(await self._known() - {owner})
+            scope = Scope(tenant=owner[0], user=owner[1])
+            async with self._state.alone(scope) as is_alone:
+                if not is_alone:
+                    continue  # another engine writes for it just now: what is read here may be gone when it is written
+                try:
+                    filled += await self._fill(scope)
+                except EmbedderUnavailable:
+                    return filled
+                await self._store.flush()
+                await self.forget(owner)
         if filled:
             log.info("embedded %d memories that had been stored without vectors", filled)
         return filled
@@ -197,6 +188,10 @@ class Vectors:
         found = await self._store.search(scope, query)
         there = {turn_key(candidate.memory) for candidate in found if candidate.cosine is not None}
         return [memory for memory in memories if turn_key(memory) not in there]
+
+
+def _owners(stored: str | None) -> frozenset[Owner]:
+    return frozenset((tenant, user) for tenant, user in json.loads(stored or "[]"))
 
 
 def merged(memory: Memory, fields: Mapping[str, object]) -> Memory:

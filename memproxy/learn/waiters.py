@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StateUnavailable
-from memproxy.learn.acknowledge import Acknowledger
+from memproxy.learn.acknowledge import LOOKS_S, Acknowledger
 from memproxy.learn.flush import Flushes, Owner
 from memproxy.learn.triggers import Triggers
 from memproxy.ports import JournalKind, JournalRow, JournalStore
@@ -81,7 +81,7 @@ class Waiters:
                         if not rows.get("waiting") and not rows.get("running"):
                             return True
                         self._wake_index()
-                        await ended.wait()
+                        await self._wait(ended)
         except TimeoutError:
             return False
 
@@ -108,8 +108,16 @@ class Waiters:
             told = self._index_ended
             self._wake_index()
             if left := await self._unwritten(owner):
-                await told.wait()
+                await self._wait(told)
                 left = await self._unwritten(owner)
+
+    async def _wait(self, told: asyncio.Event) -> None:
+        """Returns when this engine has done something; or another one may have."""
+        try:
+            async with asyncio.timeout(LOOKS_S[0] if self._state.is_shared else None):
+                await told.wait()
+        except TimeoutError:
+            return
 
     async def _unwritten(self, owner: Scope) -> int:
         rows = (await self._state.backlog(owner)).get("index", {})
@@ -127,7 +135,7 @@ class Waiters:
                     number = await self._triggers.begin(scope, reason)
                     if number is not None:
                         break
-                    await ended.wait()
+                    await self._wait(ended)
                 self._wake()
                 return await self.applied(number, timeout_s) and indexed
         except TimeoutError:

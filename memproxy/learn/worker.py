@@ -325,7 +325,10 @@ class Worker:
         if not free or self._acknowledger.held >= _MOST_HELD:
             return 0
         async with self._triggers.beginning if lane == "learn" else nullcontext():
-            rows = await self._state.claim(lane, limit=free, now=self._clock.now(), run=self._run[lane])
+            leaving = self._acknowledger.left if lane == "learn" else ()
+            rows = await self._state.claim(
+                lane, limit=free, now=self._clock.now(), run=self._run[lane], leaving=leaving
+            )
         for row in rows:
             self._acknowledger.hold(row)
         if lane == "index" and len(rows) < free:

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -72,6 +73,13 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 
     again: int = 0
     parked: dict[int, int] = {}
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a row ended: well, or with an ``error`` (``kind``: its class in `errors`) refused for good or parked."""
+
+    error: str | None = None
+    kind: str = "MemproxyError"
 
 
 class SessionProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +206,14 @@ class SpillStore(Protocol):
 
 
 class JournalStore(Protocol):
-    """Rows that wait to be indexed, applied and learned from; in their order for each owner and lane."""
+    """Rows that wait to be indexed, applied and learned from; in their order for each owner and lane.
+
+    Where several engines share the state, one of them at a time handles rows of an owner, of both lanes.
+    """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other engines may handle rows, too."""
 
     async def append(self, entry: JournalEntry) -> int:
         """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
@@ -212,11 +227,19 @@ class JournalStore(Protocol):
         ``max_attempts`` deaths (or failures) is parked, one at two or more waits a little, so that others go first.
         """
 
-    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+    async def claim(
+        self, lane: str, *, limit: int, now: datetime, run: int = 1, leaving: Collection[str] = ()
+    ) -> list[JournalRow]:
         """Take waiting rows of a lane (``index`` or ``learn``) that are due, oldest first: of ``limit`` owners at most,
         and of each up to ``run`` rows in their order (fewer when they are large; a row that was tried before comes
         alone). None comes before an older unfinished row of the same owner and lane that is not in the answer too,
         nor a ``learn`` row before an older unfinished one of the ``index`` lane: it reads what that one writes.
+        ``leaving``: tenants whose rows are left to other engines, where there are any.
+        """
+
+    def alone(self, scope: Scope) -> AbstractAsyncContextManager[bool]:
+        """Within it no other engine handles rows of the owner. False: one does just now. For what is done for an owner
+        beside the rows. It keeps out other engines alone, nobody of this one.
         """
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
@@ -227,8 +250,13 @@ class JournalStore(Protocol):
             NotFound: the row was erased meanwhile; there is nothing left to do.
         """
 
-    async def finish(self, number: int, *, error: str | None = None) -> None:
-        """The row is done and its body erased. With ``error`` it was refused for good (kept for the count)."""
+    async def finish(self, number: int, *, error: str | None = None, kind: str = "MemproxyError") -> None:
+        """The row is done and its body erased. With ``error`` (and its class) it was refused for good: kept for the
+        count, and where other engines may ask how it ended, for some minutes.
+        """
+
+    async def ending(self, number: int) -> Ending | None:
+        """How a row ended that another engine may have handled; None: it has not, or there is no other engine."""
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
         """Put a claimed row back until ``due``; ``counted`` False leaves its number of attempts as it was (an outage).
@@ -522,6 +550,9 @@ class MetaStore(Protocol):
 
     async def set_meta(self, key: str, value: str) -> None:
         """Note a fact about this installation."""
+
+    async def swap_meta(self, key: str, expected: str | None, value: str) -> bool:
+        """Note it in place of what was ``expected``; False, with nothing changed, when it is something else by now."""
 
 
 class WorkingStore(Protocol):

@@ -36,7 +36,7 @@ from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture import Journal
-from memproxy.relay.engine_client import EngineClient
+from memproxy.relay.engines import Engines
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.intake import Intake
@@ -97,7 +97,7 @@ class Parts:
     """What a relay is made of; nothing of it is open yet. ``tasks`` owns those of the parts that have no owner."""
 
     state: StateStore
-    engine: EngineClient
+    engine: Engines
     upstreams: Upstreams
     journal: Journal
     positions: Positions

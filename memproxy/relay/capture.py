@@ -18,7 +18,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture_backlog import CaptureBacklog, Waiting
-from memproxy.relay.engine_client import EngineClient
+from memproxy.relay.engines import Engines
 from memproxy.relay.session_blocks import NO_BLOCK, NewBlock
 from memproxy.relay.sessions import Conversation, Sessions
 from memproxy.tasks import TaskOwner
@@ -78,7 +78,7 @@ class Journal:
         self,
         state: StateStore,
         sessions: Sessions,
-        engine: EngineClient,
+        engine: Engines,
         *,
         commit_timeout_s: float,
         redact_kinds: frozenset[str],

@@ -35,7 +35,8 @@ from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import ChoiceStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
-from memproxy.relay.engine_client import NOT_ASKED, EngineClient
+from memproxy.relay.engine_client import NOT_ASKED
+from memproxy.relay.engines import Engines
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
 from memproxy.relay.sessions import Conversation, Sessions
@@ -198,7 +199,7 @@ class Decider:
     authenticator: Authenticator
     sessions: Sessions
     gate: "Gate"
-    engine: EngineClient
+    engine: Engines
     block_keeper: BlockKeeper
     budgets: "Budgets"
     limits: "ChatLimits"
@@ -478,7 +479,7 @@ _QUOTAS_BYTES = 4 * 1024 * 1024
 class ChatLimits:
     """What the limits mean for a chat request. Trouble in counting refuses nothing."""
 
-    def __init__(self, rates: Rates, engine: EngineClient, *, bounds_memories: bool) -> None:
+    def __init__(self, rates: Rates, engine: Engines, *, bounds_memories: bool) -> None:
         self._rates = rates
         self._engine = engine
         self._bounds_memories = bounds_memories

@@ -128,6 +128,10 @@ class Breaker:
         self._failures = 0
 
 
+class NotSent(EngineUnavailable):
+    """Nobody listens: nothing of the call was carried out."""
+
+
 class EngineClient:
     """Calls the engine. ``notices`` go to it without an answer."""
 
@@ -163,14 +167,32 @@ class EngineClient:
         if self._session is not None:
             await self._session.close()
 
-    async def recall(self, request: RecallRequest) -> RecallAnswer:
+    @property
+    def load(self) -> int:
+        """Recalls that are under way, or wait for their turn."""
+        return self._pace.load
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the engine is worth a call, as far as is known."""
+        return not self._breaker.open
+
+    async def is_ready(self) -> bool:
+        """Whether it can answer an API call now."""
+        if self._loaded and time.monotonic() - self._answered_at < FRESH_S:
+            return True
+        return (await self.readiness())["engine"] == "ready" and self._loaded
+
+    async def recall(self, request: RecallRequest, until: float | None = None) -> RecallAnswer:
         """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason. A recall that the engine
-        would not answer in time is not sent, so that it can answer the rest: ``busy``.
+        would not answer in time (``until``, by the monotonic clock) is not sent, so that it can answer the rest:
+        ``busy``.
         """
         if not self._breaker.may_try():
             return _AWAY
-        until = time.monotonic() + self._deadline_s
-        if (run := await self._pace.enter(self._deadline_s - HOP_ALLOWANCE_S)) is None:
+        if until is None:
+            until = time.monotonic() + self._deadline_s
+        if (run := await self._pace.enter(until - HOP_ALLOWANCE_S - time.monotonic())) is None:
             return _BUSY
         return await self._ask(request, run, until)
 
@@ -288,7 +310,8 @@ class EngineClient:
                 method, _url(raw_path), headers=headers, data=body, timeout=aiohttp.ClientTimeout(total=API_TIMEOUT_S)
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise EngineUnavailable(
+            kind = NotSent if isinstance(error, aiohttp.ClientConnectorError) else EngineUnavailable
+            raise kind(
                 "The memory engine does not answer just now; chat goes on without it. Try again in a moment."
             ) from error
         self._answered_at = time.monotonic()

@@ -27,7 +27,7 @@ from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
 from memproxy.relay.capture import Exchange, Journal, SessionNote
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import DEGRADED, Decider, Decision
-from memproxy.relay.engine_client import EngineClient
+from memproxy.relay.engines import Engines
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
@@ -93,7 +93,7 @@ class ChatHandler:
     journal: Journal
     passthrough: Passthrough
     positions: Positions
-    engine: EngineClient
+    engine: Engines
     hangups: Hangups
     admission: Admission
     made: MadeResponses

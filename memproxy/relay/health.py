@@ -15,7 +15,7 @@ from memproxy.auth import Headers, who_is_remembered
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
 from memproxy.ports import JournalStore
 from memproxy.relay.capture import Journal
-from memproxy.relay.engine_client import EngineClient
+from memproxy.relay.engines import Engines
 from memproxy.relay.request import Request
 from memproxy.relay.upstream import Upstreams
 from memproxy.settings import Settings
@@ -37,7 +37,7 @@ class Health:
 
     def __init__(
         self,
-        engine: EngineClient,
+        engine: Engines,
         journal: Journal,
         state: JournalStore,
         settings: Settings,

@@ -8,7 +8,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError
 from memproxy.page import PATH as PAGE
 from memproxy.page import page_files
-from memproxy.relay.engine_client import EngineClient
+from memproxy.relay.engines import Engines
 from memproxy.relay.request import RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
@@ -29,7 +29,7 @@ class MemoryApi:
 
     def __init__(
         self,
-        engine: EngineClient,
+        engine: Engines,
         authenticator: Authenticator,
         upstream: Upstream,
         *,

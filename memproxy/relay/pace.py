@@ -49,6 +49,11 @@ class Pace:
         """Whether one more may be sent."""
         return self._running < int(self._at_once)
 
+    @property
+    def load(self) -> int:
+        """Recalls that are under way, or wait for their turn."""
+        return self._running + len(self._waiting)
+
     async def enter(self, within_s: float) -> Run | None:
         """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
         if self.admits and not self._waiting:

@@ -31,12 +31,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a process of ours needs to know. ``place`` tells relays apart."""
+    """Everything that a process of ours needs to know. ``place`` tells relays, and engines, apart. ``engine_socket`` is
+    an engine's own, and of a relay that of the engine which it asks first; ``other_engines`` those that it asks else.
+    """
 
     settings: dict[str, Any]
     home: str
     secret: str
     engine_socket: str
+    other_engines: tuple[str, ...] = ()
     listen_fd: int = -1
     restarts: int = 0
     place: int = 0
@@ -63,7 +66,7 @@ class LongWork:
     """
 
     def __init__(self, engine_socket: str) -> None:
-        self._path = Path(engine_socket).with_name("engine.works")
+        self._path = Path(engine_socket).with_suffix(".works")
 
     def __enter__(self) -> None:
         try:

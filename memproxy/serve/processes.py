@@ -50,7 +50,8 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
 
     allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
-    relay = make_relay(settings, state, launch.secret_bytes, Path(launch.engine_socket), Path(launch.home))
+    sockets = [Path(launch.engine_socket), *map(Path, launch.other_engines)]
+    relay = make_relay(settings, state, launch.secret_bytes, sockets, Path(launch.home))
     await relay.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
@@ -172,7 +173,8 @@ def main() -> None:
     settings = launch.read_settings()
     name = sys.argv[-1]
     process = name.removeprefix("_")
-    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, process)
+    called = f"{process} {launch.place + 1}" if name == ENGINE and settings.engine.workers > 1 else process
+    logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, called)
     logging.captureWarnings(True)  # else they would stand between the lines of JSON
     count_as(f"{process}-{launch.place}")
     metrics().build_info.labels(version=__version__).set(1)
@@ -180,7 +182,7 @@ def main() -> None:
     if launch.restarts:
         metrics().process_restarts.labels(process=process).inc()
     run = {RELAY: run_relay, ENGINE: run_engine, STATE: run_state}[name]
-    uvloop.run(run(launch, settings, Reloads(settings, lifeline, process)))
+    uvloop.run(run(launch, settings, Reloads(settings, lifeline, called)))
     gc.freeze()  # the process ends: nothing is left to look through for garbage, which would take a third of a second
 
 

@@ -1,4 +1,4 @@
-"""``memproxy serve``: takes the port and the store, starts relays and the engine, restarts what dies.
+"""``memproxy serve``: takes the port and the store, starts relays and engines, restarts what dies.
 
 SIGHUP reloads the configuration: it is read and checked as a whole, and what a running server can take (`reloading`)
 goes to the processes over their pipes. No process is started or ended for it. One that cannot be used changes nothing.
@@ -6,7 +6,7 @@ goes to the processes over their pipes. No process is started or ended for it. O
 The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the first two ends everything at once):
 
 1. The relays stop accepting. Open requests get ``server.shutdown_grace_s`` seconds to finish and commit their turns.
-2. The engine stops taking new work, lets what runs finish within the same time, flushes and closes the store. What is
+2. The engines stop taking new work, let what runs finish within the same time, flush and close the store. What is
    left waits in the journal for the next start.
 3. The state's process (there is one where the state is embedded) closes it; the engine was the last to write by it.
 4. The socket, the locks and the runtime folder are given back.
@@ -132,7 +132,7 @@ class Child:
             restarts += 1
             if self._rests is not None:
                 self._rests.restart()
-            log.error("the %s ended (%s); starting it again", self._name.removeprefix("_"), _ending(code))
+            log.error("the %s ended (%s); starting it again", self.called, _ending(code))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), delay)
 
@@ -165,6 +165,17 @@ class Child:
             process.stdin.write(msgspec.json.encode(settings) + b"\n")  # one that just ended is started with them
 
     @property
+    def called(self) -> str:
+        """Its name in logs; the number tells those after the first one apart."""
+        name, place = self._name.removeprefix("_"), self._launch.place
+        return f"{name} {place + 1}" if place else name
+
+    @property
+    def engine_socket(self) -> str:
+        """Where it listens, if it is an engine."""
+        return self._launch.engine_socket
+
+    @property
     def pid(self) -> int | None:
         """The process id of the one that runs, or ran last."""
         return self._process.pid if self._process is not None else None
@@ -180,7 +191,7 @@ class Child:
         try:
             await asyncio.wait_for(process.wait(), grace_s)
         except TimeoutError:
-            log.warning("the %s did not end in %g s; ending it now", self._name.removeprefix("_"), grace_s)
+            log.warning("the %s did not end in %g s; ending it now", self.called, grace_s)
             self.kill()
             await process.wait()
 
@@ -198,6 +209,13 @@ class Child:
         """End it at once, for good."""
         self._ended.set()
         self.restart()
+
+
+def _asking(launch: Launch, sockets: list[str], place: int) -> Launch:
+    """The launch of the relay at this place: the engine that it asks first is another one than its neighbour's."""
+    first = place % len(sockets)
+    others = (*sockets[first + 1 :], *sockets[:first])
+    return msgspec.structs.replace(launch, place=place, engine_socket=sockets[first], other_engines=others)
 
 
 def _ending(code: int) -> str:
@@ -221,13 +239,20 @@ class Supervisor:
         self._opened = [state_path(settings.state, home)] if is_embedded else []
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, home))
-        relays = [msgspec.structs.replace(launch, place=place) for place in range(settings.server.workers)]
-        self._relays = [Child(RELAY, relay, environment) for relay in relays]
-        self._engine = Child(ENGINE, msgspec.structs.replace(launch, listen_fd=-1), environment)
+        first = Path(launch.engine_socket)
+        others = [f"{first.stem}-{place}{first.suffix}" for place in range(2, settings.engine.workers + 1)]
+        sockets = [str(first), *(str(first.with_name(name)) for name in others)]
+        self._relays = [
+            Child(RELAY, _asking(launch, sockets, place), environment) for place in range(settings.server.workers)
+        ]
+        alone = msgspec.structs.replace(launch, listen_fd=-1)
+        self._engines = [
+            Child(ENGINE, msgspec.structs.replace(alone, engine_socket=socket, place=place), environment)
+            for place, socket in enumerate(sockets)
+        ]
         self._state: Child | None = None
         if is_embedded:  # what the engine had claimed is taken back when it opens the state anew, not before
-            self._state = Child(STATE, msgspec.structs.replace(launch, listen_fd=-1), environment, rests=self._engine)
-        self._engine_socket = launch.engine_socket
+            self._state = Child(STATE, alone, environment, rests=self._engines[0])
         self._state_socket = launch.state_socket
         self._stop = asyncio.Event()
         self.in_order = True
@@ -245,15 +270,15 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(child.run())
-            works = (self._watch_engine, self._watch_state, self._watch_terminal)
-            watches = [group.create_task(watch()) for watch in works]
+            works = [self._watch_engine(engine) for engine in self._engines]
+            watches = [group.create_task(watch) for watch in (*works, self._watch_state(), self._watch_terminal())]
             await self._stop.wait()
             grace_s = self._settings.server.shutdown_grace_s
             log.info("stopping: open requests have %g s to finish", grace_s)
             for watch in watches:
                 watch.cancel()
             await asyncio.gather(*(relay.stop(grace_s + 3) for relay in self._relays))
-            await self._engine.stop(grace_s + 3)
+            await asyncio.gather(*(engine.stop(grace_s + 3) for engine in self._engines))
             if self._state is not None:
                 await self._state.stop(grace_s + 3)
         for number in (*ENDING_SIGNALS, signal.SIGHUP):
@@ -261,7 +286,7 @@ class Supervisor:
 
     @property
     def _children(self) -> list[Child]:
-        return [*self._relays, self._engine, *([self._state] if self._state is not None else [])]
+        return [*self._relays, *self._engines, *([self._state] if self._state is not None else [])]
 
     async def _watch_terminal(self) -> None:
         """Note a terminal that went away without a SIGHUP (its shell ended and left us running): a later SIGHUP then
@@ -271,21 +296,22 @@ class Supervisor:
             await asyncio.sleep(PROBE_EVERY_S)
             self._had_terminal = has_terminal()
 
-    async def _watch_engine(self) -> None:
-        """End an engine that hangs, so that a fresh one takes its place; requests go on without memory meanwhile."""
-        silence, work, opened = Silence(), LongWork(self._engine_socket), [Replaced(path) for path in self._opened]
+    async def _watch_engine(self, engine: Child) -> None:
+        """End an engine that hangs, so that a fresh one takes its place; requests go on without it meanwhile."""
+        socket = engine.engine_socket
+        silence, work, opened = Silence(), LongWork(socket), [Replaced(path) for path in self._opened]
         while True:
-            pid = self._engine.pid
+            pid = engine.pid
             if replaced := [one.path for one in opened if one.since(pid)]:
                 log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
                 if self._state is not None:
                     self._state.restart()
-                self._engine.restart()
+                engine.restart()
             await asyncio.sleep(PROBE_EVERY_S)
-            pid, answered = self._engine.pid, await answers(self._engine_socket, ENGINE_PROBE)
+            pid, answered = engine.pid, await answers(socket, ENGINE_PROBE)
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):
-                log.error("the engine has not answered for %g s; ending it", silence.lasts_s)
-                self._engine.restart()
+                log.error("the %s has not answered for %g s; ending it", engine.called, silence.lasts_s)
+                engine.restart()
 
     async def _watch_state(self) -> None:
         """End a state's process that hangs: whatever the engine writes waits for it."""

@@ -583,6 +583,14 @@ class StateSettings(Section):
     sync: Literal["normal", "full"] = Field("normal", description="`full`: survives a power cut, costs an fsync.")
 
 
+class EngineSettings(Section):
+    """The processes that recall and learn."""
+
+    workers: Positive = Field(
+        1, le=64, description="Engine processes; more than one needs a server store and `state.backend: postgres`."
+    )
+
+
 class TenantRetention(Section):
     """What holds for one tenant in place of the deployment's."""
 
@@ -690,6 +698,7 @@ class Settings(Section):
     embedding: EmbeddingSettings = EmbeddingSettings()
     store: StoreSettings = StoreSettings()
     state: StateSettings = StateSettings()
+    engine: EngineSettings = EngineSettings()
     retention: RetentionSettings = RetentionSettings()
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()

@@ -317,6 +317,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _wrong_keys(settings)
     yield from _wrong_store(store)
     yield from _wrong_state(settings)
+    yield from _wrong_engines(settings)
     if dedup.related_above > dedup.update_above:
         yield (
             "dedup.related_above",
@@ -349,6 +350,19 @@ def _wrong_state(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "state.url", "is for a server; set state.backend: postgres, or remove it"
     if state.backend == "postgres" and urlsplit(state.url or "").scheme not in {"postgresql", "postgres"}:
         yield "state.url", "must be postgresql://user:password@host/database, because state.backend is postgres"
+
+
+def _wrong_engines(settings: Settings) -> Iterator[tuple[str, str]]:
+    """An embedded store, or state, has one owner."""
+    if settings.engine.workers == 1:
+        return
+    remedies = []
+    if settings.store.backend == "edge":
+        remedies.append("store.backend: qdrant or postgres (edge is embedded)")
+    if settings.state.backend == "sqlite":
+        remedies.append("state.backend: postgres (sqlite is embedded)")
+    if remedies:
+        yield "engine.workers", f"{settings.engine.workers} engines need {' and '.join(remedies)}; or set it to 1"
 
 
 def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:

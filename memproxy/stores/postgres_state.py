@@ -170,6 +170,16 @@ class PostgresState(
                 "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [key, value]
             )
 
+    async def swap_meta(self, key: str, expected: str | None, value: str) -> bool:
+        async with self._database.connected() as db:
+            if expected is None:
+                done = await db.execute("INSERT INTO meta VALUES (%s, %s) ON CONFLICT DO NOTHING", [key, value])
+            else:
+                done = await db.execute(
+                    "UPDATE meta SET value = %s WHERE key = %s AND value = %s", [value, key, expected]
+                )
+            return done.rowcount == 1
+
 
 async def erase_texts(db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
     """Erase all that was said by the owner, or in one session, and what was made of it. The numbers of the journal's

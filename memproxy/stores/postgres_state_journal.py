@@ -5,15 +5,20 @@ head, so that an owner's order holds over all replicas. A replica that was away 
 had claimed changes nothing of it any more, unless it waits again.
 """
 
+import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.errors import NotFound
+from memproxy.errors import NotFound, StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
+from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase, Row, Together, one
 from memproxy.stores.postgres_state_part import PLACE, PostgresPart, Sealing, scope_of, seen
 from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas, release_dead
@@ -25,7 +30,6 @@ from memproxy.stores.sqlite_journal import (
     MOST_RUN_BYTES,
     PLAN,
     STATES,
-    End,
     SlotTaken,
 )
 from memproxy.stores.sqlite_part import Columns
@@ -43,17 +47,45 @@ _LEARNABLE = """
         WHERE earlier.tenant = journal.tenant AND earlier.user_id = journal.user_id AND earlier.lane = 'index'
         AND earlier.state != 'parked' AND earlier.number < journal.number))
 """
+_FREE = """
+    AND NOT EXISTS (
+        SELECT FROM journal AS other
+        WHERE other.tenant = journal.tenant AND other.user_id = journal.user_id
+        AND other.state = 'running' AND other.claimant != %(mine)s)
+"""
+"""Condition on a row: no other replica handles rows of its owner."""
+
+_NOT_HELD = """
+    (held_by IS NULL OR held_by = %(mine)s
+     OR NOT EXISTS (SELECT FROM claimants WHERE id = held_by AND until > clock_timestamp()))
+"""
+
+_REFUSALS_KEPT = timedelta(minutes=10)
+"""Longer than anybody waits for a row."""
+
 _MINE = "(state != 'running' OR claimant = %(mine)s)"
 """Condition on a row that this process may change: nobody else runs it."""
+
+
+class _End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a row ended: done, or with an ``error`` refused for good."""
+
+    number: int
+    error: str | None
+    kind: str
 
 
 class PostgresJournal(PostgresPart):
     """`ports.JournalStore` and `ports.SlotStore`."""
 
+    is_shared = True
+
     def __init__(self, database: PostgresDatabase, tasks: TaskOwner, sealing: Sealing, lease: timedelta) -> None:
         super().__init__(database, tasks, sealing)
         self._replicas = Replicas(database, tasks, self.take_over, lease)
-        self._ends: Together[End] = Together(tasks, self._remove)
+        self._ends: Together[_End] = Together(tasks, self._remove)
+        self._held: Counter[Owner] = Counter()
+        self._holding = asyncio.Lock()
         self._most_attempts = MOST_ATTEMPTS
 
     async def append(self, entry: JournalEntry) -> int:
@@ -114,7 +146,14 @@ class PostgresJournal(PostgresPart):
         return taken
 
     async def take_over(self) -> None:
-        """Give back what replicas that show no life any more had claimed."""
+        """Give back what replicas that show no life any more had claimed, and what of this one was left held."""
+        async with self._database.connected() as db:
+            found = await db.execute("SELECT tenant, user_id FROM owners WHERE held_by = %s", [self._replicas.name])
+            left = await found.fetchall()
+        async with self._holding:
+            for tenant, user in left:
+                if (tenant, user) not in self._held:
+                    await self._let_go((tenant, user))
         taken = await self._release(None)
         if taken.again or taken.parked:
             log.warning(
@@ -151,18 +190,38 @@ class PostgresJournal(PostgresPart):
                     again += 1
         return Recovered(again=again, parked=parked)
 
-    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
-        values = {"lane": lane, "now": self._database.shared(now), "limit": limit, "mine": self._replicas.name}
+    async def claim(
+        self, lane: str, *, limit: int, now: datetime, run: int = 1, leaving: Collection[str] = ()
+    ) -> list[JournalRow]:
+        values: dict[str, Any] = {
+            "lane": lane,
+            "now": self._database.shared(now),
+            "limit": limit,
+            "mine": self._replicas.name,
+            "leaving": list(leaving),
+        }
+        mine = f"{_HEADS} {_LEARNABLE} {_FREE} AND tenant != ALL(%(leaving)s)"
         async with self._database.connected() as db:
-            (some,) = await one(db, f"SELECT EXISTS (SELECT FROM journal WHERE {_HEADS} {_LEARNABLE})", values)
+            (some,) = await one(db, f"SELECT EXISTS (SELECT FROM journal WHERE {mine})", values)
         if not some:
             return []
         async with self._database.transaction() as db:
             await self._replicas.claims(db)
+            # whoever claims of an owner has the lock of its place meanwhile: looked at again after that, nobody else
+            # can have begun
+            owners = await (
+                await db.execute(
+                    f"SELECT owners.tenant, owners.user_id FROM journal JOIN owners USING (tenant, user_id) "
+                    f"WHERE {mine} AND {_NOT_HELD} ORDER BY number LIMIT %(limit)s FOR UPDATE OF owners SKIP LOCKED",
+                    values,
+                )
+            ).fetchall()
+            values |= {"tenants": [tenant for tenant, _ in owners], "users": [user for _, user in owners]}
             heads = await (
                 await db.execute(
                     f"SELECT number, kind, octet_length(body), attempts, tenant, user_id FROM journal "
-                    f"WHERE {_HEADS} {_LEARNABLE} ORDER BY number LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
+                    f"JOIN unnest(%(tenants)s::text[], %(users)s::text[]) AS free (tenant, user_id) "
+                    f"USING (tenant, user_id) WHERE {mine} ORDER BY number FOR UPDATE OF journal SKIP LOCKED",
                     values,
                 )
             ).fetchall()
@@ -185,6 +244,64 @@ class PostgresJournal(PostgresPart):
         ]
         self._replicas.claimed()
         return claimed
+
+    @asynccontextmanager
+    async def alone(self, scope: Scope) -> AsyncIterator[bool]:
+        owner = scope.owner
+        async with self._holding:
+            held = await self._hold(owner)
+            self._held[owner] += held
+        try:
+            yield held
+        finally:
+            if held:
+                async with self._holding:
+                    self._held[owner] -= 1
+                    if not self._held[owner]:
+                        del self._held[owner]
+                        with suppress(StateUnavailable):  # else `take_over` gives it back
+                            await self._let_go(owner)
+
+    async def _let_go(self, owner: Owner) -> None:
+        async with self._database.connected() as db:
+            await db.execute(
+                "UPDATE owners SET held_by = NULL WHERE tenant = %s AND user_id = %s AND held_by = %s",
+                [*owner, self._replicas.name],
+            )
+
+    async def _hold(self, owner: Owner) -> bool:
+        values = {"tenant": owner[0], "user": owner[1], "mine": self._replicas.name}
+        async with self._database.transaction() as db:
+            await self._replicas.claims(db)
+            found = await db.execute(
+                "SELECT FROM owners WHERE tenant = %(tenant)s AND user_id = %(user)s FOR UPDATE", values
+            )
+            if not found.rowcount:
+                return True  # nothing of it is here
+            taken = await db.execute(
+                f"""
+                UPDATE owners SET held_by = %(mine)s
+                WHERE tenant = %(tenant)s AND user_id = %(user)s AND {_NOT_HELD} AND NOT EXISTS (
+                    SELECT FROM journal WHERE tenant = %(tenant)s AND user_id = %(user)s
+                    AND state = 'running' AND claimant != %(mine)s)
+                """,
+                values,
+            )
+        self._replicas.claimed()
+        return bool(taken.rowcount)
+
+    async def ending(self, number: int) -> Ending | None:
+        async with self._database.connected() as db:
+            found = await db.execute(
+                "SELECT state, error, 'MemproxyError' FROM journal WHERE number = %(number)s "
+                "UNION ALL SELECT 'refused', error, kind FROM refusals WHERE number = %(number)s",
+                {"number": number},
+            )
+            row = await found.fetchone()
+        if row is None:
+            return Ending()
+        state, error, kind = row
+        return Ending(error=error or "", kind=kind) if state in {"refused", "parked"} else None
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
         gone = NotFound(
@@ -214,16 +331,16 @@ class PostgresJournal(PostgresPart):
             row = await found.fetchone()
         return None if row is None else (row[0], row[1])
 
-    async def finish(self, number: int, *, error: str | None = None) -> None:
-        await self._ends.add(End(number=number, refused=error is not None))
+    async def finish(self, number: int, *, error: str | None = None, kind: str = "MemproxyError") -> None:
+        await self._ends.add(_End(number=number, error=error, kind=kind))
 
-    async def _remove(self, ends: Sequence[End]) -> None:
+    async def _remove(self, ends: Sequence[_End]) -> None:
         """Delete rows, and let the next of their owners be claimed."""
         numbers = [end.number for end in ends]
         async with self._database.connected() as db:
             found = await db.execute("SELECT tenant, user_id FROM journal WHERE number = ANY(%s)", [numbers])
             owners = {(tenant, user) for tenant, user in await found.fetchall()}
-        refused = {end.number for end in ends if end.refused}
+        refused = {end.number: end for end in ends if end.error is not None}
         async with self._database.of(*owners) as db:
             found = await db.execute(
                 f"DELETE FROM journal WHERE number = ANY(%(numbers)s) AND {_MINE} "
@@ -232,10 +349,15 @@ class PostgresJournal(PostgresPart):
             )
             gone = await found.fetchall()
             await _advance(db, {(tenant, user, lane) for _, tenant, user, lane in gone})
-            for lane in [lane for number, _, _, lane in gone if number in refused]:
+            for number, tenant, user, lane in (row for row in gone if row[0] in refused):
                 await db.execute(
                     "INSERT INTO refused VALUES (%s, 1) ON CONFLICT (lane) DO UPDATE SET rows = refused.rows + 1",
                     [lane],
+                )
+                await db.execute("DELETE FROM refusals WHERE at < clock_timestamp() - %s", [_REFUSALS_KEPT])
+                await db.execute(
+                    "INSERT INTO refusals (number, tenant, user_id, kind, error) VALUES (%s, %s, %s, %s, %s)",
+                    [number, tenant, user, refused[number].kind, refused[number].error],
                 )
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
@@ -468,6 +590,7 @@ async def erase(db: Db, scope: Scope, session: str | None, until: int | None = N
     gone = [number for (number,) in await found.fetchall()]
     await _advance(db, {(*scope.owner, lane) for lane in ("index", "learn")})
     if session is None:
+        await db.execute("DELETE FROM refusals WHERE tenant = %s AND user_id = %s", scope.owner)
         await db.execute("DELETE FROM slots WHERE tenant = %s AND user_id = %s", scope.owner)
     return gone
 

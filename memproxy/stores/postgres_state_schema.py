@@ -268,6 +268,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE UNIQUE INDEX dreams_open ON dreams (tenant, user_id) WHERE open",
     ),
+    (
+        # ``held_by``: the claimant that does something for the owner beside the rows; no other one claims any meanwhile
+        "ALTER TABLE owners ADD COLUMN held_by text",
+        "CREATE INDEX owners_held ON owners (held_by) WHERE held_by IS NOT NULL",
+        # how rows were refused, for replicas at which somebody waits for them; ``kind``: the error's class
+        f"""
+        CREATE TABLE refusals (
+            number bigint PRIMARY KEY,
+            {_OWNER},
+            kind text NOT NULL,
+            error text NOT NULL,
+            at timestamptz NOT NULL DEFAULT clock_timestamp()
+        )
+        """,
+        "CREATE INDEX refusals_of_owner ON refusals (tenant, user_id)",
+        "CREATE INDEX refusals_age ON refusals (at)",
+    ),
 )
 
 

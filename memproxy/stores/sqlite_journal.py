@@ -1,8 +1,8 @@
 """The journal and the slot register, which a journal row's plan changes."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
-from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
+from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
 from memproxy.stores import sqlite_erased as erased
 from memproxy.stores.sqlite_file import SharedCommit, SqliteFile
 from memproxy.stores.sqlite_part import Columns, Owner, Sealing, SqlitePart, chunks, marks, micros, moment
@@ -66,7 +66,17 @@ class SqliteJournal(SqlitePart):
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         return await self._file.write(lambda db: recover(db, max_attempts, now))
 
-    async def claim(self, lane: str, *, limit: int, now: datetime, run: int = 1) -> list[JournalRow]:
+    is_shared = False
+
+    async def claim(
+        self,
+        lane: str,
+        *,
+        limit: int,
+        now: datetime,
+        run: int = 1,
+        leaving: Collection[str] = (),  # noqa: ARG002 - the protocol's
+    ) -> list[JournalRow]:
         if not await self._file.glance(lambda db: claimable(db, lane, now)):
             return []
         return await self._file.write(lambda db: claim(db, self._sealing, lane, limit, now, run=run))
@@ -83,8 +93,21 @@ class SqliteJournal(SqlitePart):
 
         return await self._unless_taken(work)
 
-    async def finish(self, number: int, *, error: str | None = None) -> None:
+    @asynccontextmanager
+    async def alone(self, scope: Scope) -> AsyncIterator[bool]:  # noqa: ARG002 - the protocol's
+        yield True
+
+    async def finish(
+        self,
+        number: int,
+        *,
+        error: str | None = None,
+        kind: str = "MemproxyError",  # noqa: ARG002 - the protocol's
+    ) -> None:
         await self._ends.add(End(number=number, refused=error is not None))
+
+    async def ending(self, number: int) -> Ending | None:  # noqa: ARG002 - the protocol's
+        return None
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
         await self._file.write(lambda db: put_back(db, number, error=error, due=due, counted=counted))

@@ -155,6 +155,16 @@ class SqliteState(
     async def set_meta(self, key: str, value: str) -> None:
         await self._file.write(lambda db: run(db, "INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
 
+    async def swap_meta(self, key: str, expected: str | None, value: str) -> bool:
+        def work(db: sqlite3.Connection) -> bool:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+            if (None if row is None else row[0]) != expected:
+                return False
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+            return True
+
+        return await self._file.write(work)
+
 
 def erase_texts(db: sqlite3.Connection, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
     """Erase all that was said by the owner, or in one session, and what was made of it. The numbers of the journal's

@@ -1,5 +1,6 @@
 """What the relay is put together from."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from memproxy.relay.app import Handlers, Parts, Relay
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture import Journal
 from memproxy.relay.decide import Budgets, ChatLimits, Decider, Gate
-from memproxy.relay.engine_client import EngineClient, recall_seconds
+from memproxy.relay.engine_client import recall_seconds
+from memproxy.relay.engines import Engines
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
 from memproxy.relay.intake import Intake
@@ -31,13 +33,15 @@ from memproxy.wiring.state import changes_of
 
 
 def make_relay(
-    settings: Settings, state: StateStore, secret: bytes, engine_socket: Path, home: Path | None = None
+    settings: Settings, state: StateStore, secret: bytes, engine_sockets: Sequence[Path], home: Path | None = None
 ) -> Relay:
-    """The relay over this state, not started yet. ``home`` is the folder whose disk the metrics show."""
+    """The relay over this state, not started yet. ``engine_sockets``: where engines listen, its own first. ``home`` is
+    the folder whose disk the metrics show.
+    """
     tasks = TaskOwner("relay")
     shared = settings.shares_state
     sessions = Sessions(state, shared=shared, changes=changes_of(state))
-    engine = EngineClient(engine_socket, deadline_s=recall_seconds(settings))
+    engine = Engines(engine_sockets, deadline_s=recall_seconds(settings))
     upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     work, hangups, copies = BodyWork(), Hangups(tasks), Copies()
     journal = Journal(

@@ -38,7 +38,9 @@ async def nothing(_request: RecallRequest) -> RecallAnswer:
 
 
 class ScriptedEngine:
-    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how it is."""
+    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how it is; one that
+    ``breaks`` ends in the middle of an API call.
+    """
 
     def __init__(self) -> None:
         self.recall: Recall = nothing
@@ -49,6 +51,7 @@ class ScriptedEngine:
         self.idle = asyncio.Event()
         self.idle.set()
         self.probes = 0
+        self.breaks = False
 
     def app(self) -> web.Application:
         """The routes."""
@@ -79,6 +82,8 @@ class ScriptedEngine:
 
     async def _api(self, request: web.Request) -> web.Response:
         self.api_calls.append((request.method, request.path_qs, dict(request.headers), await request.read()))
+        if self.breaks and request.transport is not None:
+            request.transport.close()
         return web.json_response({"data": []})
 
 
@@ -122,7 +127,7 @@ async def running_relay(
     async with contextlib.AsyncExitStack() as held:
         if engine_runs:
             await held.enter_async_context(unix_server(engine.app(), folder / "engine.sock"))
-        relay = make_relay(settings, journal, b"secret", folder / "engine.sock")
+        relay = make_relay(settings, journal, b"secret", [folder / "engine.sock"])
         await relay.start()
         held.push_async_callback(relay.stop)
         patience = Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)

@@ -31,7 +31,7 @@ async def test_without_an_engine_requests_succeed_and_say_degraded(
         assert (ready.json()["status"], ready.json()["parts"]["engine"]) == ("loading", "loading"), (
             "it may be on its way"
         )
-        relay.app.parts.engine._start_patience_s = 0.1
+        relay.app.parts.engine._clients[0]._start_patience_s = 0.1
         api = await relay.client.get("/v1/memory")
         assert api.status_code == 503
         assert api.json()["error"]["code"] == "engine_unavailable"

@@ -103,7 +103,7 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
 async def test_more_at_once_than_are_sent_are_all_answered_in_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     state = SqliteState(tmp_path / "state.db", sync="normal")
     async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
-        relay.app.parts.engine._pace = Pace(10, at_once=3)
+        relay.app.parts.engine._clients[0]._pace = Pace(10, at_once=3)
         answers = await asyncio.gather(*(relay.chat(f"What is my budget for {number}?") for number in range(20)))
     assert {answer.headers["x-memproxy-recall"] for answer in answers} == {"empty"}
 
@@ -120,7 +120,7 @@ async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_res
     state = SqliteState(tmp_path / "state.db", sync="normal")
     async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 50_000}) as relay:
         relay.engine.recall = slow
-        relay.app.parts.engine._pace = taught(Pace(50, at_once=3), took_s=45)
+        relay.app.parts.engine._clients[0]._pace = taught(Pace(50, at_once=3), took_s=45)
         told: list[str] = []
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
 

@@ -16,7 +16,7 @@ from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound
-from memproxy.ports import Charge, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
+from memproxy.ports import Charge, Ending, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_replicas import MOST_TOLD
 from tests.stores.making import ANN, BEN, entry
@@ -330,3 +330,84 @@ async def test_after_a_lost_connection_nothing_kept_counts(opened: OpenState, da
             "pid != pg_backend_pid()"
         )
     await eventually(lambda: heard.count(None) >= 2, what="it is told at the loss, and when it listens again")
+
+
+async def test_one_replica_at_a_time_handles_rows_of_a_user_of_both_lanes(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    await one.append(entry(kind=JournalKind.LEARN))
+    (learning,) = await one.claim("learn", limit=9, now=now())
+    said, other = await two.append(entry()), await two.append(entry(BEN))
+    assert [row.number for row in await two.claim("index", limit=9, now=now())] == [other]
+    (row,) = await one.claim("index", limit=9, now=now())
+    assert row.number == said, "who handles one of a user's rows takes the others, too"
+    await one.finish(said)
+    later = await two.append(entry())
+    assert not await two.claim("index", limit=9, now=now())
+    await one.finish(learning.number)
+    assert [row.number for row in await two.claim("index", limit=9, now=now())] == [later]
+
+
+async def test_many_replicas_claim_different_users_at_once(opened: OpenState) -> None:
+    replicas = [await opened() for _ in range(4)]
+    for user in range(32):
+        for kind in (JournalKind.TURNS, JournalKind.PLAN, JournalKind.TURNS):
+            await replicas[0].append(entry(Scope(tenant="acme", user=f"u{user}"), kind=kind))
+    claimed = await asyncio.gather(*(one.claim("index", limit=8, now=now(), run=3) for one in replicas))
+    assert [len(rows) for rows in claimed] == [24] * 4
+    users = [{row.entry.scope.user for row in rows} for rows in claimed]
+    assert len(set.union(*users)) == 32
+
+
+async def test_what_is_done_beside_the_rows_of_a_user_is_done_by_one_replica(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    number = await one.append(entry())
+    async with one.alone(ANN) as is_alone, one.alone(ANN) as again:
+        assert (is_alone, again) == (True, True)
+        assert not await two.claim("index", limit=9, now=now())
+        async with two.alone(ANN) as other:
+            assert not other
+        (row,) = await one.claim("index", limit=9, now=now())
+    async with two.alone(ANN) as other:
+        assert not other, "the first one still handles a row"
+    await one.finish(row.number)
+    async with two.alone(ANN) as other:
+        assert other
+        await die(two)
+    number = await one.append(entry())
+
+    async def claimed() -> bool:
+        return [row.number for row in await one.claim("index", limit=9, now=now())] == [number]
+
+    await eventually(claimed, what="what a replica held that is gone is free after its lease")
+
+
+async def test_how_a_row_ended_is_known_at_the_replica_that_waits_for_it(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    done, refused, parked = [await one.append(entry(user)) for user in (ANN, BEN, Scope(tenant="t", user="u"))]
+    assert [await one.ending(number) for number in (done, refused, parked)] == [None] * 3
+    await two.claim("index", limit=9, now=now())
+    assert await one.ending(done) is None
+    await two.finish(done)
+    await two.finish(refused, error="changed meanwhile", kind="PreconditionFailed")
+    await two.park(parked, error="given up")
+    assert await one.ending(done) == Ending()
+    assert await one.ending(refused) == Ending(error="changed meanwhile", kind="PreconditionFailed")
+    assert await one.ending(parked) == Ending(error="given up")
+    await one.forget(BEN, session=None)
+    assert await one.ending(refused) == Ending(), "nothing of an erased user is left"
+
+
+async def test_rows_of_tenants_that_a_replica_has_no_key_for_are_left_to_others(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    number = await one.append(entry(kind=JournalKind.LEARN))
+    assert not await one.claim("learn", limit=9, now=now(), leaving=[ANN.tenant])
+    assert [row.number for row in await two.claim("learn", limit=9, now=now(), leaving=["other"])] == [number]
+
+
+async def test_a_fact_of_the_installation_is_changed_by_whom_it_is_as_expected(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    assert await one.swap_meta("fact", None, "a")
+    assert not await two.swap_meta("fact", None, "b")
+    assert await two.swap_meta("fact", "a", "b")
+    assert not await one.swap_meta("fact", "a", "c")
+    assert await one.get_meta("fact") == "b"

@@ -134,6 +134,14 @@ class Proxy:
         if memory:
             await self.memory_ready()
 
+    async def served(self, key: str) -> None:
+        """Wait until it serves and every part of it is ready, for the holder of this key."""
+        await eventually(self._served, READY_DEADLINE_S, what=lambda: f"it serves\n{self.log[-5000:]}")
+        await eventually(self._is_ready, READY_DEADLINE_S, what=lambda: f"it is ready\n{self.log[-5000:]}")
+
+    async def _is_ready(self) -> bool:
+        return (await self.readiness())[1].get("status") == "ready"
+
     async def _served(self) -> bool:
         assert self.process.poll() is None, f"`memproxy serve` ended with {self.process.returncode}:\n{self.log}"
         return (await self.readiness())[0] == 200

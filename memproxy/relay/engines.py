@@ -1,0 +1,113 @@
+"""The engines of this machine, as a relay asks them: its own first, another one while that is away, starting or busy.
+
+Any engine answers for any user: what they know is on servers that they share. A recall goes to the one with the fewest
+under way, to the own one of several such; so requests that come one by one meet one engine, and a load all of them.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
+from memproxy.core.receipt import ReceiptPart
+from memproxy.core.scope import Scope
+from memproxy.errors import EngineUnavailable
+from memproxy.relay.engine_client import HOP_ALLOWANCE_S, LOADING, EngineClient, NotSent
+
+_ASKED_ELSEWHERE = frozenset({"engine", "busy", LOADING})
+"""Reasons for which another engine may answer a recall."""
+
+_READ_ONLY = frozenset({"GET", "HEAD"})
+
+
+class Engines:
+    """One client each. ``notices`` go to them without an answer."""
+
+    def __init__(self, sockets: Sequence[Path], *, deadline_s: float) -> None:
+        """``sockets``: where they listen, the own one first."""
+        self._clients = [EngineClient(socket, deadline_s=deadline_s) for socket in sockets]
+        self._deadline_s = deadline_s + HOP_ALLOWANCE_S
+        self.notices = AllNotices(self._clients)
+
+    async def open(self) -> None:
+        """Make the pools."""
+        for client in self._clients:
+            await client.open()
+
+    async def close(self) -> None:
+        """Let notices finish, close the connections."""
+        await asyncio.gather(*(client.close() for client in self._clients))
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """As `EngineClient.recall`, of the first one that takes it in, within one deadline."""
+        until = time.monotonic() + self._deadline_s
+        answers: list[RecallAnswer] = []
+        for client in sorted(self._clients, key=lambda client: client.load):
+            answer = await client.recall(request, until)
+            if answer.reason not in _ASKED_ELSEWHERE:
+                return answer
+            answers.append(answer)
+            if time.monotonic() >= until:
+                break
+        return next((answer for answer in answers if answer.reason != "engine"), answers[0])
+
+    async def full(self, scope: Scope) -> str | None:
+        """As `EngineClient.full`, of the first one that is there."""
+        there = next((client for client in self._clients if client.is_there), self._clients[0])
+        return await there.full(scope)
+
+    async def readiness(self) -> dict[str, str]:
+        """The parts of the first engine that is ready, else of the own one; and whether all are there."""
+        told = await asyncio.gather(*(client.readiness() for client in self._clients))
+        parts = min(told, key=_trouble)
+        away = [one["engine"] for one in told if one["engine"] != "ready"]
+        if away and parts["engine"] == "ready":
+            worst = LOADING if all(state == LOADING for state in away) else "degraded"
+            parts = {**parts, "engine": f"{worst}: {len(away)} of {len(told)} engines, the others answer"}
+        return parts
+
+    async def api(
+        self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], AsyncIterator[bytes]]:
+        """As `EngineClient.api`, by the first one that is ready. What may have been carried out is not sent again.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
+        for client in self._clients if len(self._clients) > 1 else ():
+            if not await client.is_ready():
+                continue
+            try:
+                return await client.api(method, raw_path, headers, body)
+            except EngineUnavailable as error:
+                if not isinstance(error, NotSent) and method not in _READ_ONLY:
+                    raise
+        return await self._clients[0].api(method, raw_path, headers, body)
+
+
+def _trouble(parts: Mapping[str, str]) -> int:
+    """How many of an engine's parts are not ready; one that does not answer has the most."""
+    return sum(not state.startswith(("ready", "off")) for state in parts.values()) + 100 * (parts["engine"] != "ready")
+
+
+class AllNotices:
+    """Notices to all engines: whichever claims a turn is to know how its model is reached."""
+
+    def __init__(self, clients: Sequence[EngineClient]) -> None:
+        self._clients = clients
+
+    def captured(self, captured: Captured) -> None:
+        """The journal has a new row."""
+        for client in self._clients:
+            client.notices.captured(captured)
+
+    def lend(self, captured: Captured) -> None:
+        """How a request reaches its model that an engine is asked for just now."""
+        for client in self._clients:
+            client.notices.lend(captured)
+
+    def decided(self, part: ReceiptPart) -> None:
+        """The relay's part of a receipt, for one of them."""
+        there = next((client for client in self._clients if client.is_there), self._clients[0])
+        there.notices.decided(part)
