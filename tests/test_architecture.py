@@ -72,7 +72,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 MOST_FILES = {
     "api": 26,
     "auth": 10,
-    "commands": 13,
+    "commands": 14,
     "core": 36,
     "demo": 5,
     "engine": 8,
@@ -89,7 +89,7 @@ MOST_FILES = {
     "settings": 5,
     "stores": 54,
     "wire": 15,
-    "wiring": 5,
+    "wiring": 6,
 }
 """Files of each room. A new one is a new idea, not a part of another module: raise the number and say why."""
 

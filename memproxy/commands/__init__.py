@@ -28,6 +28,7 @@ COMMANDS = {
     "prune": UPKEEP,
     "backup": "memproxy.commands.backup",
     "restore": "memproxy.commands.restore",
+    "move": "memproxy.commands.move",
     "version": RUNNING,
     "audit": UPKEEP,
     "mcp": "memproxy.commands.mcp_stdio",

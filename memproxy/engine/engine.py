@@ -41,6 +41,7 @@ from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (
+    STORE_ID,
     ChatModel,
     Clock,
     Embedder,
@@ -62,9 +63,6 @@ from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
-
-STORE_ID = "store_id"
-"""Key in the state's facts: the id of the store that belongs to this state."""
 
 _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
 

@@ -31,6 +31,8 @@ from memproxy.ports.models import (
 from memproxy.ports.rebuild import Kept, Rebuild, RebuildableStore, Scanned
 from memproxy.ports.state import (
     ARM,
+    MOVED,
+    STORE_ID,
     AnswerStore,
     AuditStore,
     BlockLine,
@@ -65,10 +67,13 @@ from memproxy.ports.state import (
     UsageStore,
     Use,
     WorkingStore,
+    has_moved,
 )
 
 __all__ = [
     "ARM",
+    "MOVED",
+    "STORE_ID",
     "AnswerStore",
     "AuditStore",
     "BlockLine",
@@ -128,4 +133,5 @@ __all__ = [
     "UsageStore",
     "Use",
     "WorkingStore",
+    "has_moved",
 ]

@@ -18,6 +18,19 @@ from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
 from memproxy.core.working import WorkingEntry
+from memproxy.errors import ConfigError
+
+STORE_ID = "store_id"
+"""Key in the state's facts: the id of the store that belongs to this state."""
+
+MOVED = "moved"
+"""Key of the fact that the state must not be used: another one has its place now, or is not complete yet (the value
+says which, in words)."""
+
+
+def has_moved(place: str, moved: str) -> ConfigError:
+    """The state must not be used; ``moved`` says why (`MOVED`)."""
+    return ConfigError(f"The state in {place} {moved}. `memproxy move --help` says how to go on, or to take it back.")
 
 
 class JournalKind(enum.StrEnum):

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -26,10 +27,16 @@ LONGEST_BASE = 55
 """Bytes of the folder that runtime folders are made in, so that a socket's path stays below the system's 104 to 108."""
 
 
+_PID = re.compile(r"pid ([0-9]{1,10}) at ")
+
+
 class AlreadyServed(ConfigError):
-    """Another ``serve`` has this store; the message names it. ``folder`` is its runtime folder, if it has one."""
+    """Another ``serve`` has this store; the message names it. ``folder`` is its runtime folder, ``pid`` its supervisor,
+    if they are known.
+    """
 
     folder: Path | None = None
+    pid: int | None = None
 
 
 class InstanceLock:
@@ -70,6 +77,8 @@ class InstanceLock:
                 "MEMPROXY_HOME."
             )
             served.folder = folder
+            if folder is not None and (named := _PID.match(holder)):
+                served.pid = int(named[1])
             raise served from None
         if (left := self._read()[1]) is not None:
             shutil.rmtree(left, ignore_errors=True)

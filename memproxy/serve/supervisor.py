@@ -51,7 +51,7 @@ from memproxy.serve.reloading import reload
 from memproxy.serve.watching import ENGINE_PROBE, PROBE_EVERY_S, STATE_WRITER_PROBE, Replaced, Silence, answers
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, secret, state_path, store_path
-from memproxy.wiring.files import check_files, memory_for
+from memproxy.wiring.files import check_files, check_not_moved, memory_for
 
 log = logging.getLogger(__name__)
 
@@ -375,6 +375,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
     check_files(settings)
     with contextlib.ExitStack() as held:
         locks = held.enter_context(locked(settings, home))
+        check_not_moved(settings, home)
         listening = held.enter_context(contextlib.closing(bind(settings.server.host, settings.server.port)))
         folder = held.enter_context(runtime_folder(locks[0]))
         address = f"http://{settings.server.url_host}:{listening.getsockname()[1]}"

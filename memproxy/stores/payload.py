@@ -77,6 +77,11 @@ class Points:
         self._keys = keys
         self._time_to_live = time_to_live
 
+    @property
+    def engine(self) -> Backend:
+        """The engine, whose points are as they are stored."""
+        return self._engine
+
     async def upsert(self, points: Sequence[Written]) -> None:
         """Insert or replace whole points."""
         await self._engine.upsert([await self._stored_form(point) for point in points])

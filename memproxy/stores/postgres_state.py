@@ -12,7 +12,7 @@ from typing import Literal
 from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
-from memproxy.ports import JournalEntry
+from memproxy.ports import MOVED, JournalEntry, has_moved
 from memproxy.stores import postgres_state_dreams as dreams
 from memproxy.stores import postgres_state_journal as journal
 from memproxy.stores import postgres_state_palace as palace
@@ -83,6 +83,8 @@ class PostgresState(
                     "with its MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new "
                     "database."
                 )
+            if moved := await self.get_meta(MOVED):
+                raise has_moved(self._database.place, moved)
         except BaseException:
             await self._database.close()
             raise

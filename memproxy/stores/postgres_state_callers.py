@@ -204,13 +204,13 @@ class PostgresCallers(PostgresJournal):
                 named = await self._named(db, entry)
                 await db.execute(
                     "INSERT INTO audit (tenant, about, by_user, at, version, entry) VALUES (%s, %s, %s, %s, %s, %s)",
-                    [entry.tenant, *_users(named), entry.at, AUDIT_VERSION, msgspec.json.encode(named)],
+                    [entry.tenant, *users_of(named), entry.at, AUDIT_VERSION, msgspec.json.encode(named)],
                 )
             await db.execute("DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - %s", [MOST_AUDITED])
 
     async def _named(self, db: Db, entry: AuditEntry) -> AuditEntry:
         """The entry, with a digest for the name of a user who was erased, and of who did it if it is one."""
-        for user in set(_users(entry)):
+        for user in set(users_of(entry)):
             owner = (entry.tenant, user or "")
             if user is not None and not user.startswith(MARK) and await self._erased.is_gone(db, owner):
                 entry = _without(entry, user, self._erased.name_of(owner))
@@ -251,7 +251,7 @@ class PostgresCallers(PostgresJournal):
             left = _without(entry, scope.user, self._erased.name_of(scope.owner))
             await db.execute(
                 "UPDATE audit SET about = %s, by_user = %s, entry = %s WHERE number = %s",
-                [*_users(left), msgspec.json.encode(left), number],
+                [*users_of(left), msgspec.json.encode(left), number],
             )
 
     async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
@@ -327,7 +327,7 @@ async def _count(db: Db, charges: Sequence[Charge], places: Sequence[tuple[str, 
         )
 
 
-def _users(entry: AuditEntry) -> tuple[str | None, str | None]:
+def users_of(entry: AuditEntry) -> tuple[str | None, str | None]:
     """The users that an entry names: whom it was about, and who did it."""
     by = entry.by.removeprefix(BY_JWT) if entry.by.startswith(BY_JWT) else None
     return entry.scope.get(USER), by

@@ -11,7 +11,7 @@ from typing import Literal
 
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
-from memproxy.ports import JournalEntry
+from memproxy.ports import MOVED, JournalEntry, has_moved
 from memproxy.stores import sqlite_callers as callers
 from memproxy.stores import sqlite_dreams as dreams
 from memproxy.stores import sqlite_erased as erased
@@ -82,6 +82,9 @@ class SqliteState(
                 f"The state in {self._file.path} is encrypted, and privacy.encrypt is off. Switch it on again with its "
                 "MEMPROXY_MASTER_KEY; to be without encryption, export with it and import into a new installation."
             )
+        if moved := await self.get_meta(MOVED):
+            await self.close()
+            raise has_moved(str(self._file.path), moved)
         if not self.seals and not self._reads_only:
             await self._taking_up.begin()
 

@@ -77,6 +77,13 @@ class VectorStore:
         """The engine's points in the clear, encrypted and dated as it is configured."""
         return Points(engine, self._keys, self._time_to_live)
 
+    @property
+    def engine(self) -> Backend:
+        """The open store's points as they are stored, of all owners (`moving`)."""
+        if self._points is None:
+            raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
+        return self._points.engine
+
     def drop_read(self) -> None:
         """Forget what was read lately: somebody's key was destroyed."""
         if self._recent is not None:

@@ -17,7 +17,7 @@ from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, load_local
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import ChatModel, Clock, Embedder, RebuildableStore, Reranker
+from memproxy.ports import ChatModel, Clock, Embedder, Reranker
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
 from memproxy.recall.rerank import ModelReranker
@@ -77,7 +77,7 @@ def make_store(
     embedder: Embedder,
     *,
     keys: "SealedState | PostgresSealedState | None" = None,
-) -> RebuildableStore:
+) -> "EdgeStore | QdrantStore | PostgresStore":
     """The memory store of these settings, for this embedder's vectors. With ``keys`` it encrypts."""
     store = _bare_store(settings, home, embedder)
     policies = Policies(settings.retention)

@@ -1,16 +1,39 @@
 """What a start needs beside its settings, looked at before anything listens."""
 
+import contextlib
 import importlib.util
+import sqlite3
 import ssl
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import NamedTuple
 
 from memproxy.auth import default_user, make_authenticator, who_is_remembered
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of
+from memproxy.ports import MOVED, has_moved
 from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.settings import JwtSettings, Settings, UpstreamSettings
+from memproxy.settings.home import state_path
+
+
+def check_not_moved(settings: Settings, home: Path) -> None:
+    """See that an embedded state was not moved elsewhere. What cannot be read is told when it is opened.
+
+    Raises:
+        ConfigError: it was, or is not complete yet (`memproxy move`).
+    """
+    path = state_path(settings.state, home)
+    if settings.state.backend != "sqlite" or not path.exists():
+        return
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db,
+    ):
+        row = db.execute("SELECT value FROM meta WHERE key = ?", [MOVED]).fetchone()
+        if row is not None and row[0]:
+            raise has_moved(str(path), row[0])
 
 
 class Way(NamedTuple):

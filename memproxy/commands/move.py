@@ -1,0 +1,304 @@
+"""``memproxy move``: an installation into other stores, while it is served, and back.
+
+While the server runs, copies of its files (or its tables, where they are on a server) are brought to the target pass by
+pass, until few things change between two of them. Then the server is stopped, the rest is brought, both sides are
+compared, and each state notes which one holds from now on (`ports.MOVED`): neither can be served by mistake.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from memproxy.commands.installation import holding, served, without_learning
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
+from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
+from memproxy.errors import ConfigError, MemproxyError
+from memproxy.ports import MOVED, STORE_ID
+from memproxy.serve.instance import AlreadyServed, InstanceLock
+from memproxy.settings import Settings
+from memproxy.settings.home import home_dir, state_path, store_path
+from memproxy.settings.loading import load_settings
+from memproxy.stores.moving import Digests, Rows, copy, digests, state_tables
+from memproxy.wiring.moving import Side, memories_place, opened_side, state_place
+
+app = typer.Typer()
+
+FEW = 500
+"""With so few changes in a pass the server is stopped: the rest takes seconds."""
+
+MOST_PASSES = 5
+"""Passes while the server runs: one that writes faster than is copied would never be caught up with."""
+
+STOP_S = 30.0
+"""Longest that a server which was told to stop is waited for, beyond ``server.shutdown_grace_s``."""
+
+MEMORIES = "memories"
+
+
+@app.command("move")
+def move_command(
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Configuration (YAML) that names the stores to move into.", metavar="FILE"),
+    ] = None,
+    config: Config = None,
+    tenant: Whole = None,
+    *,
+    copy_only: Annotated[
+        bool, typer.Option("--copy-only", help="Copy and go on serving; run it again without this to switch.")
+    ] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Serve the installation of --config again, as it was before the move.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Move this installation into the stores that FILE names, while it is served; verified, and with nothing lost.
+
+    At the end a server that runs here is stopped: start it with FILE. Broken off, it goes on where it was when it is
+    run again. The way back: memproxy move --config FILE --to THE-OLD-ONE.
+    """
+    settings = quiet_settings(config)
+    told_of_all(tenant, "move")
+    if cancel == (to is not None):
+        raise typer.BadParameter("give either --to FILE or --cancel", param_hint="--to")
+    if to is None:
+        asyncio.run(take_back(settings))
+        show(
+            {"cancelled": True},
+            ["This installation can be served again; what was copied elsewhere stays there."],
+            as_json=json,
+        )
+        return
+    with progress("moving") as shows:
+        moved = asyncio.run(move(settings, load_settings(to), shows, switch=not copy_only))
+    lines = [f"{moved.memories} memories and {moved.rows} rows of the state are in {moved.place}, compared and equal."]
+    if moved.switched:
+        lines.append(f"Start it there: memproxy serve --config {to}. Other machines need the same MEMPROXY_SECRET.")
+    show(moved, lines, as_json=json)
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a move did. ``passes``: how often the source was read; ``switched``: whether the target holds now."""
+
+    place: str
+    memories: int
+    rows: int
+    passes: int
+    switched: bool
+
+
+async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool = True) -> Moved:
+    """Move the installation of ``settings`` into the stores of ``wanted``; without ``switch`` it is copied alone.
+
+    Raises:
+        ConfigError: both share a store, the target holds something else, or embedder or encryption do not fit.
+        StateUnavailable, StoreUnavailable: a store does not answer.
+        MemproxyError: the server does not stop, or the copy is not equal to what was copied.
+    """
+    home = home_dir()
+    for part, place in (("state", state_place), ("store", memories_place)):
+        if place(settings, home) == place(wanted, home):
+            raise ConfigError(
+                f"--to names the {part} that this installation has already. State and store move together."
+            )
+    with _held(wanted, settings, home):
+        async with opened_side(wanted, home) as target:
+            copying = _Copying(target, show, sealed=wanted.privacy.encrypt)
+            await copying.begin()
+            while copying.changes > FEW and copying.passes < MOST_PASSES:
+                async with _served_side(settings, home) as source:
+                    if source is None:
+                        break
+                    await copying.take(source)
+            if not switch:
+                return copying.end(switched=False)
+            await _stop(settings)
+            with holding(settings):
+                async with opened_side(settings, home) as source:
+                    await source.state.check_unused()
+                    await copying.take(source)
+                    await copying.check(source)
+                    told = f"was moved to {target.place} (store {target.store_id}) on {datetime.now(UTC):%Y-%m-%d}"
+                    await source.state.set_meta(MOVED, told)
+                    await target.state.set_meta(MOVED, "")
+            return copying.end(switched=True)
+
+
+async def take_back(settings: Settings) -> None:
+    """Let the installation be served again that was moved, or is not complete."""
+    home = home_dir()
+    with holding(settings):
+        async with opened_side(settings, home) as here:
+            await here.state.set_meta(MOVED, "")
+
+
+class _Copying:
+    """Passes from one side to the other."""
+
+    def __init__(self, target: Side, show: Show, *, sealed: bool) -> None:
+        """``sealed``: the target is to be encrypted."""
+        self._target = target
+        self._show = show
+        self._sealed = sealed
+        self._tables = state_tables()
+        self._known: dict[str, Digests] = {}
+        self._done = self._total = 0
+        self.passes = 0
+        self.changes = FEW + 1
+
+    async def begin(self) -> None:
+        """Look what the target holds."""
+        self._known = {name: await digests(copied) for name, copied in self._pieces()}
+
+    async def take(self, source: Side) -> None:
+        """Bring the target to what the source has."""
+        self._check_fits(source)
+        await self._target.state.set_meta(MOVED, f"is not complete: {_from(source)} is moved into it")
+        self._done, self._total = 0, await _size(source)
+        self.changes = await copy(source.points, self._target.points, self._known[MEMORIES], self._shown)
+        for table in self._tables:
+            rows, into = Rows(table, source.state), Rows(table, self._target.state)
+            self.changes += await copy(rows, into, self._known[table.name], self._shown)
+        await self._target.state.set_last_numbers(await source.state.last_numbers())
+        await self._target.state.set_meta(STORE_ID, self._target.store_id)
+        self.passes += 1
+
+    def _check_fits(self, source: Side) -> None:
+        target = self._target
+        if source.moved and (not target.moved or target.store_id not in source.moved):
+            raise ConfigError(f"The installation in {source.place} {source.moved}. Start it, or move it from, there.")
+        if self.passes == 0 and self._is_used() and source.store_id not in target.moved:
+            raise ConfigError(
+                f"{target.place} holds an installation already, and not what an earlier run copied from this one. Name "
+                "an empty database and collection in --to."
+            )
+        if source.sealed and not self._sealed:
+            raise ConfigError(f"privacy.encrypt: the installation in {source.place} is encrypted; set it in --to, too.")
+        if source.vectors != target.vectors and source.vectors[1] is not None:
+            raise ConfigError(
+                f"embedding: the memories have vectors of {source.vectors[1]} ({source.vectors[0]} numbers), --to "
+                f"names {target.vectors[1]} ({target.vectors[0]}). Move with the same, then run `memproxy reindex`."
+            )
+
+    def _is_used(self) -> bool:
+        """Whether the target has more than the facts that a state begins with."""
+        return any(known for name, known in self._known.items() if name not in {"meta", "secrets"})
+
+    def _shown(self, count: int) -> None:
+        self._done += count
+        self._show(min(self._done, self._total), self._total)
+
+    async def check(self, source: Side) -> None:
+        """See that both sides hold the same: as many, of the same digests."""
+        for name, copied in self._pieces():
+            there = await digests(copied)
+            if there != self._known[name]:
+                raise MemproxyError(
+                    f"{name}: {self._target.place} holds {len(there)} after the copy, {len(self._known[name])} were "
+                    "copied, or some of them differ. Nothing was switched; run it again."
+                )
+        if (count := await source.points.count()) != len(self._known[MEMORIES]):
+            raise MemproxyError(
+                f"{count} memories are in {source.place}, and {len(self._known[MEMORIES])} were copied."
+            )
+
+    def _pieces(self) -> Iterator[tuple[str, Any]]:
+        yield MEMORIES, self._target.points
+        for table in self._tables:
+            yield table.name, Rows(table, self._target.state)
+
+    def end(self, *, switched: bool) -> Moved:
+        """What was done."""
+        memories = len(self._known[MEMORIES])
+        rows = sum(map(len, self._known.values())) - memories
+        return Moved(place=self._target.place, memories=memories, rows=rows, passes=self.passes, switched=switched)
+
+
+def _from(source: Side) -> str:
+    return f"the installation of {source.place} (store {source.store_id})"
+
+
+async def _size(source: Side) -> int:
+    return await source.points.count() + sum([await source.state.count(table) for table in state_tables()])
+
+
+@contextlib.contextmanager
+def _held(wanted: Settings, source: Settings, home: Path) -> Iterator[None]:
+    """Within it no server starts on the files of the target, if it has any. Raises `AlreadyServed`.
+
+    A server of the source guards the place of its embedded state (`serve.instance.locked`), also when it uses none.
+    """
+    paths = [state_path(wanted.state, home)] if wanted.state.backend == "sqlite" else []
+    paths += [store_path(wanted.store, home)] if wanted.store.backend == "edge" else []
+    paths = [path for path in paths if path != state_path(source.state, home)]
+    with contextlib.ExitStack() as held:
+        for lock in map(InstanceLock, paths):
+            lock.acquire()
+            held.callback(lock.release)
+            lock.announce("no address: a command that ends by itself")
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | None]:
+    """What a running server holds: a copy of its files, or its stores where they are on servers. None: none runs."""
+    if settings.state.backend != "sqlite":
+        async with opened_side(settings, home) as there:
+            yield there
+        return
+    folder = Path(tempfile.mkdtemp(prefix="moving-", dir=home))  # 0700
+    try:
+        if not await _copied(settings, folder):
+            yield None
+            return
+        async with opened_side(settings, home, copied=folder) as there:
+            yield there
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _copied(settings: Settings, folder: Path) -> bool:
+    """Have the running server copy its files into the folder; whether one runs."""
+
+    def shown(done: int, total: int) -> None:
+        """The passes are what is shown."""
+
+    try:
+        async with served(without_learning(settings)) as server:
+            await server.finish(BACKUP_PATH, BackupAsked(folder=str(folder)), BackupTold, shown)
+    except AlreadyServed:
+        raise
+    except ConfigError:
+        return False  # none runs
+    return True
+
+
+async def _stop(settings: Settings) -> None:
+    """Tell the server that runs on this machine to stop, and wait for its end.
+
+    Raises:
+        MemproxyError: it does not stop.
+    """
+    asked: int | None = None
+    until = asyncio.get_running_loop().time() + settings.server.shutdown_grace_s + STOP_S
+    while True:
+        try:
+            with holding(settings):
+                return
+        except AlreadyServed as server:
+            if (server.pid or asked) is None or asyncio.get_running_loop().time() > until:
+                raise  # no server, but a command; or it does not end
+            if server.pid is not None and asked != server.pid:  # near its end it is not named any more
+                asked = server.pid
+                os.kill(asked, signal.SIGTERM)
+        await asyncio.sleep(0.1)
