@@ -27,7 +27,7 @@ def full_row(table: Table, number: int) -> dict[str, Any]:
         "session": scope.session,
         "scope": msgspec.json.encode(scope).decode(),
         "state": "waiting",
-        "entry": '{"at":"2026-01-01T00:00:00Z","tenant":"t","operation":"erase","by":"jwt:u","scope":{"user":"u"}}',
+        "entry": '{"at":"2026-01-01T00:00:00Z","tenant":"t","action":"erase","by":"jwt:u","scope":{"user":"u"}}',
     }
     flags = {"head", "learning", "erased"}
     numbers = {"number": number + 1, "outcome": number + 1, "journal": number + 1}
