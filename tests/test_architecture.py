@@ -87,7 +87,7 @@ MOST_FILES = {
     "retention": 5,
     "serve": 8,
     "settings": 5,
-    "stores": 54,
+    "stores": 56,
     "wire": 15,
     "wiring": 6,
 }

@@ -29,7 +29,7 @@ def full_row(table: Table, number: int) -> dict[str, Any]:
         "state": "waiting",
         "entry": '{"at":"2026-01-01T00:00:00Z","tenant":"t","action":"erase","by":"jwt:u","scope":{"user":"u"}}',
     }
-    flags = {"head", "learning", "erased"}
+    flags = {"head", "learning", "erased", "open"}
     numbers = {"number": number + 1, "outcome": number + 1, "journal": number + 1}
 
     def value(name: str) -> Any:
