@@ -58,7 +58,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "shadow": f"{_SHOWN} holdout",
                 "empty": " memories",
                 "off": " settings write",
-                "skipped": "no_identity no_user user_not_allowed unusable_user memories no_user_message "
+                "skipped": "no_identity no_user user_not_allowed unusable_user memories no_user_message control "
                 "housekeeping unreadable turns_per_minute greeting smalltalk tool fact empty",
                 "degraded": "timeout busy engine loading store state upstream_rejected internal",
             }
@@ -66,6 +66,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
     },
     "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
     "upstream_tokens": {RELAY: _pairs(dict.fromkeys(("injected", "none"), _KINDS))},
+    "control": {RELAY: _each("about", "forget", "unremember", "stop", "start")},
     "experiment_tokens": {RELAY: _pairs(dict.fromkeys(_ARMS, _KINDS))},
     "experiment_feedback": {ENGINE: _pairs(dict.fromkeys(_ARMS, "helpful wrong correction followup"))},
     "turns_lost": dict.fromkeys((RELAY, ENGINE, STATE), _each("journal", "refused")),
@@ -171,6 +172,7 @@ class Metrics:
             "Tokens as the upstream counts them, by whether memory was injected; cached ones are part of the input.",
             ["memory", "kind"],
         )
+        self.control = counter("memproxy_control", "Messages to memory that were answered in the chat.", ["command"])
         self.experiment_seconds = histogram(
             "memproxy_experiment_seconds",
             "From a request to the end of its answer, by arm of the experiment (experiment.holdout).",

@@ -24,6 +24,7 @@ from memproxy.core import gate
 from memproxy.core.block import session_nonce
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
+from memproxy.core.control_phrases import command_in
 from memproxy.core.experiment import HOLDOUT, Arm
 from memproxy.core.gate import OfferedTool
 from memproxy.core.housekeeping import is_housekeeping
@@ -37,6 +38,7 @@ from memproxy.ports import ChoiceStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
+from memproxy.relay.in_chat import InChat
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
 from memproxy.relay.sessions import Conversation, Sessions
@@ -91,7 +93,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
     they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
-    asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one.
+    asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one. ``said`` is
+    what memory itself answers in the upstream's place.
     """
 
     result: str
@@ -105,6 +108,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     captures: bool = False
     searched: bool = False
     arm: Arm | None = None
+    said: str | None = None
 
     @property
     def tenant(self) -> str:
@@ -205,6 +209,7 @@ class Decider:
     limits: "ChatLimits"
     state: ChoiceStore
     experiment: Experiment
+    in_chat: InChat
     memory_for: str
     _warned: set[str] = field(default_factory=set)
 
@@ -224,7 +229,8 @@ class Decider:
         Raises:
             RequestError: a header or field of ours cannot be used; the message names it.
         """
-        controls = read_controls(headers, chat, await self._identity(headers))
+        identity = await self._identity(headers)
+        controls = read_controls(headers, chat, identity)
         if controls.mode is Mode.OFF:
             return Decision(result="off")
         if controls.user is None:
@@ -233,9 +239,12 @@ class Decider:
         owner = Scope(tenant=controls.tenant, user=controls.user, project=controls.project, agent=controls.agent)
         if (reason := _nothing_said(chat)) is not None:
             return Decision(result="skipped", reason=reason, scope=owner, injects=controls.mode.injects)
+        answered = None
+        if identity is not None and self.in_chat.may_be_asked(chat, controls.mode):
+            answered = await self._commanded(identity, owner, controls, chat, asked_at)
         controls = narrowed(controls, await self._choices(owner))
-        if controls.mode is Mode.OFF:
-            return Decision(result="off", reason="settings", scope=owner)
+        if answered is not None or controls.mode is Mode.OFF:
+            return answered or Decision(result="off", reason="settings", scope=owner)
         full = await self.limits.refused(owner, chat) if controls.mode.captures else None
         if full == TURNS:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
@@ -246,6 +255,24 @@ class Decider:
         return msgspec.structs.replace(
             decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
         )
+
+    async def _commanded(
+        self, identity: Identity, owner: Scope, controls: Controls, chat: RequestBody, asked_at: datetime
+    ) -> Decision | None:
+        """What memory answers to a message that is meant for it; None where the model is to answer. A user whose
+        memory is switched off may switch it on, and have things forgotten.
+        """
+        command = command_in(chat.texts[-1])
+        if command is None:
+            return None
+        if command.name == "about" and not narrowed(controls, await self._choices(owner)).mode.recalls:
+            return None
+        conversation = await self._conversation(owner, controls.session, chat, asked_at)
+        scope = msgspec.structs.replace(owner, session=conversation.session)
+        said = await self.in_chat.carry_out(command, identity, scope, chat)
+        if said is None:
+            return None
+        return Decision(result="skipped", reason="control", scope=scope, conversation=conversation, said=said)
 
     async def _identity(self, headers: Headers) -> Identity | None:
         try:

@@ -38,6 +38,7 @@ from memproxy.settings import Settings
 from memproxy.wire.answer import Answer
 from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.format import RESPONSES, WireFormat
+from memproxy.wire.made_answer import made_answer
 from memproxy.wire.request import MOST_BYTES, RequestBody
 from memproxy.wire.responses import ResponsesRequest
 from memproxy.wire.splice import Unreadable
@@ -136,6 +137,9 @@ class ChatHandler:
         with self.hangups.watching(request):
             decision = await self._decide(asked)
             request.memory_headers = decision.headers()
+            if decision.said is not None:
+                self._count_decided(wire, decision, time.perf_counter() - began)
+                return await self._answer(asked, decision, decision.said)
             position = self.positions.of(decision.tenant, upstream.name, chat.kept_model)
             sent = await self.work.run(partial(chat.rebuild_with, decision.blocks, position), len(chat.body))
             # beside the upstream's work, not before it
@@ -195,6 +199,28 @@ class ChatHandler:
             metrics().internal_errors.labels(where="relay.decide").inc()
             log.exception("deciding about memory failed; %s goes on without it", request.request_id)
             return Decision(result="degraded", reason="internal")
+
+    async def _answer(self, asked: _Asked, decision: Decision, text: str) -> int:
+        """Answer in the upstream's place. Of the exchange the session alone is noted, so that it goes on as one."""
+        answer, request = made_answer(asked.chat, text), asked.request
+        note = None
+        if decision.scope is not None and decision.conversation is not None:
+            note = SessionNote(self.journal, decision.scope, decision.conversation, NO_BLOCK)
+            part = decision.for_receipt(status=200, model=asked.chat.kept_model)
+            self.engine.notices.decided(
+                ReceiptPart(request_id=request.request_id, scope=decision.scope, at=asked.at, decided=part)
+            )
+        noting = note.keep(text, answer.response_id) if note is not None else []
+        if noting:
+            await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
+        headers = [(b"content-type", answer.content_type)]
+        if len(answer.parts) == 1:
+            headers.append((b"content-length", b"%d" % len(answer.parts[0])))
+        await request.begin(200, headers)
+        for part_of_body in answer.parts[:-1]:
+            await request.write(part_of_body)
+        await request.end(answer.parts[-1])
+        return 200
 
     def _count_decided(self, wire: WireFormat, decision: Decision, overhead_s: float) -> None:
         decision.count()

@@ -646,6 +646,16 @@ class WorkingSettings(Section):
     max_value_bytes: Positive = Field(1_048_576, description="Most bytes of an entry's data, as JSON.")
 
 
+class ControlSettings(Section):
+    """What users say to memory itself, in their chat."""
+
+    in_chat: bool = Field(
+        False,
+        description='Answer or obey short messages to memory ("What do you know about me?", "Forget my birthday") in '
+        "the upstream's place; docs/control.md.",
+    )
+
+
 class ExperimentSettings(Section):
     """Whether memory helps: what happens to users who are given none."""
 
@@ -702,6 +712,7 @@ class Settings(Section):
     retention: RetentionSettings = RetentionSettings()
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
+    control: ControlSettings = ControlSettings()
     experiment: ExperimentSettings = ExperimentSettings()
     dream: DreamSettings = DreamSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

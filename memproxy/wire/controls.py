@@ -69,8 +69,10 @@ NO_CONFIG = MemoryConfig()
 
 
 def may_hold_ours(body: bytes) -> bool:
-    """Whether a body may have one of our fields, by its bytes alone; their names may be written with escapes."""
-    return contains(body, b"memory_con", b"_") or escapes_small_letters(body)
+    """Whether a body may have one of our fields, or names a response of ours, by its bytes alone; the names may be
+    written with escapes.
+    """
+    return contains(body, b"memory_con", b"_") or contains(body, b"resp_memproxy_", b"_") or escapes_small_letters(body)
 
 
 def read_context(raw: msgspec.Raw | None) -> MemoryContext:

@@ -62,13 +62,18 @@ class RequestBody(ABC):
         self.metadata_user_id = self._metadata_user()
         self.context = read_context(self._own("memory_context"))
         self.config = read_config(self._own("memory_config"))
-        self.has_ours = any(name in top.by_name for name in OURS)
+        self._ours = self._fields_of_ours()
+        self.has_ours = any(name in top.by_name for name in self._ours)
         self.has_tools = self._filled("tools") or self._filled("functions")
         self.tool_choice_forced = _forced(self._value("tool_choice")) or _forced(self._value("function_call"))
         self.chain: str | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model}, {len(self.messages)} messages, {len(self.body)} bytes)"
+
+    def _fields_of_ours(self) -> tuple[str, ...]:
+        """The names of what the upstream must not see."""
+        return OURS
 
     @property
     def offered_tools(self) -> list[tuple[str, str]]:
@@ -187,7 +192,7 @@ class RequestBody(ABC):
         Raises:
             IndexError: there is no message of that index.
         """
-        edits = self._top.remove(OURS) if self.has_ours else []
+        edits = self._top.remove(self._ours) if self.has_ours else []
         ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
         if ordered and self.messages:
             edits += self._placed(ordered, position)
@@ -213,6 +218,10 @@ class RequestBody(ABC):
         if self._text.startswith(b"{", member.value_start):
             ObjectSpans(self._text, member.value_start, member.value_end)
         return member.raw
+
+    def field(self, name: str) -> Any:
+        """A field of the request, decoded; None where there is none."""
+        return self._value(name)
 
     def _value(self, name: str) -> Any:
         return _decoded(self._raw(name))

@@ -14,11 +14,15 @@ import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
+from memproxy.wire.controls import OURS
 from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 
 LONGEST_ID = 256
 """Characters of a response's or a conversation's id that is kept as it is."""
+
+MADE_ID = "resp_memproxy_"
+"""How the id of a response begins that we made: no upstream knows it."""
 
 _CALL, _OUTPUT = "_call", "_call_output"
 _COMMA = ord(",")
@@ -56,6 +60,8 @@ class ResponsesRequest(RequestBody):
             field = name.casefold()
             if field in _KEPT and (value := self._value(name)) is not None:
                 inner = value.get("id") if isinstance(value, dict) else value
+                if name in self._ours:
+                    continue
                 found.append((field, inner if isinstance(inner, str) else json.dumps(inner)))
         return found
 
@@ -111,6 +117,11 @@ class ResponsesRequest(RequestBody):
         for index, block in blocks:
             found.setdefault(self.messages[index].start, []).append(block)
         return found
+
+    def _fields_of_ours(self) -> tuple[str, ...]:
+        former = self._value("previous_response_id")
+        made = isinstance(former, str) and former.startswith(MADE_ID)
+        return (*OURS, "previous_response_id") if made else OURS
 
     def _chain(self) -> str | None:
         """The former response or the conversation that this request goes on from."""

@@ -17,6 +17,7 @@ from memproxy.relay.engine_client import recall_seconds
 from memproxy.relay.engines import Engines
 from memproxy.relay.handler import ChatHandler
 from memproxy.relay.health import Health
+from memproxy.relay.in_chat import InChat
 from memproxy.relay.intake import Intake
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import FetchedResponses, Passthrough
@@ -88,6 +89,7 @@ def make_relay(
             ),
             state=state,
             experiment=experiment,
+            in_chat=InChat(engine, frozenset(now.privacy.redact), enabled=now.control.in_chat),
             memory_for=who_is_remembered(now.auth, now.server),
         )
         return Handlers(

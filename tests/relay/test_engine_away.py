@@ -154,3 +154,14 @@ async def test_an_engine_that_comes_back_is_used_again(
     async with running_relay(upstream.base_url, again, tmp_path) as relay:
         answer = await relay.chat("What is my budget?")
     assert answer.headers["x-memproxy-recall"] == "empty"
+
+
+async def test_a_message_to_memory_goes_to_the_model_while_the_engine_is_away(
+    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+) -> None:
+    control = {"in_chat": True}
+    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False, control=control) as rig:
+        for said in ("What do you know about me?", "Forget my birthday", "Stop remembering"):
+            answer = await rig.chat(said)
+            assert answer.json()["choices"][0]["message"]["content"] == f"You said: {said}"
+            assert answer.headers["x-memproxy-recall"] == "degraded; reason=engine"

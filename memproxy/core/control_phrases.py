@@ -1,0 +1,126 @@
+"""What a user says to memory itself, in whole short messages, and what it answers; ``control_phrases.json`` has both.
+
+Precision comes first: a message is one of these from its first letter to its last, or it is for the model. ``{x}`` in a
+phrase stands for what is to be forgotten. Phrases of ``forget`` speak of memory or of the user's own things, so that
+messages are searched for what they name, too; those of ``forget_known`` (a bare "forget Hawaii") mean facts alone.
+"""
+
+import functools
+import json
+import unicodedata
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+
+Name = Literal["about", "forget", "unremember", "stop", "start"]
+_WHOLE: tuple[Name, ...] = ("about", "unremember", "stop", "start")
+
+MOST_CHARACTERS = 120
+"""Of a message; longer ones are for the model."""
+
+MOST_NAMED = 60
+"""Characters of what is to be forgotten."""
+
+MOST_ITEMS = 8
+"""Memories that an answer names."""
+
+MOST_OF_ITEM = 80
+"""Characters of each."""
+
+_ENDS = " \t.!?¡¿。！？…,，、~〜\"'“”„«»「」"
+_SENTENCES = frozenset('.!?;:。！？；：,，、\n"“”')
+_PLAIN = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " "})
+_INERT = str.maketrans({"[": "(", "]": ")", "<": "‹", ">": "›", "`": "'", "{": "(", "}": ")"})
+"""What a client that renders Markdown or HTML would obey: an answer must not make it fetch a picture."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One message to memory. ``target`` is what is to be forgotten; ``in_messages``: looked for in messages, too."""
+
+    name: Name
+    language: str
+    target: str = ""
+    in_messages: bool = False
+
+
+def command_in(text: str) -> Command | None:
+    """The command that the whole of a message is; None where it is for the model."""
+    if len(text) > MOST_CHARACTERS or "\n" in text.strip():
+        return None
+    said = _plain(text)
+    found: list[tuple[int, Command, bool]] = []
+    for language, phrases in _data().items():
+        for bare in {said, _without_politeness(said, phrases["polite"])}:
+            for name in _WHOLE:
+                if bare in phrases[name]:
+                    return Command(name=name, language=language)
+            for kind in ("forget", "forget_known"):
+                for template in phrases[kind]:
+                    if (target := _slot(bare, template)) is not None:
+                        command = Command(name="forget", language=language, target=target, in_messages=kind == "forget")
+                        found.append((len(template), command, target not in phrases["nothing_named"]))
+    _, best, names_something = max(found, key=lambda one: one[0], default=(0, None, False))
+    return best if best is not None and names_something and _is_named(best.target) else None
+
+
+def line(command: Command, which: str, items: Sequence[str] = (), *, count: int | None = None) -> str:
+    """The answer in the command's language: which of the data's, with these memories (the best first) of ``count``."""
+    said = _data()[command.language]["say"]
+    count = len(items) if count is None else count
+    shown = "; ".join(f"“{shortened(one)}”" for one in items[:MOST_ITEMS])
+    left = count - min(len(items), MOST_ITEMS)
+    if left > 0 and which == "about":
+        shown = said["more"].format(items=shown, m=left)
+    return str(said[which].format(items=shown, n=count))
+
+
+def shortened(text: str) -> str:
+    """A memory on one line, within its room, and nothing in it that a client would render."""
+    whole = " ".join("".join(one if one.isprintable() else " " for one in text).split()).translate(_INERT).rstrip(".。")
+    return whole if len(whole) <= MOST_OF_ITEM else whole[: MOST_OF_ITEM - 1].rstrip() + "…"
+
+
+@functools.cache
+def _data() -> dict[str, dict[str, Any]]:
+    data: dict[str, dict[str, Any]] = json.loads(
+        files("memproxy.core").joinpath("control_phrases.json").read_text("utf-8")
+    )
+    for phrases in data.values():
+        phrases |= {name: [_plain(one) for one in listed] for name, listed in phrases.items() if name != "say"}
+    return data
+
+
+def _plain(text: str) -> str:
+    normal = unicodedata.normalize("NFKC", text).translate(_PLAIN).casefold()
+    return " ".join(normal.split()).strip(_ENDS)
+
+
+def _without_politeness(said: str, polite: Sequence[str]) -> str:
+    """Without one courtesy before, one behind the first word ("vergiss bitte …"), and one at the end."""
+    for word in polite:
+        if said.startswith(word) and (rest := said[len(word) :]) and not (rest[0].isalpha() and word[-1].isascii()):
+            said = rest.strip(_ENDS)
+            break
+    first, _, rest = said.partition(" ")
+    second, _, behind = rest.partition(" ")
+    if behind and second.strip(_ENDS) in polite:
+        said = f"{first} {behind}"
+    for word in polite:
+        if said.endswith(word) and (rest := said[: -len(word)]) and not (rest[-1].isalpha() and word[0].isascii()):
+            return rest.strip(_ENDS)
+    return said
+
+
+def _slot(said: str, template: str) -> str | None:
+    """What stands in a template's place."""
+    before, _, behind = template.partition("{x}")
+    if len(said) <= len(before) + len(behind) or not (said.startswith(before) and said.endswith(behind)):
+        return None
+    return said[len(before) : len(said) - len(behind)].strip()
+
+
+def _is_named(target: str) -> bool:
+    """Whether it is the name of one thing: short, and no further sentence begins in it."""
+    return len(target) <= MOST_NAMED and not _SENTENCES & set(target) and any(map(str.isalnum, target))

@@ -1,0 +1,195 @@
+"""Messages to memory itself (``control.in_chat``): "What do you know about me?", "Forget my birthday".
+
+They are answered by the memory API, as whoever sends them may call it, and by the same code. Where that cannot be (the
+engine is away, the key may not do it, nothing is known of what is named) the message goes to the model as any other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from memproxy.auth import encode_identity
+from memproxy.core.block import strip_blocks
+from memproxy.core.control_phrases import Command, line
+from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.core.redact import redact
+from memproxy.core.scope import Scope
+from memproxy.errors import EngineUnavailable
+from memproxy.metrics import metrics
+from memproxy.relay.controls import Mode
+from memproxy.relay.engines import Engines
+from memproxy.wire.made_answer import may_be_answered
+from memproxy.wire.request import RequestBody
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 3.0
+"""How long looking for what is meant may take; then the message goes to the model."""
+
+LOOK_AGAIN_S = 0.1
+"""Until the last exchange is indexed, which is a matter of a moment."""
+
+MEANT = 0.6
+"""The calibrated score from which a memory is more likely meant than not."""
+
+MOST_FORGOTTEN = 10
+"""Facts, and messages, that one message may have forgotten."""
+
+_FACTS = ("semantic", "procedural", "reflective")
+_MOST_LISTED = 200
+_OK = frozenset({200, 202})
+
+Memory = dict[str, Any]
+
+
+class _Refused(Exception):
+    """The memory API does not answer this with success; the message goes to the model."""
+
+
+class InChat:
+    """Carries out such messages."""
+
+    def __init__(self, engine: Engines, redact_kinds: frozenset[str], *, enabled: bool) -> None:
+        self._engine = engine
+        self._redact = redact_kinds
+        self._enabled = enabled
+
+    def may_be_asked(self, chat: RequestBody, mode: Mode) -> bool:
+        """Whether a line of ours can be an answer to the request at all: no tools run, no other form is wanted, and
+        memory is on for it.
+        """
+        if not self._enabled or not mode.injects or not chat.messages or chat.messages[-1].role != "user":
+            return False
+        content = chat.messages[-1].content
+        if not isinstance(content, str) and any(part.text is None for part in content or ()):
+            return False  # a picture, a file
+        return not chat.is_tool_followup and not chat.tool_choice_forced and may_be_answered(chat)
+
+    async def carry_out(self, command: Command, identity: Identity, scope: Scope, chat: RequestBody) -> str | None:
+        """Do what is asked, and answer in one line; None where it cannot be done."""
+        memory = _Api(self._engine, identity, scope)
+        said: str | None
+        try:
+            match command.name:
+                case "about":
+                    said = await self._about(command, memory)
+                case "forget":
+                    said = await self._forget(command, memory)
+                case "unremember":
+                    said = await self._unremember(command, memory, scope, chat)
+                case _:
+                    said = await self._switch(command, memory)
+        except (EngineUnavailable, _Refused, TimeoutError) as error:
+            log.info("a message to memory (%s) goes to the model: %s", command.name, str(error) or "it took too long")
+            return None
+        if said is not None:
+            metrics().control.labels(command.name).inc()
+        return said
+
+    async def _about(self, command: Command, memory: "_Api") -> str:
+        async with asyncio.timeout(LOOK_S):
+            known = [one for one in await memory.listed(kind=_FACTS, active="true") if not one["quarantined"]]
+        known.sort(key=lambda one: one["importance"], reverse=True)
+        return line(command, "about" if known else "nothing", [one["content"] for one in known])
+
+    async def _forget(self, command: Command, memory: "_Api") -> str | None:
+        """Facts that fit, with the messages that they come from; where no fact does, and the message says that memory
+        is meant, the user's own messages that fit. With a message goes what was answered to it.
+        """
+        async with asyncio.timeout(LOOK_S):
+            facts = (await memory.found(command.target, _FACTS))[:MOST_FORGOTTEN]
+            fits = [] if facts or not command.in_messages else await memory.found(command.target, ("turn",))
+            own = [one for one in fits if one["trust"] == "user"][:MOST_FORGOTTEN]
+            sources = {(one["session_id"], name) for one in facts for name in one["turn_ids"]}
+            sources |= {(one["session_id"], one["id"]) for one in own}
+            answers = [
+                (session, one["id"])
+                for session in {session for session, _ in sources if session is not None}
+                for one in _answers(await memory.listed(kind=("turn",), session_id=session), sources)
+            ]
+        gone = 0
+        for session, name in [*((None, one["id"]) for one in facts), *sorted(sources, key=str), *answers]:
+            gone += await memory.forgotten(name, session)
+        return line(command, "forgotten", [one["content"] for one in facts or own], count=gone) if gone else None
+
+    async def _unremember(self, command: Command, memory: "_Api", scope: Scope, chat: RequestBody) -> str | None:
+        """The exchange before this message: what the user said last, and what came of it."""
+        if scope.session is None or (chat.sends_history and len(chat.user_texts) < 2):
+            return None
+        said = redact(strip_blocks(chat.user_texts[-2]), self._redact).strip() if chat.sends_history else None
+        async with asyncio.timeout(LOOK_S):
+            while True:
+                turns = await memory.listed(kind=("turn",), session_id=scope.session)
+                own = next((place for place, one in enumerate(turns) if one["trust"] == "user"), None)
+                if own is not None and said in {None, turns[own]["content"].strip()}:
+                    break
+                await asyncio.sleep(LOOK_AGAIN_S)
+        last = turns[own]
+        exchange = [last, *_answers(turns, {(scope.session, last["id"])})]
+        gone = [await memory.forgotten(one["id"], scope.session) for one in exchange]
+        return line(command, "unremembered", [last["content"]]) if any(gone) else None
+
+    async def _switch(self, command: Command, memory: "_Api") -> str:
+        """Change the user's (the agent's) own settings; what else was chosen stays."""
+        async with asyncio.timeout(LOOK_S):
+            holds = await memory.call("GET", "/settings")
+        less = "read" if holds["mode"] in {"on", "read"} else "off"
+        mode, said = ("on", "started") if command.name == "start" else (less, "stopped")
+        await memory.call("PUT", "/settings", {**holds["chosen"], "mode": mode})
+        return line(command, said)
+
+
+def _answers(turns: Sequence[Memory], said: Collection[tuple[str | None, str]]) -> list[Memory]:
+    """Those of a session's turns that came with these messages in one request, and are not the user's: they mostly say
+    the same again.
+    """
+    requests = {one["metadata"].get("request_id") for one in turns if (one["session_id"], one["id"]) in said} - {None}
+    return [one for one in turns if one["trust"] != "user" and one["metadata"].get("request_id") in requests]
+
+
+class _Api:
+    """The memory API, for the user of one request."""
+
+    def __init__(self, engine: Engines, identity: Identity, scope: Scope) -> None:
+        self._engine = engine
+        asker = msgspec.structs.replace(
+            identity, named_user=scope.user, project=scope.project, agent=scope.agent, session=None
+        )
+        self._headers = {IDENTITY_HEADER: encode_identity(asker), "content-type": "application/json"}
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The answer of a call of ``/v1/memory``, or below it.
+
+        Raises:
+            EngineUnavailable: the engine does not answer.
+            _Refused: it refuses.
+        """
+        data = msgspec.json.encode(body) if body is not None else b""
+        status, _, chunks = await self._engine.api(method, f"/v1/memory{path}", self._headers, data)
+        answered = b"".join([chunk async for chunk in chunks])
+        if status not in _OK:
+            raise _Refused(f"the memory API answers {method} with {status}")
+        return msgspec.json.decode(answered)
+
+    async def listed(self, *, kind: Sequence[str], **where: str) -> list[Memory]:
+        """The newest memories, newest first."""
+        query = urlencode([*(("kind", one) for one in kind), *where.items(), ("limit", _MOST_LISTED)])
+        data: list[Memory] = (await self.call("GET", f"?{query}"))["data"]
+        return data
+
+    async def found(self, query: str, kind: Sequence[str]) -> list[Memory]:
+        """What the query means, best first; nothing that is more likely not meant."""
+        told = await self.call("POST", "/search", {"query": query, "kind": list(kind), "limit": 50})
+        return [one["memory"] for one in told["data"] if one["score"] >= MEANT]
+
+    async def forgotten(self, name: str, session: str | None) -> int:
+        """Forget one memory, with what was learned from it alone; how many went. One that is gone already is none."""
+        try:
+            where = f"?{urlencode({'session_id': session})}" if session is not None else ""
+            return int((await self.call("DELETE", f"/{quote(name, safe='')}{where}"))["deleted"])
+        except _Refused:
+            return 0
