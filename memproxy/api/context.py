@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import weakref
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -78,7 +79,8 @@ class Backends:
     ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
     ``quotas`` are what callers may keep. ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
     ``accesses`` counts what was recalled, ``experiment`` what its arms came to. ``secret`` keys the nonces of blocks.
-    ``write_timeout_s`` is how long a write waits to be applied before it is answered as queued.
+    ``write_timeout_s`` is how long a write waits to be applied before it is answered as queued. ``listeners`` counts
+    each owner's open streams of activity.
     """
 
     settings: Settings
@@ -103,6 +105,7 @@ class Backends:
     locks: Locks = field(default_factory=Locks)
     import_locks: Locks = field(default_factory=Locks)
     call_locks: Locks = field(default_factory=Locks)
+    listeners: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def redacted(self) -> frozenset[str]:
@@ -169,6 +172,7 @@ def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tup
         tags=tuple(filters.tag),
         entities=spellings(filters.entity),
         active=filters.active[0] if len(set(filters.active)) == 1 else None,
+        quarantined=filters.quarantined,
         as_of=filters.as_of,
         now=now,
     )

@@ -100,9 +100,13 @@ class NewMemory(MemoryFields):
 
 
 class MemoryEdit(MemoryFields):
-    """`PATCH /v1/memory/{id}`: only the fields that are given change. ``user_id`` says whose memory it is."""
+    """`PATCH /v1/memory/{id}`: only the fields that are given change. ``user_id`` says whose memory it is.
+
+    ``quarantined``: false confirms what waits because its source is not trusted enough, true withholds it again.
+    """
 
     content: Content = ""
+    quarantined: bool = False
 
 
 class MemoryPage(msgspec.Struct):

@@ -104,6 +104,7 @@ class Filters(Body):
     room: ManyIds = []
     closet: ManyLabels = []
     active: ManyFlags = []
+    quarantined: bool | None = None
     as_of: AsOf = None
 
 

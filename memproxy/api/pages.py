@@ -35,9 +35,9 @@ def read_cursor(what: str, cursor: str | None) -> list[int | str]:
         padded = cursor.encode() + b"=" * (-len(cursor) % 4)
         kind, *place = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=list[int | str])
     except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.DecodeError) as error:
-        raise _foreign() from error
+        raise foreign_cursor() from error
     if kind != what:
-        raise _foreign()
+        raise foreign_cursor()
     return place
 
 
@@ -49,11 +49,12 @@ def number_after(what: str, cursor: str | None) -> int:
     """
     place = read_cursor(what, cursor) or [0]
     if not isinstance(place[0], int) or not 0 <= place[0] < 2**53:
-        raise _foreign()
+        raise foreign_cursor()
     return place[0]
 
 
-def _foreign() -> RequestError:
+def foreign_cursor() -> RequestError:
+    """The error of a cursor that is not one of the list."""
     return RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
 
 

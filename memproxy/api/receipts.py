@@ -5,28 +5,47 @@ A receipt names memories by id; what they say is read from the store when it is 
 names replaced; it goes with its user, its session, or after seven days.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from starlette.responses import StreamingResponse
 
 from memproxy.api.administration import Cost, Tokens
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, find
 from memproxy.api.fields import Id, Limit
-from memproxy.api.models import Body, Instant, OneQuery, UserQuery, one_of
+from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
+from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.receipt import Cited, Decided, Outcome
 from memproxy.core.receipt import Receipt as StoredReceipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
-from memproxy.errors import Forbidden, NotFound, StoreUnavailable
+from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, StoreUnavailable, TooManyRequests
 from memproxy.ports import JournalKind
+
+log = logging.getLogger(__name__)
 
 SNIPPET = 160
 """Characters shown of a memory."""
 
 MOST_PARKED = 200
+
+EVENT_STREAM = "text/event-stream"
+LOOK_S = 1.0
+"""Seconds between two looks for new activity; something is sent at each, which shows whether the listener is there."""
+
+STREAM_S = 55.0
+"""Length of a stream of activity, below what a relay waits for an answer."""
+
+MOST_STREAMS = 8
+"""Open streams of one user: each looks at the state once a second."""
+
 SOON_S = 1.0
 """How long a receipt waits for turns of its user that are being indexed."""
 
@@ -200,6 +219,98 @@ async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, s
     return LearnedFromTurn("pending", [])
 
 
+class ReceiptsQuery(PlacePageQuery):
+    """`GET /v1/memory/receipts`: of one conversation, or of requests that were given one memory."""
+
+    session_id: Id | None = None
+    memory_id: Id | None = None
+
+
+class ReceiptSummary(msgspec.Struct, kw_only=True):
+    """A request in short. ``memories`` and ``tokens`` are null where the caller does not see all that it was given."""
+
+    request_id: str
+    created_at: Instant
+    session_id: str | None
+    project_id: str | None
+    agent_id: str | None
+    result: str | None
+    reason: str | None
+    query: str | None
+    memories: int | None
+    tokens: int | None
+    model: str | None
+
+
+class Receipts(msgspec.Struct):
+    """One page of requests."""
+
+    data: list[ReceiptSummary]
+    next_cursor: str | None
+
+
+@operation("GET", "/v1/memory/receipts", "memory:read", errors=(404, 409))
+async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Receipts:
+    """The requests of the last days, newest first, each with what memory did for it in short.
+
+    With ``memory_id`` only those that were given this memory, which the caller must see.
+    """
+    scope = msgspec.structs.replace(call.scope(), session=None)
+    before = _before(query.cursor)
+    api.require_state()
+    memory_id = (await find(api, scope, query.memory_id)).id if query.memory_id is not None else None
+    await api.receipts_written()
+    found: list[StoredReceipt] = []
+    while True:
+        newest = await api.state.receipts(
+            scope, session=query.session_id, memory_id=memory_id, before=before, limit=query.limit + 1
+        )
+        found += [one for one in newest if memory_id is None or _was_given(one, memory_id)]
+        if len(newest) <= query.limit or len(found) > query.limit:
+            break
+        before = (newest[-1].at, newest[-1].request_id)
+    page, more = found[: query.limit], len(found) > query.limit
+    cursor = write_cursor("receipts", page[-1].at.isoformat(), page[-1].request_id) if more else None
+    return Receipts([_summary(one, scope) for one in page], cursor)
+
+
+def _before(cursor: str | None) -> tuple[datetime, str] | None:
+    """Where a page of receipts begins.
+
+    Raises:
+        RequestError: the cursor is not one of this list.
+    """
+    match read_cursor("receipts", cursor):
+        case []:
+            return None
+        case [str(at), str(request_id)]:
+            with suppress(ValueError):
+                return datetime.fromisoformat(at), request_id
+    raise foreign_cursor()
+
+
+def _was_given(one: StoredReceipt, memory_id: str) -> bool:
+    last = one.decided or one.recalled
+    return last is not None and any(given.memory_id == memory_id for given in last.memories)
+
+
+def _summary(one: StoredReceipt, scope: Scope) -> ReceiptSummary:
+    last, wider = one.decided or one.recalled, _is_wider(one.scope, scope)
+    return ReceiptSummary(
+        request_id=one.request_id,
+        created_at=one.at,
+        session_id=one.scope.session,
+        project_id=one.scope.project,
+        agent_id=one.scope.agent,
+        result=last.result if last else None,
+        reason=last.reason if last else None,
+        query=one.recalled.query if one.recalled else None,
+        memories=None if wider else len(last.memories) if last else 0,
+        tokens=None if wider else last.tokens if last else 0,
+        model=one.decided.model if one.decided else None,
+    )
+
+
 class ActivityQuery(Body):
     """`GET /v1/memory/activity`: whose, of one session or all."""
 
@@ -227,14 +338,22 @@ class Activity(msgspec.Struct):
     data: list[Event]
 
 
-@operation("GET", "/v1/memory/activity", "memory:read")
-async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity:
+@operation("GET", "/v1/memory/activity", "memory:read", errors=(429,))
+async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity | StreamingResponse:
     """What was learned lately, newest first.
 
-    What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted.
+    What learning stored, superseded, repeated, rejected or gave up, and what calls stored, edited or deleted. With
+    ``accept: text/event-stream`` each is an event: the newest ``limit``, oldest first, then what comes.
     """
     scope = call.scope()
     api.require_state()
+    if EVENT_STREAM in call.request.headers.get("accept", ""):
+        if api.listeners[scope.owner] >= MOST_STREAMS:
+            raise TooManyRequests(
+                f"{MOST_STREAMS} streams of this user's activity are open: close one.", retry_after_s=int(STREAM_S)
+            )
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(_told(api, scope, query), media_type=EVENT_STREAM, headers=headers)
     window = query.limit
     while True:
         events, more = await _newest(api, scope, query.session_id, window)
@@ -242,6 +361,35 @@ async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity:
         if not more or len(events) >= query.limit:
             return Activity(events[: query.limit])
         window *= 4
+
+
+async def _told(api: Backends, scope: Scope, query: ActivityQuery) -> AsyncIterator[bytes]:
+    """Activity as server-sent events (``learned``). The stream ends after a while: whoever listens asks again, and is
+    told the newest again.
+    """
+    api.listeners[scope.owner] += 1
+    known: set[bytes] = set()
+    since: datetime | None = None
+    until = asyncio.get_running_loop().time() + STREAM_S
+    try:
+        while asyncio.get_running_loop().time() < until:
+            events, _ = await _newest(api, scope, query.session_id, query.limit)
+            new = []
+            for event in reversed(events[: query.limit]):
+                # what it says may be forgotten meanwhile: that is no other event
+                name = msgspec.json.encode(msgspec.structs.replace(event, content=None))
+                if name not in known and (since is None or event.at >= since):
+                    known.add(name)
+                    new.append(b"event: learned\ndata: %s\n\n" % msgspec.json.encode(event))
+            since = since or (events[-1].at if events else None)
+            yield b"".join(new) or b": nothing new\n\n"
+            await asyncio.sleep(LOOK_S)
+    except MemoryUnavailable as error:
+        log.debug("a stream of activity ends: %s", error.message)  # asking again tells why
+    finally:
+        api.listeners[scope.owner] -= 1
+        if not api.listeners[scope.owner]:
+            del api.listeners[scope.owner]
 
 
 async def _newest(api: Backends, scope: Scope, session: str | None, window: int) -> tuple[list[Event], bool]:

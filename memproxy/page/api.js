@@ -84,6 +84,14 @@ export async function getVersion(path, query, signal) {
   return { data: await response.json(), etag: response.headers.get("etag") };
 }
 
+/** The calls that this version answers, by their paths. */
+export function described() {
+  paths ??= fetch(new URL("openapi.json", BASE)).then((answer) => answer.json()).then(
+    (told) => new Set(Object.keys(told.paths)), () => { paths = undefined; return new Set(); });
+  return paths;
+}
+let paths;
+
 /** An answer as a file. */
 export async function getFile(path, query) {
   return (await send("GET", path, { query })).blob();

@@ -1,17 +1,38 @@
 // The frame: who is asking, which view is shown, light or dark. Views are functions, found by the address behind `#/`.
 
-import { ApiError, get, identify, identity } from "./api.js";
-import { ask, empty, field, fill, h, note, tell } from "./dom.js";
+import { ApiError, described, get, identify, identity } from "./api.js";
+import { showSettings, showStatistics, showWorking } from "./data.js";
+import { ask, empty, field, fill, h, note, svg, tell } from "./dom.js";
 import * as memory from "./memory.js";
+import { showConversations, showPalace } from "./palace.js";
+import * as people from "./people.js";
+import { showDreams, showReview } from "./review.js";
 import * as search from "./search.js";
+import { showLive, showWhy } from "./why.js";
 
+const REMEMBERED = "What is remembered";
+const REASONS = "Why, and what happens";
+const CARE = "In your hands";
+
+// `needs`: a call without which the view is not there; a version that cannot answer it shows no way to it.
 const VIEWS = {
-  search: { title: "Search", icon: "⌕", group: "What is remembered", show: search.show },
+  search: { title: "Search", group: REMEMBERED, show: search.show, icon: "M11 4a7 7 0 1 0 .01 0M16 16l5 5" },
+  palace: { title: "Palace", group: REMEMBERED, show: showPalace, icon: "M4 21V10l8-6 8 6v11M9 21v-6h6v6" },
+  conversations: { title: "Conversations", group: REMEMBERED, show: showConversations, icon: "M4 5h16v11H10l-5 4v-4H4z" },
+  people: { title: "People and things", group: REMEMBERED, show: people.show, icon: "M5 8a2.5 2.5 0 1 0 .01 0M18 3.5a2.5 2.5 0 1 0 .01 0M16 15.5a2.5 2.5 0 1 0 .01 0M7.5 9.5l8-3M7 12.500l7 4.500" },
+  working: { title: "Working memory", group: REMEMBERED, show: showWorking, icon: "M5 4h14v16H5zM9 9h6M9 13h4" },
+  why: { title: "Why", group: REASONS, show: showWhy, icon: "M12 3a9 9 0 1 0 .01 0M9.500 9.500a2.500 2.500 0 1 1 3.500 2.300c-.7.4-1 .9-1 1.700M12 17v.01" },
+  live: { title: "Live", group: REASONS, show: showLive, icon: "M3 12h4l3-7 4 14 3-7h4" },
+  statistics: { title: "Statistics", group: REASONS, show: showStatistics, icon: "M5 20V11M12 20V4M19 20v-6" },
+  review: { title: "Review", group: CARE, show: showReview, icon: "M12 3l8 3v6c0 5-4 8-8 9c-4-1-8-4-8-9V6zM9 12l2 2 4-4" },
+  dreams: { title: "Dreams", group: CARE, show: showDreams, needs: "/v1/memory/dreams", icon: "M20 14a8 8 0 1 1-9-10a6.500 6.500 0 0 0 9 10z" },
+  settings: { title: "Settings and data", group: CARE, show: showSettings, icon: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4" },
   memory: { title: "Memory", show: memory.show },
 };
 
 const main = document.getElementById("main");
 let shown = null;
+let current = "";
 
 /** Show what the address names. What the last view still waits for is given up. */
 async function route() {
@@ -27,15 +48,16 @@ async function route() {
   const root = h("div", { class: "view" });
   const waiting = setTimeout(() => root.isConnected || main.replaceChildren(h("p", { class: "soft", role: "status" }, "Loading…")), 250);
   try {
-    await view.show({ root, args, query: new URLSearchParams(search ?? ""), signal });
+    const calls = await described();
+    await view.show({ root, args, query: new URLSearchParams(search ?? ""), signal, built: (call) => calls.has(call) });
     if (signal.aborted) return;
     main.dataset.view = VIEWS[name] ? name : "search";
     main.replaceChildren(root);
   } catch (error) {
     if (signal.aborted) return;
     main.dataset.view = VIEWS[name] ? name : "search";
-    main.replaceChildren(root);
     root.replaceChildren(h("h1", { tabindex: "-1" }, view.title), await explained(error));
+    main.replaceChildren(root);
   } finally {
     clearTimeout(waiting);
   }
@@ -71,13 +93,23 @@ async function explained(error) {
 
 // --- the frame
 
-function frame() {
-  const nav = document.getElementById("nav");
-  const groups = Map.groupBy(Object.entries(VIEWS).filter(([, view]) => view.group), ([, view]) => view.group);
-  nav.replaceChildren(...Array.from(groups, ([group, views]) => h("section", {},
+async function frame() {
+  links(() => true);
+  const calls = await described();
+  if (Object.values(VIEWS).some((view) => view.needs && !calls.has(view.needs))) links((call) => calls.has(call));
+}
+
+function links(built) {
+  const groups = [REMEMBERED, REASONS, CARE];
+  const of = (group) => Object.entries(VIEWS).filter(([, view]) => view.group === group && (!view.needs || built(view.needs)));
+  fill(document.getElementById("nav"), groups.map((group) => h("section", {},
     h("h2", {}, group),
-    h("ul", {}, views.map(([name, view]) => h("li", {},
-      h("a", { href: `#/${name}`, "data-view": name }, h("span", { class: "icon", "aria-hidden": "true" }, view.icon), view.title)))))));
+    h("ul", {}, of(group).map(([name, view]) => h("li", {},
+      h("a", { href: `#/${name}`, "data-view": name }, svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: view.icon })), view.title)))))));
+  mark(current);
+}
+
+function controls() {
   const menu = document.getElementById("menu");
   menu.addEventListener("click", () => {
     menu.setAttribute("aria-expanded", String(document.body.classList.toggle("nav-open")));
@@ -98,6 +130,7 @@ function frame() {
 }
 
 function mark(name) {
+  current = name;
   for (const one of document.querySelectorAll("#nav a")) {
     if (one.dataset.view === name) one.setAttribute("aria-current", "page");
     else one.removeAttribute("aria-current");
@@ -172,6 +205,7 @@ function themes() {
   draw();
 }
 
+controls();
 frame();
 greet();
 window.addEventListener("hashchange", route);

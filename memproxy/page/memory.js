@@ -2,7 +2,8 @@
 
 import { at, call, get, getVersion } from "./api.js";
 import { add, ask, badge, bar, choice, counted, facts, field, h, heading, link, moment, note, said, saidAtLength, svg, tell, time, words } from "./dom.js";
-import { badges, card, memoryLink } from "./search.js";
+import { badges, card } from "./search.js";
+import { requestCard } from "./why.js";
 
 const MOST_SOURCES = 20;
 
@@ -17,14 +18,14 @@ export async function show({ root, args: [id], query, signal }) {
       h("p", { class: "meta" }, badges(memory), memory.category ? h("span", {}, said(memory.category)) : null, memory.tags?.map((tag) => badge(said(tag))))),
     state(memory),
     h("section", { class: "columns" }, about(memory), provenance(memory)));
-  const [before, sources] = await Promise.all([history(memory, session, signal), turn ? null : sourcesOf(memory, signal)]);
-  add(root, before, sources);
+  add(root, ...await Promise.all([history(memory, session, signal), turn ? null : sourcesOf(memory, signal), told(memory, signal)]));
 }
 
 /** In one sentence: does it hold, and is it used? */
 function state(memory) {
   if (memory.superseded_by) return note("It holds no more: ", link(`#/memory/${encodeURIComponent(memory.superseded_by)}`, "another statement took its place"), ".");
   if (memory.quarantined && memory.metadata?.feedback?.withheld) return note("Somebody said that it is wrong; it is kept, and no request is told it.");
+  if (memory.metadata?.requires_user_permission) return note("It was inferred, and touches something private: no request is told it before you allow it.");
   if (memory.quarantined) return note("It waits in quarantine: it came from a source that is not trusted enough, and no request is told it until it is confirmed.");
   if (!memory.active) return note("It has ended, and is kept as history.");
   return null;
@@ -105,12 +106,28 @@ async function sourcesOf(memory, signal) {
     missing ? note(`${counted(missing, "message")} more ${missing === 1 ? "was" : "were"} forgotten, or ${missing === 1 ? "is" : "are"} not shown here.`) : null);
 }
 
+/** The requests of the last days that were given it. */
+async function told(memory, signal) {
+  const { data, next_cursor: more } = await get("/receipts", { memory_id: memory.id, limit: 10 }, signal);
+  return h("section", { "aria-labelledby": "told" }, h("h2", { id: "told" }, "Who was told it"),
+    data.length ? h("ol", { class: "cards" }, data.map((one) => h("li", {}, requestCard(one)))) : h("p", { class: "soft" }, "No request of the last seven days."),
+    more ? h("p", { class: "soft after" }, "And earlier ones.") : null);
+}
+
 // --- what can be done with it
 
 function actions(memory, etag, session, again) {
   const button = (text, act, kind = "") => h("button", { type: "button", class: kind, onclick: () => act().catch((error) => error.name === "AbortError" || tell(error.message, { bad: true })) }, text);
   const withheld = memory.metadata?.feedback?.withheld;
+  const change = (body, words, back) => async () => {
+    await call("PATCH", at`/${memory.id}`, { query: { session_id: session }, body });
+    tell(words, { undo: async () => { await call("PATCH", at`/${memory.id}`, { query: { session_id: session }, body: back }); again(); } });
+    again();
+  };
+  const permitted = (needed) => ({ metadata: { ...memory.metadata, requires_user_permission: needed } });
   return [
+    memory.quarantined && !withheld ? button("Confirm", change({ quarantined: false }, "Confirmed: requests are told it.", { quarantined: true }), "primary") : null,
+    memory.metadata?.requires_user_permission ? button("Allow", change(permitted(false), "Allowed: requests are told it.", permitted(true)), "primary") : null,
     memory.kind !== "turn" ? button("Edit", () => edit(memory, etag, again)) : null,
     memory.superseded_by ? null : withheld
       ? button("Right after all", () => judge(memory, "helpful", "It is used again.", again))

@@ -383,6 +383,19 @@ class ReceiptStore(Protocol):
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         """The receipt of one of the owner's requests; None when there is none (any more)."""
 
+    async def receipts(
+        self,
+        scope: Scope,
+        *,
+        session: str | None,
+        memory_id: str | None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Receipt]:
+        """The newest receipts that the scope sees, without what was learned; of one session, of requests that may have
+        been given one memory, and those before one (its time and id), where these are named.
+        """
+
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
         """Write what the learning of a journal row came to; once, however often it is told. Nothing is written when
         the row is gone: its owner was erased.

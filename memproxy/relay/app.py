@@ -233,7 +233,7 @@ class Relay:
         if route in _WITH_MEMORY:
             return await to.chat.handle(request, _WITH_MEMORY[route], caller)
         if route == "memory":
-            return await to.memory_api.handle(request)
+            return await to.memory_api.handle(request, lambda: self._draining)
         if route == "relayed":
             relay = to.fetched.handle if to.fetched.claims(request) else self.parts.passthrough.stream
             return await relay(request)

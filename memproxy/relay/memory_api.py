@@ -1,6 +1,6 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header; serves the memory page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from memproxy.auth import Authenticator, Headers, client_key, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
@@ -9,7 +9,7 @@ from memproxy.errors import MethodNotAllowed, NotFound, RequestError
 from memproxy.page import PATH as PAGE
 from memproxy.page import page_files
 from memproxy.relay.engines import Engines
-from memproxy.relay.request import RawHeaders, Request
+from memproxy.relay.request import Hangups, RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"content-encoding", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
@@ -32,11 +32,13 @@ class MemoryApi:
         engine: Engines,
         authenticator: Authenticator,
         upstream: Upstream,
+        hangups: Hangups,
         *,
         max_body_bytes: int,
     ) -> None:
         self._engine = engine
         self._upstream = upstream
+        self._hangups = hangups
         self._authenticator = authenticator
         self._max_body_bytes = max_body_bytes
         self._page = page_files()
@@ -51,8 +53,9 @@ class MemoryApi:
         """Whether people open it in a browser."""
         return path in _PAGES
 
-    async def handle(self, request: Request) -> int:
-        """Pass the request on; the status that went out.
+    async def handle(self, request: Request, ends: Callable[[], bool]) -> int:
+        """Pass the request on; the status that went out. Server-sent events, which have no end of their own, are cut
+        between two of them once ``ends`` says so.
 
         Raises:
             EngineUnavailable: the engine does not answer.
@@ -72,8 +75,15 @@ class MemoryApi:
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self._engine.api(request.method, path, headers, body)
         await request.begin(status, _end_to_end(answered))
-        async for chunk in chunks:
-            await request.write(chunk)
+        if not _is_stream(answered):
+            async for chunk in chunks:
+                await request.write(chunk)
+        else:
+            with self._hangups.watching(request):
+                async for chunk in chunks:
+                    await request.write(chunk)
+                    if ends():
+                        break
         await request.end()
         return status
 
@@ -130,6 +140,11 @@ def _passed(headers: Headers, name: bytes) -> str | None:
     if name in _SINGLE:
         return headers.single(name)
     return ", ".join(headers.all(name)) or None
+
+
+def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the answer is server-sent events."""
+    return any(name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:

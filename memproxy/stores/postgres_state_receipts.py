@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -46,6 +47,32 @@ class PostgresReceipts(PostgresPart):
         async with self._database.connected() as db:
             columns = await self._sealing.of(db, scope.owner)
             return None if columns is None else await _find(db, columns, scope, request_id)
+
+    async def receipts(
+        self,
+        scope: Scope,
+        *,
+        session: str | None,
+        memory_id: str | None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Receipt]:
+        where, values = seen(scope)
+        at, request_id = before or (None, None)
+        given = None if memory_id is None else msgspec.json.encode(memory_id)  # as JSON writes it
+        async with self._database.connected() as db:
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None:
+                return []
+            found = await db.execute(
+                f"SELECT request_id, at, recalled, decided, {PLACE} FROM receipts WHERE {where} "
+                "AND (%(session)s::text IS NULL OR session = %(session)s) "
+                "AND (%(given)s::bytea IS NULL OR position(%(given)s::bytea IN coalesce(decided, recalled)) > 0) "
+                "AND (%(at)s::timestamptz IS NULL OR (at, request_id) < (%(at)s, %(before)s)) "
+                "ORDER BY at DESC, request_id DESC LIMIT %(limit)s",
+                {**values, "session": session, "given": given, "at": at, "before": request_id, "limit": limit},
+            )
+            return [_receipt(columns, row) for row in await found.fetchall()]
 
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
         async with self._database.connected() as db:
@@ -128,17 +155,13 @@ async def _find(db: Db, columns: Columns, scope: Scope, request_id: str) -> Rece
     """The owner's receipt of this request, with its outcomes, oldest first."""
     row = await (
         await db.execute(
-            f"SELECT at, recalled, decided, {PLACE} FROM receipts "
+            f"SELECT request_id, at, recalled, decided, {PLACE} FROM receipts "
             "WHERE tenant = %s AND user_id = %s AND request_id = %s",
             [*scope.owner, request_id],
         )
     ).fetchone()
     if row is None:
         return None
-    at, stored, decided, *place = row
-    recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
-    if recalled is not None:
-        recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     outcomes = await db.execute(
         """
         SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
@@ -147,13 +170,21 @@ async def _find(db: Db, columns: Columns, scope: Scope, request_id: str) -> Rece
         """,
         [*scope.owner, request_id],
     )
+    learned = [_outcome(columns, body) for (body,) in await outcomes.fetchall()]
+    return msgspec.structs.replace(_receipt(columns, row), outcomes=learned)
+
+
+def _receipt(columns: Columns, row: Sequence[Any]) -> Receipt:
+    request_id, at, stored, decided, *place = row
+    recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
+    if recalled is not None:
+        recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     return Receipt(
         request_id=request_id,
         scope=scope_of(*place),
         at=at,
         recalled=recalled,
         decided=None if decided is None else msgspec.json.decode(decided, type=Decided),
-        outcomes=[_outcome(columns, body) for (body,) in await outcomes.fetchall()],
     )
 
 

@@ -54,6 +54,23 @@ class SqliteReceipts(SqlitePart):
 
         return await self._file.read(work)
 
+    async def receipts(
+        self,
+        scope: Scope,
+        *,
+        session: str | None,
+        memory_id: str | None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Receipt]:
+        def work(db: sqlite3.Connection) -> list[Receipt]:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return []
+            return newest(db, columns, scope, session=session, memory_id=memory_id, before=before, limit=limit)
+
+        return await self._file.read(work)
+
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
         def work(db: sqlite3.Connection) -> None:
             if (owner := owner_of(db, number)) is not None:
@@ -121,15 +138,12 @@ def _outcome(columns: Columns, stored: str) -> Outcome:
 def find(db: sqlite3.Connection, columns: Columns, scope: Scope, request_id: str) -> Receipt | None:
     """The owner's receipt of this request, with its outcomes, oldest first."""
     row = db.execute(
-        "SELECT scope, at, recalled, decided FROM receipts WHERE tenant = ? AND user = ? AND request_id = ?",
+        "SELECT request_id, scope, at, recalled, decided FROM receipts "
+        "WHERE tenant = ? AND user = ? AND request_id = ?",
         (*scope.owner, request_id),
     ).fetchone()
     if row is None:
         return None
-    place, at, stored, decided = row
-    recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
-    if recalled is not None:
-        recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     outcomes = db.execute(
         """
         SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
@@ -138,13 +152,48 @@ def find(db: sqlite3.Connection, columns: Columns, scope: Scope, request_id: str
         """,
         (*scope.owner, request_id),
     )
+    return msgspec.structs.replace(_receipt(columns, row), outcomes=[_outcome(columns, body) for (body,) in outcomes])
+
+
+def newest(
+    db: sqlite3.Connection,
+    columns: Columns,
+    scope: Scope,
+    *,
+    session: str | None,
+    memory_id: str | None,
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Receipt]:
+    """Receipts without their outcomes, newest first."""
+    where, values = seen("tenant = ? AND user = ?", scope)
+    parameters: list[str | int] = [*values]
+    if session is not None:
+        where, parameters = f"{where} AND session = ?", [*parameters, session]
+    if memory_id is not None:  # as JSON writes it; the caller looks closer
+        text = msgspec.json.encode(memory_id).decode()
+        where, parameters = f"{where} AND instr(ifnull(decided, recalled), ?)", [*parameters, text]
+    if before is not None:
+        where, parameters = f"{where} AND (at, request_id) < (?, ?)", [*parameters, micros(before[0]), before[1]]
+    rows = db.execute(
+        "SELECT request_id, scope, at, recalled, decided FROM receipts "  # noqa: S608 (no value in the text)
+        f"WHERE {where} ORDER BY at DESC, request_id DESC LIMIT ?",
+        [*parameters, limit],
+    )
+    return [_receipt(columns, row) for row in rows]
+
+
+def _receipt(columns: Columns, row: tuple[str, str, int, str | None, str | None]) -> Receipt:
+    request_id, place, at, stored, decided = row
+    recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
+    if recalled is not None:
+        recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     return Receipt(
         request_id=request_id,
         scope=msgspec.json.decode(place, type=Scope),
         at=moment(at),
         recalled=recalled,
         decided=None if decided is None else msgspec.json.decode(decided, type=Decided),
-        outcomes=[_outcome(columns, body) for (body,) in outcomes],
     )
 
 

@@ -116,7 +116,9 @@ def make_relay(
                 upstream=upstreams.default,
                 copies=copies,
             ),
-            memory_api=MemoryApi(engine, authenticator, upstreams.default, max_body_bytes=now.server.max_body_bytes),
+            memory_api=MemoryApi(
+                engine, authenticator, upstreams.default, hangups, max_body_bytes=now.server.max_body_bytes
+            ),
             guard=BrowserGuard(now.server),
             admission=admission,
             max_concurrent_requests=now.server.max_concurrent_requests,

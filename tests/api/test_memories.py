@@ -334,6 +334,23 @@ async def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> No
     assert answer.json()["error"]["code"] == "not_implemented"
 
 
+async def test_what_is_in_quarantine_is_listed_and_can_be_confirmed(api: Api) -> None:
+    memory = await api.store("Anna's flight leaves at nine", category="travel")
+    await api.store("Anna likes tea")
+
+    async def waiting() -> list[str]:
+        answer = await api.call("GET", "/v1/memory", params={"quarantined": "true"})
+        return [one["id"] for one in answer.json()["data"]]
+
+    assert await waiting() == []
+    for quarantined in (True, False):
+        answer = await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"quarantined": quarantined})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["quarantined"] is quarantined
+        assert await waiting() == ([memory["id"]] if quarantined else [])
+    assert (await api.call("POST", "/v1/memory", json={"content": "x", "quarantined": True})).status_code == 400
+
+
 async def test_unknown_paths_and_methods_are_refused_in_the_same_shape(api: Api) -> None:
     for method, path, status in (
         ("GET", "/v1/memory/a/b/c", 404),

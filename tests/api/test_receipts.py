@@ -1,5 +1,6 @@
 """Receipts, activity and statistics: what they say of a request, and to whom."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import httpx
 import msgspec
 import pytest
 
-from memproxy.core.protocol import RECALL_PATH, LearnBody, PlanBody, RecallRequest, TurnsBody
+from memproxy.api.receipts import MOST_STREAMS
+from memproxy.core.protocol import IDENTITY_HEADER, RECALL_PATH, LearnBody, PlanBody, RecallRequest, TurnsBody
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
@@ -281,3 +283,58 @@ async def test_a_receipt_tells_what_learning_from_the_turn_cost(api: Api) -> Non
     assert learned["tokens"]["extract"] == {"input_tokens": 20, "output_tokens": 10}
     activity = (await api.call("GET", "/v1/memory/activity")).json()["data"]
     assert all(event["result"] != "tokens" for event in activity)
+
+
+async def test_requests_are_listed_newest_first_page_by_page_and_by_what_they_were_given(api: Api) -> None:
+    memory = await api.store("User's budget for the Hawaii trip is $10,000")
+    for name in ("req_1", "req_2", "req_3"):
+        await asked(api, name, session="s2" if name == "req_2" else "s1")
+    await asked(api, "req_4", "Tell me about quantum chromodynamics")
+    await asked(api, "req_other", user="somebody")
+
+    async def listed(**query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            answer = await api.call("GET", "/v1/memory/receipts", params={**query, **cursor, "limit": "2"})
+            assert answer.status_code == 200, answer.text
+            found += answer.json()["data"]
+            if answer.json()["next_cursor"] is None:
+                return found
+            cursor = {"cursor": answer.json()["next_cursor"]}
+
+    everything = await listed()
+    assert [one["request_id"] for one in everything] == ["req_4", "req_3", "req_2", "req_1"]
+    assert everything[3]["query"] == QUESTION
+    assert (everything[3]["result"], everything[3]["memories"]) == ("injected", 1)
+    assert [one["request_id"] for one in await listed(session_id="s2")] == ["req_2"]
+    assert [one["request_id"] for one in await listed(memory_id=memory["id"])] == ["req_3", "req_2", "req_1"]
+    assert (await api.call("GET", "/v1/memory/receipts", params={"memory_id": "mem_none"})).status_code == 404
+    assert (await api.call("GET", "/v1/memory/receipts", params={"cursor": "bm90"})).status_code == 400
+
+
+async def test_activity_is_told_as_it_happens(api: Api) -> None:
+    """The newest first of all, oldest first, then what comes; as server-sent events, to its user alone."""
+    for name in ("one", "two", "three"):
+        await api.store(name)
+    headers = {IDENTITY_HEADER: msgspec.json.encode(api.identity()).decode(), "accept": "text/event-stream"}
+    told: list[str] = []
+    async with api.client.stream("GET", "/v1/memory/activity?limit=2", headers=headers) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                told.append(json.loads(line.removeprefix("data: "))["content"])
+                if told == ["two", "three"]:
+                    await api.store("not yours", user_id="somebody")
+                    await api.store("four")
+                if told[-1] == "four":
+                    break
+    assert told == ["two", "three", "four"]
+
+
+async def test_streams_of_activity_are_bounded(api: Api) -> None:
+    owner = (api.tenant, "default")
+    api.engine.backends().listeners[owner] = MOST_STREAMS
+    answer = await api.call("GET", "/v1/memory/activity", headers={"accept": "text/event-stream"})
+    assert answer.status_code == 429
+    assert (await api.call("GET", "/v1/memory/activity")).status_code == 200

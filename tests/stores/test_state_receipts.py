@@ -65,6 +65,31 @@ async def test_a_receipt_is_its_owners_alone(state: SqliteState) -> None:
     assert await state.receipt(session("another", ANN), "req_1") is not None
 
 
+async def test_receipts_are_listed_newest_first_by_session_and_by_what_was_given(state: SqliteState) -> None:
+    other = session("another", ANN)
+    await state.note_receipts(
+        [
+            part("req_1", recalled=RECALLED),
+            part("req_2", other, seconds=5, decided=DECIDED),
+            part("req_3", seconds=5, decided=msgspec.structs.replace(DECIDED, memories=[Cited(memory_id='m"2')])),
+            part("req_4", BEN, seconds=9, recalled=RECALLED),
+        ]
+    )
+
+    async def listed(*, session: str | None = None, memory_id: str | None = None, limit: int = 9) -> list[str]:
+        found = await state.receipts(ANN, session=session, memory_id=memory_id, before=None, limit=limit)
+        return [one.request_id for one in found]
+
+    assert await listed() == ["req_3", "req_2", "req_1"]
+    assert await listed(session="another") == ["req_2"]
+    assert await listed(memory_id="m1") == ["req_1"]
+    assert await listed(memory_id='m"2') == ["req_3"]
+    (first,) = await state.receipts(ANN, session=None, memory_id=None, before=None, limit=1)
+    rest = await state.receipts(ANN, session=None, memory_id=None, before=(first.at, first.request_id), limit=9)
+    assert [one.request_id for one in rest] == ["req_2", "req_1"]
+    assert rest[1].recalled == RECALLED
+
+
 async def test_what_was_learned_comes_with_the_receipts_of_its_requests_once(state: SqliteState) -> None:
     await state.note_receipts([part("req_1", decided=DECIDED), part("req_2", decided=DECIDED)])
     stored = Outcome(result="stored", request_ids=["req_1"], memory_id="m2")
