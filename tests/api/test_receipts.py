@@ -1,6 +1,8 @@
 """Receipts, activity and statistics: what they say of a request, and to whom."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -333,8 +335,15 @@ async def test_activity_is_told_as_it_happens(api: Api) -> None:
 
 
 async def test_streams_of_activity_are_bounded(api: Api) -> None:
-    owner = (api.tenant, "default")
-    api.engine.backends().listeners[owner] = MOST_STREAMS
-    answer = await api.call("GET", "/v1/memory/activity", headers={"accept": "text/event-stream"})
-    assert answer.status_code == 429
-    assert (await api.call("GET", "/v1/memory/activity")).status_code == 200
+    headers = {IDENTITY_HEADER: msgspec.json.encode(api.identity()).decode(), "accept": "text/event-stream"}
+    read: list[AsyncIterator[str]] = []
+    async with AsyncExitStack() as open_streams:
+        for _ in range(MOST_STREAMS):
+            stream = api.client.stream("GET", "/v1/memory/activity", headers=headers)
+            answer = await open_streams.enter_async_context(stream)
+            read.append(answer.aiter_lines())
+            await anext(read[-1])
+        refused = await api.client.get("/v1/memory/activity", headers=headers)
+        assert refused.status_code == 429
+        assert len(read) == MOST_STREAMS
+        assert (await api.call("GET", "/v1/memory/activity")).status_code == 200
