@@ -32,6 +32,7 @@ COMMANDS = {
     "version": RUNNING,
     "audit": UPKEEP,
     "mcp": "memproxy.commands.mcp_stdio",
+    "top": "memproxy.commands.top",
 }
 """The module of each command."""
 

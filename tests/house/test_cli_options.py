@@ -31,7 +31,7 @@ from tests.support.upstream import ScriptedUpstream
 
 CONTRACT = {
     *("serve", "demo", "check", "export", "import", "backup", "restore"),
-    *("reindex", "mine", "dream", "forget", "keys", "version", "eval"),
+    *("reindex", "mine", "dream", "forget", "keys", "version", "eval", "top"),
 }
 
 

@@ -1,0 +1,250 @@
+"""``memproxy top``: what a running server does, in the terminal: its ``/metrics`` and ``/readyz``, again and again."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import httpx
+import msgspec
+import typer
+
+from memproxy.commands.options import Config, Json, Whole, quiet_settings, show, told_of_all
+from memproxy.errors import MemproxyError
+from memproxy.settings import Settings
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+    from rich.console import RenderableType
+
+app = typer.Typer()
+
+PATIENCE_S = 5.0
+"""How long the server may take to answer."""
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what it is replaced by is looked at, not served
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Scrape(msgspec.Struct, frozen=True):
+    """One look: every sample by name and labels, when it was taken, and what ``/readyz`` says."""
+
+    at: float
+    samples: dict[str, dict[Labels, float]]
+    status: str
+    parts: dict[str, str]
+
+    def by(self, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+        """The sums of a metric's samples by these labels."""
+        found: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        for sample, value in self.samples.get(name, {}).items():
+            given = dict(sample)
+            found[tuple(given.get(label, "") for label in labels)] += value
+        return dict(found)
+
+
+class Server:
+    """A running server's two pages."""
+
+    def __init__(self, settings: Settings, url: str | None) -> None:
+        host = _ANY_ADDRESS.get(settings.server.host, settings.server.host)
+        self.url = (url or f"http://{host}:{settings.server.port}").rstrip("/")
+        token = settings.telemetry.metrics_token
+        self._headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token is not None else {}
+        self._client = httpx.Client(timeout=PATIENCE_S, trust_env=False)
+
+    def look(self) -> Scrape:
+        """What it says now.
+
+        Raises:
+            MemproxyError: it does not answer, or not with these pages; the message says what to do.
+        """
+        from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for this command alone
+
+        try:
+            metrics = self._client.get(f"{self.url}/metrics", headers=self._headers)
+            ready = self._client.get(f"{self.url}/readyz")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise MemproxyError(
+                f"No server answers at {self.url} ({type(error).__name__}). Start `memproxy serve`, or name the "
+                "address of the one that runs with --url."
+            ) from error
+        if metrics.status_code == 401:
+            raise MemproxyError(
+                f"{self.url}/metrics asks for a token: give the configuration that has telemetry.metrics_token "
+                "(--config)."
+            )
+        if metrics.status_code == 404:
+            raise MemproxyError(f"{self.url} serves no metrics: telemetry.metrics is off there, or it is no memproxy.")
+        try:
+            metrics.raise_for_status()
+            said = ready.json()
+            families = list(text_string_to_metric_families(metrics.text))
+            return Scrape(time.monotonic(), _samples(families), str(said["status"]), dict(said["parts"]))
+        except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
+            raise MemproxyError(f"What answers at {self.url} is no memproxy ({type(error).__name__}).") from error
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._client.close()
+
+
+def _samples(families: Iterable["Metric"]) -> dict[str, dict[Labels, float]]:
+    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for family in families:
+        for sample in family.samples:
+            found[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
+    return dict(found)
+
+
+def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float | None]:
+    """p50, p95 and p99 in milliseconds of a histogram of seconds, between two looks or since the start; None of
+    nothing. Within a bucket values are taken to lie evenly, as Prometheus does.
+    """
+    earlier = before.by(f"{name}_bucket", "le") if before is not None else {}
+    counts = sorted(
+        (float(le), value - earlier.get((le,), 0.0)) for (le,), value in now.by(f"{name}_bucket", "le").items()
+    )
+    total = counts[-1][1] if counts else 0.0
+
+    def at(share: float) -> float | None:
+        lower, below = 0.0, 0.0
+        for upper, count in counts:
+            if total and count >= share * total:
+                inside = (share * total - below) / (count - below) if count > below else 1.0
+                return round(1000 * (lower if upper == float("inf") else lower + (upper - lower) * inside), 2)
+            lower, below = upper, count
+        return None
+
+    return {"p50": at(0.5), "p95": at(0.95), "p99": at(0.99)}
+
+
+def view(server: str, now: Scrape, before: Scrape | None) -> dict[str, Any]:
+    """What is shown: totals since the start, and with an earlier look what came since by second (``per_s``)."""
+
+    def counted(name: str, *labels: str) -> dict[str, dict[str, float]]:
+        seconds = now.at - before.at if before is not None else 0.0
+        earlier = before.by(name, *labels) if before is not None else {}
+        return {
+            " ".join(filter(None, key)): {
+                "total": total,
+                **({"per_s": round(max(0.0, total - earlier.get(key, 0.0)) / seconds, 2)} if seconds else {}),
+            }
+            for key, total in sorted(now.by(name, *labels).items())
+            if total
+        }
+
+    queue: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for (lane, state), rows in now.by("memproxy_learn_jobs", "lane", "state").items():
+        queue[lane][state] = rows
+    for (lane,), seconds in now.by("memproxy_learn_oldest_seconds", "lane").items():
+        queue[lane]["oldest_s"] = round(seconds, 1)
+    versions = now.by("memproxy_build_info", "version")
+    return {
+        "url": server,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": next((version for (version,) in versions), ""),
+        "status": now.status,
+        "parts": now.parts,
+        "requests": counted("memproxy_requests_total", "route", "status"),
+        "recall": counted("memproxy_recall_total", "result", "reason"),
+        "overhead_ms": quantiles(now, before, "memproxy_request_overhead_seconds"),
+        "upstream_ms": quantiles(now, before, "memproxy_upstream_seconds"),
+        "queue": dict(queue),
+        "learning": {
+            "written": counted("memproxy_memories_written_total", "operation"),
+            "rejected": counted("memproxy_candidates_rejected_total", "reason"),
+            "failures": counted("memproxy_learn_failures_total", "reason"),
+            "model_tokens": counted("memproxy_model_tokens_total", "source", "direction"),
+        },
+        "store_points": next(iter(now.by("memproxy_store_points").values()), 0.0),
+        "disk_free_bytes": {place: free for (place,), free in now.by("memproxy_disk_free_bytes", "place").items()},
+    }
+
+
+def lines(seen: dict[str, Any]) -> Iterator[str]:
+    """A view as text."""
+    yield f"memproxy {seen['version']} at {seen['url']}: {seen['status']}"
+    yield f"parts     {'; '.join(f'{part} {state}' for part, state in seen['parts'].items())}"
+    for title in ("requests", "recall"):
+        yield f"{title:9} {_listed(seen[title])}"
+    for title in ("overhead", "upstream"):
+        found = seen[f"{title}_ms"]
+        shown = ", ".join(f"{name} {value:g} ms" for name, value in found.items() if value is not None)
+        yield f"{title:9} {shown or 'none yet'}"
+    for lane, rows in sorted(seen["queue"].items()):
+        shown = ", ".join(f"{name.replace('oldest_s', 'oldest s')} {value:g}" for name, value in rows.items())
+        yield f"{'queue':9} {lane}: {shown}"
+    for title, found in seen["learning"].items():
+        yield f"{title.replace('_', ' '):13} {_listed(found)}"
+    free = ", ".join(f"{place} {bytes_ / 2**30:.1f} GiB free" for place, bytes_ in seen["disk_free_bytes"].items())
+    yield f"{'store':9} {seen['store_points']:,.0f} points; {free}"
+
+
+def _listed(counts: dict[str, dict[str, float]]) -> str:
+    shown = (
+        f"{name or 'all'} {found['total']:,.0f}" + (f" ({found['per_s']:g}/s)" if found.get("per_s") else "")
+        for name, found in counts.items()
+    )
+    return ", ".join(shown) or "none yet"
+
+
+@app.command()
+def top(
+    config: Config = None,
+    tenant: Whole = None,
+    *,
+    url: Annotated[
+        str | None, typer.Option(help="Address of the server; default the configuration's.", metavar="URL")
+    ] = None,
+    interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two looks.", metavar="S")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    json: Json = False,
+) -> None:
+    """Watch a running server: requests, recalls, overhead, queue, learning and its parts.
+
+    On a terminal until Ctrl-C; elsewhere, and with --once or --json, once.
+    """
+    from rich.console import Console  # noqa: PLC0415 - for people at a terminal alone
+
+    settings = quiet_settings(config)
+    told_of_all(tenant, "top")
+    server, console = Server(settings, url), Console()
+    try:
+        seen = server.look()
+        if once or json or not console.is_terminal:
+            told = view(server.url, seen, None)
+            show(told, lines(told), as_json=json)
+        else:
+            _watch(server, seen, interval)
+    except KeyboardInterrupt:
+        pass  # that is how it is ended
+    finally:
+        server.close()
+
+
+def _watch(server: Server, seen: Scrape, interval: float) -> None:
+    """Show a view after the other; a server that is away for a while is waited for."""
+    from rich.live import Live  # noqa: PLC0415 - as above
+
+    told, pause = view(server.url, seen, None), threading.Event()
+    with Live(_panel(told, None), screen=True, auto_refresh=False) as live:
+        while not pause.wait(interval):
+            trouble = None
+            try:
+                before, seen = seen, server.look()
+                told = view(server.url, seen, before)
+            except MemproxyError as error:
+                trouble = error.message
+            live.update(_panel(told, trouble), refresh=True)
+
+
+def _panel(told: dict[str, Any], trouble: str | None) -> "RenderableType":
+    from rich.panel import Panel  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    title = "Ctrl-C ends" if trouble is None else "no answer"
+    return Panel(Text("\n".join([*([trouble, ""] if trouble else []), *lines(told)])), title=title)
