@@ -26,8 +26,12 @@ DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"
 NOT_OURS = {"up"}
 
 
-def compose() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text(encoding="utf-8"))
+COMPOSE_FILES = ("docker-compose.yml", "compose.cluster.yml")
+KUBERNETES = DEPLOY / "kubernetes"
+
+
+def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
     return loaded
 
 
@@ -68,7 +72,7 @@ def test_panels_of_the_dashboard_stand_beside_each_other() -> None:
     "path", sorted(DEPLOY.rglob("*.yml")) + sorted(DEPLOY.rglob("*.yaml")), ids=lambda path: path.name
 )
 def test_a_file_is_yaml(path: Path) -> None:
-    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
+    assert all(isinstance(one, dict) for one in yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def test_the_image_alone_has_memory() -> None:
@@ -95,26 +99,87 @@ def test_a_qdrant_address_alone_is_no_silent_switch_of_stores() -> None:
         load_settings(DEPLOY / "memproxy.yaml", environ=environ)
 
 
-def test_services_have_pinned_images_and_local_ports() -> None:
-    for name, service in compose()["services"].items():
+@pytest.mark.parametrize("file", COMPOSE_FILES)
+def test_services_have_pinned_images_and_local_ports(file: str) -> None:
+    for name, service in compose(file)["services"].items():
         if "image" in service:
-            assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+            assert re.search(r":v?\d+\.\d+\.\d+(-pg\d+)?$", service["image"]), name
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), name
 
 
-def test_what_the_services_mount_is_there() -> None:
-    file = compose()
-    for service in file["services"].values():
+@pytest.mark.parametrize("file", COMPOSE_FILES)
+def test_what_the_services_mount_is_there(file: str) -> None:
+    services = compose(file)
+    for service in services["services"].values():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert (DEPLOY / source).exists() if source.startswith(".") else source in file["volumes"]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in services["volumes"]
 
 
-def test_prometheus_scrapes_the_services() -> None:
-    scrape = yaml.safe_load((DEPLOY / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+@pytest.mark.parametrize(
+    ("file", "scraping"), [("docker-compose.yml", "prometheus.yml"), ("compose.cluster.yml", "prometheus.cluster.yml")]
+)
+def test_prometheus_scrapes_the_services(file: str, scraping: str) -> None:
+    scrape = yaml.safe_load((DEPLOY / scraping).read_text(encoding="utf-8"))["scrape_configs"]
     hosts = {target.split(":")[0] for job in scrape for each in job["static_configs"] for target in each["targets"]}
-    assert hosts <= set(compose()["services"])
+    assert hosts <= set(compose(file)["services"])
+
+
+def test_replicas_share_what_is_on_servers_and_nothing_else() -> None:
+    file = compose("compose.cluster.yml")
+    replicas = {name: one for name, one in file["services"].items() if name.startswith("memproxy-")}
+    assert len(replicas) == 2
+    homes = [
+        volume.split(":")[0] for one in replicas.values() for volume in one["volumes"] if volume.endswith(":/data")
+    ]
+    assert len(set(homes)) == 2
+    for replica in replicas.values():
+        environ = {name: re.sub(r"\$\{[^}]*\}", "x", str(value)) for name, value in replica["environment"].items()}
+        environ["OPENAI_BASE_URL"] = "http://127.0.0.1:9/v1"
+        settings = load_settings(ROOT / "config" / "cluster.yaml", environ=environ)
+        assert settings.state.url == "postgresql://memproxy:x@postgres/memproxy"
+        assert settings.store.url == "http://qdrant:6333"
+        assert {"postgres", "qdrant"} <= set(file["services"])
+    balancer = (DEPLOY / "balancer.conf").read_text(encoding="utf-8")
+    assert set(re.findall(r"server (\S+):8484 ", balancer)) == set(replicas)
+    asked = set(re.findall(r"\$\{(\w+)[:}]", (DEPLOY / "compose.cluster.yml").read_text(encoding="utf-8")))
+    offered = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert asked == offered
+
+
+def test_kubernetes_has_the_profile_for_a_cluster_and_its_probes() -> None:
+    assert (KUBERNETES / "memproxy.yaml").read_text(encoding="utf-8") == (ROOT / "config" / "cluster.yaml").read_text(
+        encoding="utf-8"
+    )
+    pods = yaml.safe_load((KUBERNETES / "replicas.yaml").read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+    (container,) = pods["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert (
+        pods["terminationGracePeriodSeconds"]
+        > load_settings(DEPLOY / "memproxy.yaml", environ={}).server.shutdown_grace_s
+    )
+    secret = yaml.safe_load((KUBERNETES / "secret.example.yaml").read_text(encoding="utf-8"))["stringData"]
+    environ = {**{name: value or "x" for name, value in secret.items()}, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    environ |= {one["name"]: one["value"] for one in container["env"]}
+    assert load_settings(KUBERNETES / "memproxy.yaml", environ=environ).state.backend == "postgres"
+    kept = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert all((KUBERNETES / name).exists() for name in kept)
+    scaled = yaml.safe_load((KUBERNETES / "autoscaling.yaml").read_text(encoding="utf-8"))["spec"]["metrics"]
+    wanted = {one[kind]["metric"]["name"] for one in scaled for kind in ("pods", "external") if kind in one}
+    rules = yaml.safe_load((KUBERNETES / "adapter.yaml").read_text(encoding="utf-8"))["rules"]
+    assert wanted == {rule["name"]["as"] for kind in rules.values() for rule in kind}
+    named = set(re.findall(r"\b(memproxy_\w+)\{", (KUBERNETES / "adapter.yaml").read_text(encoding="utf-8")))
+    assert named <= set(scraped())
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_kustomize_renders_what_is_applied() -> None:
+    done = subprocess.run(["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
+    assert {"StatefulSet", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ConfigMap"} <= set(kinds)
 
 
 def test_the_image_copies_what_is_there() -> None:
