@@ -92,7 +92,9 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "model_answers_cut": {ENGINE: _each("extract", "judge", "rewrite", "rerank")},
     "model_tokens": {
         ENGINE: _pairs(
-            dict.fromkeys(("embed", "extract", "judge", "rerank", "rewrite", "summary", "dream"), "input output")
+            dict.fromkeys(
+                ("compress", "embed", "extract", "judge", "rerank", "rewrite", "summary", "dream"), "input output"
+            )
         )
     },
     "store_searches": {ENGINE: _each("index", "engine")},
@@ -108,7 +110,14 @@ KNOWN: dict[str, dict[str, Rows]] = {
         RELAY: _each(
             *("relay.blocks", "relay.blocks_late", "relay.captured", "relay.choices", "relay.decide", "relay.full"),
             *("relay.journal_late", "relay.limits", "relay.made", "relay.position", "relay.read", "relay.sessions"),
-            *("relay.tap", "relay process", "state.sealed", *_OF_TASKS[RELAY].split()),
+            *(
+                "relay.conversation",
+                "relay.replay",
+                "relay.tap",
+                "relay process",
+                "state.sealed",
+                *_OF_TASKS[RELAY].split(),
+            ),
         ),
         ENGINE: _each(
             *("engine.api", "engine.audit", "engine.close", "models.quantise", "learn.turns", "learn.plan"),

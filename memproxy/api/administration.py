@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BeforeValidator, WithJsonSchema
+from msgspec import UNSET, UnsetType
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
@@ -52,6 +53,7 @@ class SettingsBody(Body):
     limit: Limit | None = None
     rerank: Switch | None = None
     learning: Switch | None = None
+    compress_above_tokens: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
 
 
 class OwnChoices(msgspec.Struct):
@@ -61,6 +63,7 @@ class OwnChoices(msgspec.Struct):
     limit: int | None
     rerank: bool | None
     learning: bool | None
+    compress_above_tokens: int | UnsetType = UNSET
 
 
 class Choices(msgspec.Struct, kw_only=True):
@@ -72,6 +75,7 @@ class Choices(msgspec.Struct, kw_only=True):
     limit: int
     rerank: bool
     learning: bool
+    compress_above_tokens: int | UnsetType = UNSET
     chosen: OwnChoices
 
 
@@ -95,7 +99,13 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
     if body.rerank and api.settings.recall.rerank == "none":
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
     api.require_state()
-    chosen = Chosen(mode=body.mode, limit=body.limit, rerank=body.rerank, learning=body.learning)
+    chosen = Chosen(
+        mode=body.mode,
+        limit=body.limit,
+        rerank=body.rerank,
+        learning=body.learning,
+        compress_above_tokens=body.compress_above_tokens,
+    )
     async with api.locks.of(*scope.owner):
         check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
         await api.state.choose(scope, chosen, api.clock.now())
@@ -111,6 +121,10 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
     recall = api.settings.recall
     own = await api.state.own_choices(scope) or NOTHING_CHOSEN
     holds = await api.state.choices(scope)
+    compress = api.settings.compress
+    above = holds.compress_above_tokens
+    if above is None:
+        above = compress.tenants.get(scope.tenant, compress.above_tokens)
     return Choices(
         user_id=scope.user,
         agent_id=scope.agent,
@@ -118,7 +132,14 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
         limit=holds.limit if holds.limit is not None else recall.limit,
         rerank=holds.rerank is not False and recall.rerank != "none",
         learning=holds.learns and api.settings.learn.enabled,
-        chosen=OwnChoices(own.mode, own.limit, own.rerank, own.learning),
+        compress_above_tokens=above or UNSET,
+        chosen=OwnChoices(
+            own.mode,
+            own.limit,
+            own.rerank,
+            own.learning,
+            UNSET if own.compress_above_tokens is None else own.compress_above_tokens,
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from memproxy.api.context import Backends, find
 from memproxy.api.fields import Id, Limit
 from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
-from memproxy.core.receipt import Cited, Decided, Outcome
+from memproxy.core.receipt import Carried, Cited, Decided, Outcome
 from memproxy.core.receipt import Receipt as StoredReceipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
@@ -123,6 +123,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     candidates: list[dict[str, Any]]
     timings: dict[str, float]
     upstream: dict[str, Any] | UnsetType | None = UNSET
+    context: Carried | UnsetType = UNSET
     captured: bool | UnsetType = UNSET
     turn_ids: list[str] | UnsetType = UNSET
     learned: LearnedFromTurn
@@ -175,6 +176,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         candidates=[{**one, "content": contents.get(one["memory_id"])} for one in candidates],
         timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
         upstream={"status": decided.status, "model": decided.model} if decided else None,
+        context=decided.context if decided and decided.context is not None and not wider else UNSET,
         captured=_is_captured(decided),
         turn_ids=decided.turn_ids if decided else [],
         learned=await _learned(api, found, contents),

@@ -20,9 +20,6 @@ from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter
 
-SILENCE = timedelta(minutes=10)
-"""A conversation that was silent for longer counts as ended, until somebody says something in it again."""
-
 BEGIN_S = 2.0
 """How long a call that does not wait may take to begin: the learning is in the journal well before."""
 
@@ -76,8 +73,9 @@ async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> Ses
     following = [one for one in found if _place(one) > after]
     page, more = following[: query.limit], len(following) > query.limit
     over = await api.state.ended(scope, [one.id for one in page])
+    silence = timedelta(seconds=api.settings.conversation.silence_s)  # over until somebody says something in it again
     for one in page:
-        one.ended = one.id in over or now - (one.last_turn_at or one.begun_at) > SILENCE
+        one.ended = one.id in over or now - (one.last_turn_at or one.begun_at) > silence
     return SessionPage(page, write_cursor("sessions", *_place(page[-1])) if more else None)
 
 
@@ -92,10 +90,10 @@ class LearnScope(PlaceQuery):
 
 
 class Learned(msgspec.Struct):
-    """Whether learning from a session is done."""
+    """Whether learning from a session is done; ``off``: nothing is learned, by the configuration or by choice."""
 
     session_id: str
-    learning: Annotated[Any, one_of("done", "pending")]
+    learning: Annotated[Any, one_of("done", "pending", "off")]
 
 
 @operation(
@@ -145,8 +143,9 @@ async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awai
     within_s = WAIT_S if call.query.wait else BEGIN_S
     learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
     done = await learn(scope, within_s) if learns else True
-    learned = Learned(scope.session or "", "done" if done else "pending")
-    return Reply(learned, 200 if done else 202)
+    if not api.settings.learn.enabled or not (await api.state.choices(scope)).learns:
+        return Reply(Learned(scope.session or "", "off"), 200)
+    return Reply(Learned(scope.session or "", "done" if done else "pending"), 200 if done else 202)
 
 
 async def begin_learning(api: Backends, request: Request) -> Response:

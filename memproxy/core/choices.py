@@ -11,13 +11,15 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     (the agent's settings, the user's, the configuration).
 
     ``limit`` is how many memories a recall may bring, ``rerank`` False leaves out the configured reranker, ``learning``
-    False stops extraction alone: turns are still kept, found and recalled.
+    False stops extraction alone: turns are still kept, found and recalled. ``compress_above_tokens``: from where on a
+    history is compressed, 0 for never.
     """
 
     mode: str | None = None
     limit: int | None = None
     rerank: bool | None = None
     learning: bool | None = None
+    compress_above_tokens: int | None = None
 
     def over(self, wider: "Choices") -> "Choices":
         """These, and where nothing was chosen those of the wider place."""
@@ -26,6 +28,9 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             limit=self.limit if self.limit is not None else wider.limit,
             rerank=self.rerank if self.rerank is not None else wider.rerank,
             learning=self.learning if self.learning is not None else wider.learning,
+            compress_above_tokens=(
+                self.compress_above_tokens if self.compress_above_tokens is not None else wider.compress_above_tokens
+            ),
         )
 
     @property

@@ -3,12 +3,14 @@
 The socket between the two processes is private (mode 0700), so the identity in these messages is trusted.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from memproxy.core.dream import Step
+from memproxy.core.history import CompressAsked, Said
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
@@ -19,6 +21,7 @@ RECALL_PATH = "/internal/recall"
 CAPTURED_PATH = "/internal/captured"
 DECIDED_PATH = "/internal/decided"
 FULL_PATH = "/internal/full"
+REPLAY_PATH = "/internal/replay"
 READY_PATH = "/internal/ready"
 LEARNING_PATH = "/internal/learning"
 REINDEX_PATH = "/internal/reindex"
@@ -111,6 +114,25 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     candidates: list[dict[str, Any]] = []
     notes: list[str] = []
     expiring: dict[str, datetime] = {}
+
+
+class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the last ``turns`` messages of the scope's session, of ``tokens`` at most (`core.history.replayed`)."""
+
+    scope: Scope
+    turns: int
+    tokens: int
+
+
+REPLAY_WAIT_S = 1.0
+"""How long a replay waits for what was said just before, to be there: a person takes longer to read the answer."""
+
+
+class ReplayTold(msgspec.Struct, frozen=True, kw_only=True):
+    """These messages, in order. ``reason``: why they cannot be told, or (``late``) why the last may be missing."""
+
+    said: Sequence[Said] = ()
+    reason: str | None = None
 
 
 class Full(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,13 +269,24 @@ class PlanBody(msgspec.Struct, kw_only=True):
 IDLE = "idle"
 """Reason of a row of a session that fell silent."""
 
+SILENT = "silent"
+"""Reason of a row of a session that was silent for so long that it counts as over: it is summarised, too."""
+
+DRIFT = "drift"
+"""Reason of a row of a session whose topic has just changed: it is summarised, too."""
+
+COMPRESS = "compress"
+"""Reason of a row that makes a session's state."""
+
 
 class LearnBody(msgspec.Struct, kw_only=True):
     """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window), of
-    those said until ``until`` (the newest one when the row was made; what comes later has a later row).
+    those said until ``until`` (the newest one when the row was made; what comes later has a later row). ``compress``:
+    nothing is learned, the session's state is made.
     """
 
     unlearned: int
     reason: str
     model: str | None = None
     until: datetime | None = None
+    compress: CompressAsked | None = None

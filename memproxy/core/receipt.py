@@ -54,6 +54,36 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: list[str] = []
 
 
+class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a request's conversation was sent otherwise than the client sent it; None: that was not to be done.
+
+    ``replayed`` messages were put before it. ``left_out`` messages were replaced by a state, ``kept`` as they were;
+    ``tokens`` are about what the history cost before and after, ``left_out_turns`` the turns that hold what is left out
+    (the first 200). ``entries`` are the keys of working memory that it was told of. ``reasons`` say what could not be
+    done, and why.
+    """
+
+    replayed: int | None = None
+    left_out: int | None = None
+    kept: int | None = None
+    tokens: tuple[int, int] | None = None
+    left_out_turns: list[str] = []
+    entries: list[str] | None = None
+    reasons: dict[str, str] = {}
+
+    def header(self) -> str:
+        """The value of the header ``X-Memproxy-Context``; empty: nothing is to be told."""
+        parts = []
+        if self.replayed is not None:
+            parts.append(f"replay;turns={self.replayed}")
+        if self.left_out is not None and self.tokens is not None:
+            before, after = self.tokens
+            parts.append(f"compress;left_out={self.left_out};kept={self.kept};tokens={before}-{after}")
+        if self.entries is not None:
+            parts.append(f"working;entries={len(self.entries)}")
+        return ", ".join([*parts, *(f"{what};reason={why}" for what, why in self.reasons.items())])
+
+
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the relay did with a request that it captured. ``result`` and ``reason`` are those of the header
     ``X-Memproxy-Recall``; ``status`` and ``model`` the upstream's. ``turn_ids`` are filled in when it is indexed.
@@ -68,6 +98,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: int | None = None
     model: str | None = None
     turn_ids: list[str] = []
+    context: Carried | None = None
 
 
 class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,11 +32,13 @@ from memproxy.core.protocol import (
     READY_PATH,
     RECALL_PATH,
     REINDEX_PATH,
+    REPLAY_PATH,
     BackupAsked,
     Captured,
     Full,
     RecallRequest,
     ReindexAsked,
+    ReplayAsked,
 )
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
@@ -131,6 +133,7 @@ class Internal:
         self._backups = msgspec.json.Decoder(BackupAsked)
         self._reindexes = msgspec.json.Decoder(ReindexAsked)
         self._scopes = msgspec.json.Decoder(Scope)
+        self._replays = msgspec.json.Decoder(ReplayAsked)
 
     async def decided(self, request: Request) -> Response:
         """`POST` of `ReceiptPart`s: what the relay did with requests that the engine was not asked for."""
@@ -141,6 +144,10 @@ class Internal:
     async def full(self, request: Request) -> Response:
         """`POST` of a `Scope`; answers a `Full`."""
         return answer(Full(whose=await self._engine.full(await _read(request, self._scopes))))
+
+    async def replay(self, request: Request) -> Response:
+        """`POST` of a `ReplayAsked`; answers a `ReplayTold`."""
+        return answer(await self._engine.replay(await _read(request, self._replays)))
 
     async def reindex(self, request: Request) -> Response:
         """`POST` of a `ReindexAsked`, by the command line: begin one, or join the one that runs. Answers a
@@ -256,6 +263,7 @@ def build_app(engine: Engine) -> EngineApp:
     routes = [
         Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
         Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
+        Route(REPLAY_PATH, guarded(internal.replay), methods=["POST"]),
         Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
         Route(OWNERS_PATH, guarded(internal.owners), methods=["GET"]),
         Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),

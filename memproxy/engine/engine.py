@@ -21,7 +21,10 @@ from memproxy.api.context import WRITE_TIMEOUT_S, Backends
 from memproxy.api.quotas import Quotas
 from memproxy.auth.experiment import Experiment
 from memproxy.core.changes import Change, ChangeNotices
+from memproxy.core.history import Said, replayed, step_of
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import (
+    REPLAY_WAIT_S,
     BackupTold,
     Captured,
     PlanBody,
@@ -29,9 +32,12 @@ from memproxy.core.protocol import (
     RecallRequest,
     ReindexAsked,
     ReindexTold,
+    ReplayAsked,
+    ReplayTold,
 )
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
+from memproxy.core.turn import in_order
 from memproxy.engine.maintenance import BackingUp, Reindexing
 from memproxy.engine.readiness import LOADING, REFUSED, Readiness
 from memproxy.engine.receipts import ReceiptKeeper
@@ -66,6 +72,11 @@ log = logging.getLogger(__name__)
 
 _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
 
+
+_SAID = frozenset({Trust.USER, Trust.ASSISTANT})
+"""Who speaks in what is replayed."""
+
+_PAGE = 100
 
 QUIET_S = 0.03
 """Turns are indexed this long after the last recall: beside one, both would take twice as long."""
@@ -277,6 +288,35 @@ class Engine:
         self._readiness.note_recall(answer.reason)
         asyncio.get_running_loop().call_soon(self._note, request, answer)
         return answer.explained(0) if isinstance(answer, Judgement) else answer
+
+    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+        """The end of a session's log, of what user and assistant said in it; what its user said just before is waited
+        for. Within the recall's deadline, and never anything of another session, project or agent.
+        """
+        if not self._readiness.is_open("store"):
+            return ReplayTold(reason="loading" if self._readiness.parts["store"] == LOADING else "store")
+        parts, scope = self.parts, asked.scope
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session or "",))
+        wanted = asked.turns + 2 * step_of(asked.turns) + 1
+        log_end, cursor = list[Memory](), None
+        with self._indexing.recalling(), parts.worker.serving():
+            try:
+                whole = await parts.worker.indexed(scope, REPLAY_WAIT_S)
+                async with asyncio.timeout(parts.settings.recall.deadline_ms / 1000):
+                    rows = await parts.store.columns(scope, where, ("trust", "quarantined"))
+                    count = sum(trust in _SAID and not quarantined for trust, quarantined in rows)
+                    while len(log_end) < min(wanted, count):
+                        page = await parts.store.page(scope, where, limit=_PAGE, cursor=cursor)
+                        log_end += [one for one in page.memories if one.trust in _SAID and not one.quarantined]
+                        if (cursor := page.next_cursor) is None:
+                            break
+            except TimeoutError:
+                return ReplayTold(reason="timeout")
+            except (StoreUnavailable, StateUnavailable):
+                return ReplayTold(reason="store")
+        said = [Said(one.trust.value, one.content) for one in in_order(log_end)]
+        shown = replayed(said, before=max(0, count - len(said)), most=asked.turns, tokens=asked.tokens)
+        return ReplayTold(said=shown, reason=None if whole else "late")
 
     def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         self._receipts.note(request, answer)

@@ -51,7 +51,7 @@ def charged_to(owner: tuple[str, str]) -> Iterator[None]:
         _OWNER.reset(token)
 
 
-_LEARNING = frozenset({"extract", "judge", "summary", "dream"})
+_LEARNING = frozenset({"compress", "extract", "judge", "summary", "dream"})
 """Sources that the budget is for: what recall asks a model, and embedding, has no part in it."""
 
 SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}

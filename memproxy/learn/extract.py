@@ -293,6 +293,11 @@ class Reader:
         """Who nominates; memories note it."""
         return rules.VERSION if self._verbatim else self._extractor.prompt.version
 
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model reads."""
+        return not self._verbatim
+
     async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
         """What the window comes to.
 
@@ -315,13 +320,21 @@ class Reader:
             window = msgspec.structs.replace(window, known=[*pending.values(), *related])
         if self._verbatim:
             return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
+        return await self._extractor.extract(scope.tenant, self.known_credential(scope, body), window)
+
+    def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
+        """How the tenant's model is called.
+
+        Raises:
+            ModelRefused: that is not known (yet).
+        """
         credential = self.credential(scope, body)
         if credential is None:
             raise ModelRefused(
                 "no key (or model) is known for extraction: the tenant made no request since the start. Its next one "
                 "brings it; or set models.extract.api_key or upstream.api_key (and models.extract.model)"
             )
-        return await self._extractor.extract(scope.tenant, credential, window)
+        return credential
 
     def require_model(self, scope: Scope, body: LearnBody) -> None:
         """Return when the tenant's model may be asked now, as far as is known.

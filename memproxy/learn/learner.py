@@ -12,9 +12,10 @@ from time import perf_counter
 import msgspec
 
 from memproxy.core.facts import Operation
+from memproxy.core.history import CompressAsked
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.palace import USER, subject_name
-from memproxy.core.protocol import LearnBody, PlanBody
+from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
@@ -22,6 +23,7 @@ from memproxy.learn.admission import hold_nothing
 from memproxy.learn.apply import Applier, StalePlans
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Read, Window
+from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Step
 from memproxy.learn.extract import Reader, Windows, is_seen, said_where
 from memproxy.learn.flush import Owner
@@ -44,6 +46,14 @@ MINE = "mine"
 
 END = "end"
 """Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
+
+_OVER = frozenset({MINE, END, SILENT})
+"""Reasons of rows that have work to do where nothing is new."""
+
+_LEAST_MESSAGES = 2
+"""Messages of the user that a session has at least which nobody ended and is summarised all the same: of one, its turn
+says as much.
+"""
 
 _PLANNING_TRIES = 5
 
@@ -86,7 +96,14 @@ class Learner:
     """Handles rows of kind ``learn``."""
 
     def __init__(
-        self, parts: Parts, planner: Planner, applier: Applier, *, reader: Reader, summariser: Summariser
+        self,
+        parts: Parts,
+        planner: Planner,
+        applier: Applier,
+        *,
+        reader: Reader,
+        summariser: Summariser,
+        compressor: Compressor,
     ) -> None:
         self._store = parts.store
         self._state = parts.state
@@ -98,6 +115,7 @@ class Learner:
         self._windows = Windows(parts.store, parts.settings.learn.window_turns)
         self._reader = reader
         self._summariser = summariser
+        self._compressor = compressor
         self._planner = planner
         self._applier = applier
         self._unplanned = 0
@@ -168,7 +186,11 @@ class Learner:
             await self._apply_saved(row, decoded(row.plan, PlanBody))
             return
         body = decoded(row.entry.body, LearnBody)
-        if not body.unlearned and body.reason not in {MINE, END}:
+        if body.compress is not None:
+            await self._compress(scope, body, body.compress)
+            all_read()
+            return
+        if not body.unlearned and body.reason not in _OVER:
             return
         if self._is_to_be_read(row, body):
             self._reader.require_model(scope, body)
@@ -188,6 +210,12 @@ class Learner:
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
+
+    async def _compress(self, scope: Scope, body: LearnBody, asked: CompressAsked) -> None:
+        """Make the session's state, as far as a model may read what the user says."""
+        if self._reader.asks_model and (await self._state.choices(scope)).learns:
+            self._reader.require_model(scope, body)
+            await self._compressor.compress(scope, asked, self._reader.known_credential(scope, body))
 
     async def _apply_saved(self, row: JournalRow, plan: PlanBody) -> None:
         """Apply a plan that lay saved for a while, but for what was taken back since."""
@@ -216,7 +244,11 @@ class Learner:
         progress = self._progress.get(row.number)
         if progress is None:
             return True
-        return len(progress.read) < len(progress.windows) or (body.reason == END and not progress.summarised)
+        return len(progress.read) < len(progress.windows) or (self._sums_up(body) and not progress.summarised)
+
+    def _sums_up(self, body: LearnBody) -> bool:
+        """Whether the session is summarised: it is over, or a model reads and its topic has changed."""
+        return body.reason in {END, SILENT} or (body.reason == DRIFT and self._reader.asks_model)
 
     async def _progress_of(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)
@@ -233,10 +265,15 @@ class Learner:
             await self._step(scope)
             place = said_where(scope, progress.windows[len(progress.read)].newest)
             progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
-        if body.reason == END and not progress.summarised:
+        if self._sums_up(body) and not progress.summarised:
             self._check_is_there(row, progress)
             turns = [turn for turn in await self._windows.turns(scope, None, body.until) if is_seen(scope, turn)]
-            progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
+            said = sum(turn.trust is Trust.USER for turn in turns)
+            if body.reason == END:
+                progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
+            elif said >= _LEAST_MESSAGES:
+                credential = self._reader.known_credential(scope, body)
+                progress.summary = await self._summariser.summary(scope, turns, credential)
             progress.summarised = True
 
     def _check_is_there(self, row: JournalRow, progress: _Progress) -> None:

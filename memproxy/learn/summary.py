@@ -120,7 +120,7 @@ class Summariser:
             return None
         await self._meter.note(scope.tenant, "summary", reply, f"{self._prompt.text}\n{user}")
         content = _content(reply.text)
-        if content is None or (content and (plants(content) or not is_true(content, told))):
+        if content is None or (content and (plants(content) or not is_true(content, _said(told)))):
             metrics().candidates_rejected.labels(reason="summary").inc()
             return None
         return content
@@ -238,14 +238,18 @@ def _content(text: str) -> str | None:
     return None
 
 
-def is_true(content: str, turns: Sequence[Memory]) -> bool:
-    """Whether all numbers and names of a summary occur in the conversation (small numbers may be counts or days)."""
-    said = "\n".join(strip_blocks(turn.content) for turn in turns)
-    dates = " ".join(turn.created_at.isoformat() for turn in turns)
+def _said(turns: Sequence[Memory]) -> str:
+    """What was said, and when."""
+    dates = (turn.created_at.isoformat() for turn in turns)
+    return "\n".join([*(strip_blocks(turn.content) for turn in turns), *dates])
+
+
+def is_true(content: str, said: str) -> bool:
+    """Whether all numbers and names of a summary occur in what was said (small numbers may be counts or days)."""
     own = {number for number in numbers(content) if float(number) > _SMALL}
     names = {word for name in _NAME.findall(content) for word in words(name)} - _CALENDAR
     heard = {word.removesuffix("'s") for word in words(said)}
-    return own <= numbers(f"{said} {dates.replace('-', ' ')}") and {name.removesuffix("'s") for name in names} <= heard
+    return own <= numbers(f"{said} {said.replace('-', ' ')}") and {name.removesuffix("'s") for name in names} <= heard
 
 
 def extract(turns: Sequence[Memory]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.protocol import IDLE, LearnBody
+from memproxy.core.protocol import DRIFT, IDLE, SILENT, LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import singular
 from memproxy.core.text import key_terms
@@ -103,6 +103,8 @@ class Triggers:
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings.learn
+        self._silence = timedelta(seconds=parts.settings.conversation.silence_s)
+        self._by_model = parts.by_model
         self._state = parts.state
         self._store = parts.store
         self._locks = parts.locks
@@ -128,6 +130,23 @@ class Triggers:
                 for progress in (one for one in silent if one.scope.owner == owner and is_alone):
                     reason = "turns" if progress.unlearned >= every else IDLE
                     begun += await self._begin_locked(progress.scope, reason, known=True) is not None
+        return begun + await self._end_silent()
+
+    async def _end_silent(self) -> int:
+        """Note as over what fell silent, once, and where a model reads have it summarised; answers how many are."""
+        before = self._clock.now() - self._silence
+        begun = 0
+        for silent in await self._state.silent_sessions(silent_before=before, limit=_AT_ONCE):
+            place = Scope(tenant=silent.scope.tenant, user=silent.scope.user)
+            async with self._locks.of(place.owner), self._state.alone(place) as is_alone, self.beginning:
+                now = await self._state.progress(silent.scope)
+                if not is_alone or now is None or now.last_turn_at > before:
+                    continue
+                if self._by_model and (await self._state.choices(now.scope)).learns:
+                    if await self._begin_locked(now.scope, SILENT, known=True) is None:
+                        continue
+                    begun += 1
+                await self._state.note_end(now.scope, at=self._clock.now())
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
@@ -136,7 +155,7 @@ class Triggers:
         if asked:
             await self.begin(scope, "asked")
         elif await self._drift.is_drifting(scope):
-            await self.begin(scope, "drift")
+            await self.begin(scope, DRIFT)
 
     async def _note_model(self, tenant: str) -> None:
         """Note the name of the tenant's model, so that learning with a configured key goes on after a restart."""

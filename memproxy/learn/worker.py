@@ -21,6 +21,7 @@ from memproxy.learn.acknowledge import POLL_S, Acknowledger, state_trouble
 from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
+from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dream import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
@@ -122,6 +123,16 @@ class Worker:
             self._applier,
             reader=Reader(parts, extractor, admission),
             summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
+            compressor=Compressor(
+                store,
+                state,
+                model=model,
+                prompt=load_prompt(prompts, "compress.md"),
+                meter=meter,
+                clock=clock,
+                most_tokens=settings.models.extract.max_tokens,
+                wake_index=self.wake_index,
+            ),
         )
         self._triggers = Triggers(parts)
         self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed, alone=settings.state.backend == "sqlite")

@@ -320,7 +320,7 @@ class ProgressStore(Protocol):
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
 
     async def note_end(self, scope: Scope, *, at: datetime) -> None:
-        """The scope's session is over, says the client; the next turns that are noted open it again."""
+        """The scope's session is over; the next turns that are noted open it again."""
 
     async def ended(self, scope: Scope, names: Sequence[str]) -> set[str]:
         """Which of these sessions of the scope's owner are over (`note_end`)."""
@@ -328,6 +328,11 @@ class ProgressStore(Protocol):
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         """Sessions with at least ``every`` unlearned turns, or with any and none newer than ``idle_before``, that have
         no learning under way.
+        """
+
+    async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
+        """Sessions that are not over, in which nothing was said since then, and that have no learning under way; those
+        that are silent for longest first.
         """
 
     async def progress(self, scope: Scope) -> SessionProgress | None:

@@ -8,7 +8,8 @@ from functools import partial
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.protocol import Captured, TurnsBody, UpstreamAccess
+from memproxy.core.history import CompressAsked
+from memproxy.core.protocol import COMPRESS, Captured, LearnBody, TurnsBody, UpstreamAccess
 from memproxy.core.receipt import Decided
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
@@ -32,7 +33,8 @@ PROBE = "journal_probe"
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be captured of one request, known before the answer comes. ``decided`` goes into its receipt;
-    ``answer_id`` names the answer's turn, where it may come again; ``block`` is kept after the turn.
+    ``answer_id`` names the answer's turn, where it may come again; ``block`` is kept after the turn, and the state that
+    it ``asks`` for is made then.
     """
 
     scope: Scope
@@ -43,6 +45,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     decided: Decided | None = None
     answer_id: str | None = None
     block: NewBlock = NO_BLOCK
+    asks: CompressAsked | None = None
 
 
 class SessionNote:
@@ -170,10 +173,9 @@ class Journal:
         """The messages as they are kept, without our blocks and redacted, and the journal's row of them."""
         messages = []
         for message in (*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)):
-            text = redact(strip_blocks(message.content), self._redact) if message.content else ""
-            if text.strip():
-                name = redact(message.name, self._redact) if message.name else None
-                messages.append(msgspec.structs.replace(message, content=text, name=name))
+            kept = self._kept(message)
+            if kept.content.strip():
+                messages.append(kept)
         body = TurnsBody(
             messages=messages,
             said_at=exchange.conversation.said_at,
@@ -187,6 +189,12 @@ class Journal:
             request_id=exchange.request_id,
             captured_at=exchange.conversation.asked_at,
         )
+
+    def _kept(self, message: Message) -> Message:
+        """A message as it is kept: without our blocks, and redacted."""
+        text = redact(strip_blocks(message.content), self._redact) if message.content else ""
+        name = redact(message.name, self._redact) if message.name else None
+        return msgspec.structs.replace(message, content=text, name=name)
 
     async def _commit(self, exchange: Exchange, answer: str, waiting: Waiting) -> None:
         noting = self._note_session(exchange, answer) if self._shared else None  # one commit with the turn's
@@ -217,6 +225,28 @@ class Journal:
         self._trouble = None
         metrics().turns_captured.inc(messages)
         self._engine.notices.captured(Captured(scope=exchange.scope, access=exchange.access))
+        if exchange.asks is not None:
+            self._tasks.start(self._ask_state(exchange, exchange.asks), "ask state")
+
+    async def _ask_state(self, exchange: Exchange, asks: CompressAsked) -> None:
+        """Ask for the session's state, behind the turn. Without it the next requests go on whole, and ask again."""
+        size = sum(len(message.content) for message in asks.messages)
+        entry = await self._work.run(partial(self._state_entry, exchange, asks), size)
+        try:
+            await self._state.append(entry)
+        except StateUnavailable as error:
+            metrics().internal_errors.labels(where="relay.conversation").inc()
+            log.warning("a session's state could not be asked for: %s", error.message)
+
+    def _state_entry(self, exchange: Exchange, asks: CompressAsked) -> JournalEntry:
+        asks = msgspec.structs.replace(asks, messages=[self._kept(one) for one in asks.messages])
+        body = LearnBody(unlearned=0, reason=COMPRESS, model=exchange.access.model or None, compress=asks)
+        return JournalEntry(
+            kind=JournalKind.LEARN,
+            scope=exchange.scope,
+            body=msgspec.json.encode(body),
+            captured_at=exchange.conversation.asked_at,
+        )
 
     def _note_session(self, exchange: Exchange, answer: str) -> list[asyncio.Task[None]]:
         return self.note(exchange.scope, exchange.conversation, exchange.block, answer)

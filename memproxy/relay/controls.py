@@ -52,7 +52,10 @@ _MODES = {mode.value: mode for mode in Mode}
 
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
-    """The reading of one request. ``user`` None: memory cannot be used, for the reason in ``problem``."""
+    """The reading of one request. ``user`` None: memory cannot be used, for the reason in ``problem``.
+    ``compress_above``: the tokens from which its history is compressed, 0: never, None: as configured. ``learns``:
+    models may read what its user says.
+    """
 
     mode: Mode
     tenant: str = ""
@@ -62,6 +65,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     session: str | None = None
     limits: RecallLimits = RecallLimits()
+    compress_above: int | None = None
+    learns: bool = True
 
 
 def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
@@ -123,6 +128,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
             similarity_threshold=config.similarity_threshold,
             max_tokens=config.max_tokens,
         ),
+        compress_above=config.compress_above_tokens,
     )
 
 
@@ -162,10 +168,13 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
     """
     asked = controls.limits
     limit = asked.retrieval_limit if asked.retrieval_limit is not None else choices.limit
+    above = controls.compress_above if controls.compress_above is not None else choices.compress_above_tokens
     return msgspec.structs.replace(
         controls,
         mode=_bounded(controls.mode, recalls=choices.recalls, captures=choices.captures),
         limits=msgspec.structs.replace(asked, retrieval_limit=limit, rerank=choices.rerank),
+        compress_above=above,
+        learns=choices.learns,
     )
 
 

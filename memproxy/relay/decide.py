@@ -36,6 +36,7 @@ from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import ChoiceStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
+from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
 from memproxy.relay.in_chat import InChat
@@ -94,7 +95,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
     they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
     asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one. ``said`` is
-    what memory itself answers in the upstream's place.
+    what memory itself answers in the upstream's place. ``conversed`` is how the conversation itself is sent.
     """
 
     result: str
@@ -109,6 +110,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     searched: bool = False
     arm: Arm | None = None
     said: str | None = None
+    conversed: Conversed = UNCHANGED
 
     @property
     def tenant(self) -> str:
@@ -124,6 +126,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     def has_blocks(self) -> bool:
         """Whether there are any."""
         return self.injects and self.given is not None and bool(self.given.blocks)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the request is sent otherwise than the client sent it."""
+        return self.has_blocks or self.conversed.is_changed
 
     @property
     def memories(self) -> int:
@@ -154,6 +161,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if self.conversation is not None:
             headers.append((b"x-memproxy-session", self.conversation.session.encode("utf-8")))
+        if self.conversed is not UNCHANGED and (told := self.conversed.told.header()):
+            headers.append((b"x-memproxy-context", told.encode()))
         if self.timings:
             shown = [f"{stage};dur={self.timings[stage]:.2f}" for stage in STAGES if stage in self.timings]
             headers.append((b"server-timing", ", ".join(shown).encode()))
@@ -174,6 +183,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             timings={stage: round(ms, 3) for stage, ms in self.timings.items()},
             status=status,
             model=model,
+            context=self.conversed.told if self.conversed is not UNCHANGED else None,
         )
 
     def _mode(self) -> Mode:
@@ -205,6 +215,7 @@ class Decider:
     gate: "Gate"
     engine: Engines
     block_keeper: BlockKeeper
+    conversations: Conversations
     budgets: "Budgets"
     limits: "ChatLimits"
     state: ChoiceStore
@@ -250,10 +261,19 @@ class Decider:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        decision = await self._recall(controls, scope, chat, request_id, conversation)
+        conversed = UNCHANGED
+        if self.conversations.concern(controls) and self.experiment.arm(scope) != HOLDOUT:
+            nonce, halved = self._nonce(scope), self.budgets.halvings(scope)
+            conversed = await self.conversations.of(controls, scope, chat, conversation, nonce=nonce, halved=halved)
+        decision = await self._recall(controls, scope, chat, request_id, conversation=conversation, conversed=conversed)
         captures = controls.mode.captures and full is None
         return msgspec.structs.replace(
-            decision, reason=decision.reason or full, scope=scope, conversation=conversation, captures=captures
+            decision,
+            reason=decision.reason or full,
+            scope=scope,
+            conversation=conversation,
+            captures=captures,
+            conversed=conversed,
         )
 
     async def _commanded(
@@ -273,6 +293,9 @@ class Decider:
         if said is None:
             return None
         return Decision(result="skipped", reason="control", scope=scope, conversation=conversation, said=said)
+
+    def _nonce(self, scope: Scope) -> str:
+        return session_nonce(self.secret, scope.tenant, scope.user, scope.session or "")
 
     async def _identity(self, headers: Headers) -> Identity | None:
         try:
@@ -316,7 +339,14 @@ class Decider:
         return msgspec.structs.replace(found, session=named, begins=False) if named else found
 
     async def _recall(
-        self, controls: Controls, scope: Scope, chat: RequestBody, request_id: str, conversation: Conversation
+        self,
+        controls: Controls,
+        scope: Scope,
+        chat: RequestBody,
+        request_id: str,
+        *,
+        conversation: Conversation,
+        conversed: Conversed,
     ) -> Decision:
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
@@ -327,6 +357,8 @@ class Decider:
         arm = self.experiment.arm(scope) if controls.mode.injects else None
         injects = controls.mode.injects and arm != HOLDOUT
         given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=conversation.begins)
+        if conversed.is_changed:
+            given = given.without(conversed.context.left_out)
         given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=injects, arm=arm)
         if chat.is_tool_followup:
@@ -339,16 +371,16 @@ class Decider:
         question = RecallRequest(
             request_id=request_id,
             scope=scope,
-            queries=[_shortened(text) for text in chat.user_texts[-MAX_QUERIES:]],
-            nonce=session_nonce(self.secret, scope.tenant, scope.user, scope.session or ""),
-            present=chat.present,
+            queries=[_shortened(text) for text in [*conversed.said, *chat.user_texts][-MAX_QUERIES:]],
+            nonce=self._nonce(scope),
+            present=conversed.present(chat),
             shown=given.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
             chained=chat.chain is not None,
             asked_at=conversation.asked_at,
             verdict=verdict.reason,
             only_if_told=verdict.asks_memory,
-            first_turn=not given.blocks and self.gate.is_first_search(chat),
+            first_turn=not given.blocks and not conversed.said and self.gate.is_first_search(chat),
         )
         began = time.perf_counter()
         answer = await self.engine.recall(question)
@@ -376,8 +408,10 @@ class Decider:
         log.warning("the upstream answered %d to an injected request; sent again without memory", status)
         if decision.scope is not None and decision.given is not None and decision.given.has_own:
             self.block_keeper.take_back(decision.scope, decision.given)
+        if decision.scope is not None and decision.conversed.is_changed:
+            self.conversations.refused(decision.scope, beside_blocks=decision.has_blocks)
         return msgspec.structs.replace(
-            decision, result="degraded", reason="upstream_rejected", given=None, injects=False
+            decision, result="degraded", reason="upstream_rejected", given=None, injects=False, conversed=UNCHANGED
         )
 
     def too_long(self, decision: Decision) -> None:
@@ -486,15 +520,18 @@ class Budgets:
 
     def of(self, scope: Scope, asked: int | None) -> Budget:
         """The budget of a request of this session; ``asked`` is its own limit for a block."""
-        halvings = self._halvings.get(session_of(scope)) or 0
+        halvings = self.halvings(scope)
         block = self._block if asked is None else asked
         total = BLOCKS_IN_A_SESSION * block if self._total is None else self._total
         return Budget(block=block >> halvings, total=total >> halvings)
 
+    def halvings(self, scope: Scope) -> int:
+        """How often the session's budget was halved."""
+        return self._halvings.get(session_of(scope)) or 0
+
     def halve(self, scope: Scope) -> None:
         """The upstream found a request of this session too long."""
-        session = session_of(scope)
-        self._halvings.put(session, min((self._halvings.get(session) or 0) + 1, 30))
+        self._halvings.put(session_of(scope), min(self.halvings(scope) + 1, 30))
 
 
 FULL_SECONDS = 5.0

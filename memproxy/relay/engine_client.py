@@ -16,10 +16,14 @@ from memproxy.core.protocol import (
     FULL_PATH,
     READY_PATH,
     RECALL_PATH,
+    REPLAY_PATH,
+    REPLAY_WAIT_S,
     Captured,
     Full,
     RecallAnswer,
     RecallRequest,
+    ReplayAsked,
+    ReplayTold,
     UpstreamAccess,
 )
 from memproxy.core.receipt import ReceiptPart
@@ -150,6 +154,7 @@ class EngineClient:
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
         self._fulls = msgspec.json.Decoder(Full)
+        self._replays = msgspec.json.Decoder(ReplayTold)
 
     async def open(self) -> None:
         """Make the pool."""
@@ -269,6 +274,27 @@ class EngineClient:
             metrics().internal_errors.labels(where="relay.full").inc()
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
+
+    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+        """The last messages of a session; whatever goes wrong is answered as its reason."""
+        if not self._breaker.may_try():
+            return ReplayTold(reason="engine")
+        began = time.monotonic()
+        try:
+            within_s = REPLAY_WAIT_S + self._deadline_s
+            response = await self._connections.call(REPLAY_PATH, self._encode.encode(asked), within_s=within_s)
+            if response.status != 200:
+                raise EngineUnavailable(f"The engine answered a replay with {response.status}.")
+            told = self._replays.decode(response.body)
+        except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
+            late = isinstance(error, TimeoutError)
+            if not late or self._answered_at < began:
+                self._breaker.note_failure(refused=_is_refused(error))
+            metrics().internal_errors.labels(where="relay.replay").inc()
+            log.debug("a session is not replayed: %r", error)
+            return ReplayTold(reason="timeout" if late else "engine")
+        self._breaker.note_success()
+        return told
 
     async def readiness(self) -> dict[str, str]:
         """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer within

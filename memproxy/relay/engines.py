@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest
+from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest, ReplayAsked, ReplayTold
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
@@ -56,6 +56,11 @@ class Engines:
         """As `EngineClient.full`, of the first one that is there."""
         there = next((client for client in self._clients if client.is_there), self._clients[0])
         return await there.full(scope)
+
+    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+        """As `EngineClient.replay`, of the first one that is there."""
+        there = next((client for client in self._clients if client.is_there), self._clients[0])
+        return await there.replay(asked)
 
     async def readiness(self) -> dict[str, str]:
         """The parts of the first engine that is ready, else of the own one; and whether all are there."""

@@ -141,7 +141,8 @@ class ChatHandler:
                 self._count_decided(wire, decision, time.perf_counter() - began)
                 return await self._answer(asked, decision, decision.said)
             position = self.positions.of(decision.tenant, upstream.name, chat.kept_model)
-            sent = await self.work.run(partial(chat.rebuild_with, decision.blocks, position), len(chat.body))
+            rebuild = partial(chat.rebuild_with, decision.blocks, position, decision.conversed.context)
+            sent = await self.work.run(rebuild, len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
             return await self._exchange(asked, decision, sent)
@@ -244,7 +245,7 @@ class ChatHandler:
         tap: Tap | None = None
         note: SessionNote | None = None
         try:
-            refusal = await refusal_of(answer) if decision.has_blocks else None
+            refusal = await refusal_of(answer) if decision.is_changed else None
             if refusal is not None:
                 answer.close()
                 decision, block = self.decider.refused(decision, answer.status), NO_BLOCK
@@ -331,6 +332,7 @@ class ChatHandler:
             access=access,
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),
             block=block,
+            asks=decision.conversed.asks,
         )
 
     async def _tap(

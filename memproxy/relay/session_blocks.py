@@ -12,7 +12,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -97,6 +97,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
                 break
             kept[place] = self.blocks[place]
         return msgspec.structs.replace(self, blocks=kept)
+
+    def without(self, messages: Collection[int]) -> "Given":
+        """Without the blocks of these messages, which are not sent."""
+        gone = self.blocks.keys() & set(messages)
+        if not gone:
+            return self
+        return msgspec.structs.replace(self, blocks={at: self.blocks[at] for at in self.blocks if at not in gone})
 
     def adding(self, answer: RecallAnswer) -> "Given":
         """With what was recalled now before the last user message, after what stands there already."""

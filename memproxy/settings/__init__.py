@@ -644,6 +644,32 @@ class WorkingSettings(Section):
     default_ttl_s: Seconds = Field(300.0, description="Seconds an entry lives.")
     max_entries_per_namespace: Positive = Field(50, description="Most entries of a namespace.")
     max_value_bytes: Positive = Field(1_048_576, description="Most bytes of an entry's data, as JSON.")
+    inject: Literal["none", "own", "all"] = Field(
+        "none",
+        description="Which entries a request is told of, by key, never by content: `own`, those of its session and "
+        "agent; `all`, others of the same user too.",
+    )
+
+
+class ConversationSettings(Section):
+    """Conversations whose clients send no history, and when one is over."""
+
+    replay: int = Field(
+        0, ge=0, le=200, description="Messages of a named session put before a request that brings no history; 0: none."
+    )
+    replay_tokens: Positive = Field(8_000, description="Most tokens of these messages together.")
+    silence_s: Seconds = Field(
+        600.0, description="Seconds of silence after which a session counts as over, and is summarised by a model."
+    )
+
+
+class CompressSettings(Section):
+    """Long histories are sent as a summary of their state and their last messages."""
+
+    above_tokens: Positive | None = Field(None, description="Tokens above which a history is compressed; unset: never.")
+    keep_last: Positive = Field(5, le=1_000, description="Last messages that are always sent as they are.")
+    every_turns: Positive = Field(10, le=1_000, description="Messages after which the state is made anew.")
+    tenants: dict[str, Positive] = Field({}, description="Tenants with another `above_tokens`.")
 
 
 class ControlSettings(Section):
@@ -713,6 +739,8 @@ class Settings(Section):
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
     control: ControlSettings = ControlSettings()
+    conversation: ConversationSettings = ConversationSettings()
+    compress: CompressSettings = CompressSettings()
     experiment: ExperimentSettings = ExperimentSettings()
     dream: DreamSettings = DreamSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

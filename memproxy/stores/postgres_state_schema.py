@@ -285,6 +285,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX refusals_of_owner ON refusals (tenant, user_id)",
         "CREATE INDEX refusals_age ON refusals (at)",
     ),
+    (
+        # sessions that fell silent are summarised once: those of before are not
+        "UPDATE progress SET ended_at = last_turn_at WHERE ended_at IS NULL",
+        "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
+    ),
 )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from memproxy.core.history import STATE
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores.postgres_state_database import Db, Owner, Row, one
@@ -23,6 +24,11 @@ from memproxy.stores.sqlite_sessions import (
     SESSIONS_PER_KEY,
 )
 
+_NOT_LEARNING = """NOT EXISTS (
+                    SELECT FROM journal WHERE journal.tenant = progress.tenant AND journal.user_id = progress.user_id
+                    AND journal.lane = 'learn' AND journal.state != 'parked'
+                    AND coalesce(journal.session, '') = progress.session)
+"""
 _SESSION = "tenant = %(tenant)s AND user_id = %(user)s AND session = %(session)s"
 
 
@@ -63,10 +69,7 @@ class PostgresSessions(PostgresJournal):
             found = await db.execute(
                 f"""
                 SELECT {PLACE}, unlearned, last_turn_at FROM progress
-                WHERE unlearned > 0 AND (unlearned >= %(every)s OR last_turn_at <= %(idle)s) AND NOT EXISTS (
-                    SELECT FROM journal WHERE journal.tenant = progress.tenant AND journal.user_id = progress.user_id
-                    AND journal.lane = 'learn' AND journal.state != 'parked'
-                    AND coalesce(journal.session, '') = progress.session)
+                WHERE unlearned > 0 AND (unlearned >= %(every)s OR last_turn_at <= %(idle)s) AND {_NOT_LEARNING}
                 AND coalesce(
                     (SELECT learning FROM choices WHERE choices.tenant = progress.tenant
                      AND choices.user_id = progress.user_id AND choices.agent = progress.agent),
@@ -75,6 +78,17 @@ class PostgresSessions(PostgresJournal):
                 ORDER BY last_turn_at LIMIT %(limit)s
                 """,
                 {"every": every, "idle": self._database.shared(idle_before), "limit": limit},
+            )
+            return [self._progress(row) for row in await found.fetchall()]
+
+    async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
+        async with self._database.connected() as db:
+            found = await db.execute(
+                f"""
+                SELECT {PLACE}, unlearned, last_turn_at FROM progress
+                WHERE ended_at IS NULL AND last_turn_at <= %s AND {_NOT_LEARNING} ORDER BY last_turn_at LIMIT %s
+                """,
+                [self._database.shared(silent_before), limit],
             )
             return [self._progress(row) for row in await found.fetchall()]
 
@@ -196,13 +210,17 @@ class PostgresSessions(PostgresJournal):
     async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
         async with self._database.of(scope.owner) as db:
             await _note_erasure(db, scope.owner)
-            gone = await db.execute(
+            columns = await self._sealing.of(db, scope.owner)
+            gone = await db.execute(  # a state goes as a whole with the first turn that it rests on
                 "DELETE FROM block_lines WHERE tenant = %(tenant)s AND user_id = %(user)s "
-                "AND (%(memories)s::text[] IS NULL OR memory = ANY(%(memories)s))",
+                "AND (%(memories)s::text[] IS NULL OR memory = ANY(%(memories)s) OR (message = %(state)s "
+                "AND session IN (SELECT session FROM block_lines WHERE tenant = %(tenant)s AND user_id = %(user)s "
+                "AND message = %(state)s AND memory = ANY(%(memories)s))))",
                 {
                     "tenant": scope.tenant,
                     "user": scope.user,
                     "memories": None if memory_ids is None else list(memory_ids),
+                    "state": STATE if columns is None else columns.name(STATE),
                 },
             )
             return gone.rowcount

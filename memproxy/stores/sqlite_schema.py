@@ -49,7 +49,7 @@ SCHEMA = (
         PRIMARY KEY (tenant, user, slot)
     ) WITHOUT ROWID
     """,
-    # ``ended_at``: when a client said that the session is over; a turn that comes later opens it again
+    # ``ended_at``: when a client said that the session is over, or it fell silent; a later turn opens it again
     """
     CREATE TABLE progress (
         tenant TEXT NOT NULL,
@@ -285,6 +285,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
         "CREATE UNIQUE INDEX dreams_open ON dreams (tenant, user) WHERE open = 1",
+    ),
+    (
+        # sessions that fell silent are summarised once: those of before are not
+        "UPDATE progress SET ended_at = last_turn_at WHERE ended_at IS NULL",
+        "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
     ),
 )
 """Statements that each bring a file from one version to the next, from `FIRST_VERSION` on; none ever changes."""

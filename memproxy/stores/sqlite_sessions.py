@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from memproxy.core.history import STATE
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores import sqlite_erased as erased
@@ -55,6 +56,10 @@ _LEARNS = """
     SELECT 1 FROM journal WHERE tenant = ? AND user = ? AND lane = 'learn' AND state != 'parked'
     AND ifnull(session, '') = ?
 """
+_NOT_LEARNING = """NOT EXISTS (
+            SELECT 1 FROM journal WHERE journal.tenant = progress.tenant AND journal.user = progress.user
+            AND journal.lane = 'learn' AND journal.state != 'parked' AND ifnull(journal.session, '') = progress.session)
+"""
 _TAKE = """
     UPDATE progress SET unlearned = max(0, unlearned - ?) WHERE tenant = ? AND user = ? AND session = ?
 """
@@ -96,6 +101,17 @@ class SqliteSessions(SqlitePart):
 
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         return await self._file.read(lambda db: due_sessions(db, every, idle_before, limit))
+
+    async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
+        def work(db: sqlite3.Connection) -> list[SessionProgress]:
+            rows = db.execute(
+                f"SELECT scope, unlearned, last_turn_at FROM progress WHERE ended_at IS NULL AND last_turn_at <= ? "  # noqa: S608 (constants)
+                f"AND {_NOT_LEARNING} ORDER BY last_turn_at LIMIT ?",
+                (micros(silent_before), limit),
+            )
+            return [_progress(*row) for row in rows]
+
+        return await self._file.read(work)
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
         def work(db: sqlite3.Connection) -> SessionProgress | None:
@@ -158,24 +174,22 @@ class SqliteSessions(SqlitePart):
         return await self._commits.add(work)
 
     async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
-        return await self._file.write(lambda db: drop_lines(db, scope.owner, memory_ids))
+        return await self._file.write(lambda db: drop_lines(db, self._sealing, scope.owner, memory_ids))
 
 
 def due_sessions(db: sqlite3.Connection, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
     """Sessions that learning should look at, those waiting longest first."""
     rows = db.execute(
-        """
+        f"""
         SELECT scope, unlearned, last_turn_at FROM progress
-        WHERE unlearned > 0 AND (unlearned >= ? OR last_turn_at <= ?) AND NOT EXISTS (
-            SELECT 1 FROM journal WHERE journal.tenant = progress.tenant AND journal.user = progress.user
-            AND journal.lane = 'learn' AND journal.state != 'parked' AND ifnull(journal.session, '') = progress.session)
+        WHERE unlearned > 0 AND (unlearned >= ? OR last_turn_at <= ?) AND {_NOT_LEARNING}
         AND coalesce(
             (SELECT learning FROM choices WHERE choices.tenant = progress.tenant AND choices.user = progress.user
              AND choices.agent = json_extract(progress.scope, '$.agent')),
             (SELECT learning FROM choices WHERE choices.tenant = progress.tenant AND choices.user = progress.user
              AND choices.agent = ''), 1)
         ORDER BY last_turn_at LIMIT ?
-        """,
+        """,  # noqa: S608 (constants)
         (every, micros(idle_before), limit),
     )
     return [_progress(*row) for row in rows]
@@ -319,12 +333,24 @@ def save_block(
     )
 
 
-def drop_lines(db: sqlite3.Connection, owner: Owner, memory_ids: Sequence[str] | None) -> int:
-    """Delete these memories' lines (None: all blocks) of an owner; answers how many lines went."""
+def drop_lines(db: sqlite3.Connection, sealing: Sealing, owner: Owner, memory_ids: Sequence[str] | None) -> int:
+    """Delete these memories' lines (None: all blocks) of an owner, and states that rest on them as a whole; answers how
+    many lines went.
+    """
     _note_erasure(db, owner)
     if memory_ids is None:
         return db.execute("DELETE FROM block_lines WHERE tenant = ? AND user = ?", owner).rowcount
+    columns = sealing.of(db, owner)
+    state = (*owner, STATE if columns is None else columns.name(STATE))
     return sum(
+        db.execute(
+            "DELETE FROM block_lines WHERE tenant = ? AND user = ? AND message = ? AND session IN ("  # noqa: S608
+            "SELECT session FROM block_lines WHERE tenant = ? AND user = ? AND message = ? "
+            f"AND memory IN ({marks(some)}))",
+            (*state, *state, *some),
+        ).rowcount
+        for some in chunks(memory_ids)
+    ) + sum(
         db.execute(
             "DELETE FROM block_lines "  # noqa: S608 (no value in the text)
             f"WHERE tenant = ? AND user = ? AND memory IN ({marks(some)})",

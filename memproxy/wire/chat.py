@@ -1,8 +1,10 @@
 """The wire format of ``/v1/chat/completions``: read a request, and put a memory block into it by a splice."""
 
+from collections.abc import Sequence
+
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, read_messages
-from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
 from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element
 
 
@@ -15,7 +17,16 @@ class ChatRequest(RequestBody):
             position = "after_system"
         return super().rebuild(block, position)
 
-    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
+        return [*self._said(said), *self._blocks(blocks, position)] if said else self._blocks(blocks, position)
+
+    def _said(self, said: Sequence[tuple[str, str]]) -> list[Edit]:
+        start = self.messages[self.last_user_index or 0].start
+        return [Edit(start, start, b"".join(role_message(*one) + b"," for one in said))]
+
+    def _blocks(self, blocks: Blocks, position: Position) -> list[Edit]:
+        if not blocks:
+            return []
         if position == "system":
             return self._within_system(blocks)
         if position == "after_system":

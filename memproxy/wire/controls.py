@@ -37,6 +37,7 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     retrieval_limit: int | None = None
     similarity_threshold: float | None = None
     max_tokens: int | None = None
+    compress_above_tokens: int | None = None
     unknown: tuple[str, ...] = ()
 
     def check_names(self) -> None:
@@ -109,6 +110,7 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
         retrieval_limit=_integer(fields, "retrieval_limit", least=1, most=MAX_LIMIT),
         similarity_threshold=_unit(fields, "similarity_threshold"),
         max_tokens=_integer(fields, "max_tokens", least=0, most=None),
+        compress_above_tokens=_integer(fields, "compress_above_tokens", least=0, most=None),
         unknown=tuple(name for name in fields if name not in CONFIG_FIELDS),
     )
 

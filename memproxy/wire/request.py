@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -20,6 +20,24 @@ Position = Literal["auto", "before_last_user", "after_system", "system"]
 
 Blocks = Sequence[tuple[int, str]]
 """Blocks with the indexes of the messages they belong to, in the messages' order."""
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """How the conversation itself is sent otherwise than the client sent it.
+
+    ``said`` are earlier messages, role and text, put before the user's last one. The messages ``left_out`` (indexes)
+    are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is put behind
+    the block of the user's last message.
+    """
+
+    said: Sequence[tuple[str, str]] = ()
+    left_out: Sequence[int] = ()
+    state: str | None = None
+    notes: str | None = None
+
+
+AS_SENT = Context()
+"""The conversation as the client sent it."""
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_MESSAGES = 5_000
@@ -140,10 +158,19 @@ class RequestBody(ABC):
         """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
         blocks that a client sent back.
         """
-        held = self.digests + quoted_digests(self._instructions(), self.user_texts)
+        return self._present(self.digests, self.user_texts, self.messages)
+
+    def present_without(self, gone: Collection[int]) -> list[str]:
+        """The same without these messages (indexes)."""
+        kept = [index for index in range(len(self.messages)) if index not in gone]
+        said = [self.texts[index] for index in self.user_indexes if index not in gone]
+        return self._present([self.digests[index] for index in kept], said, [self.messages[index] for index in kept])
+
+    def _present(self, digests: list[str], said: Sequence[str], messages: Sequence[ChatMessage]) -> list[str]:
+        held = digests + quoted_digests(self._instructions(), said)
         # a client may have changed the case of a block's letters, or escaped some
         if contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\"):
-            held += [text_digest(text) for message in self.messages for text in shown_texts(message.text)]
+            held += [text_digest(text) for message in messages for text in shown_texts(message.text)]
         return held
 
     def _instructions(self) -> list[str]:
@@ -186,21 +213,42 @@ class RequestBody(ABC):
         """
         return self.rebuild_with({self.last_user_index or 0: block} if block else {}, position)
 
-    def rebuild_with(self, blocks: Mapping[int, str], position: Position = "before_last_user") -> bytes:
-        """Like `rebuild`, with several blocks by the index of the message they belong to.
+    def rebuild_with(
+        self, blocks: Mapping[int, str], position: Position = "before_last_user", context: Context = AS_SENT
+    ) -> bytes:
+        """Like `rebuild`, with several blocks by the index of the message they belong to, and another context.
 
         Raises:
             IndexError: there is no message of that index.
         """
         edits = self._top.remove(self._ours) if self.has_ours else []
         ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
-        if ordered and self.messages:
-            edits += self._placed(ordered, position)
-        return apply(self.body, edits)
+        said: Sequence[tuple[str, str]] = ()
+        if context is not AS_SENT:
+            ordered, said = self._with_context(ordered, context), context.said
+        if (ordered or said) and self.messages:
+            edits += self._placed(ordered, position, said)
+        return apply(self.body, [*edits, *self._left_out(context.left_out)] if context.left_out else edits)
+
+    def _with_context(self, blocks: Blocks, context: Context) -> list[tuple[int, str]]:
+        """The blocks of messages that stay, with the state before the first of them and the notes behind the last."""
+        gone = frozenset(context.left_out)
+        kept = [(index, block) for index, block in blocks if index not in gone]
+        if context.state and gone:
+            kept.insert(0, (max(gone) + 1, context.state))
+        if context.notes:
+            kept.append((self.last_user_index or 0, context.notes))
+        return sorted(kept, key=_index)
+
+    def _left_out(self, indexes: Sequence[int]) -> list[Edit]:
+        """The edits that take these messages out, each with the comma behind it; the last message is none of them."""
+        return [Edit(self.messages[index].start, self.messages[index + 1].start) for index in indexes]
 
     @abstractmethod
-    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
-        """The edits that put these blocks where ``position`` says."""
+    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
+        """The edits that put these blocks where ``position`` says, and what was ``said`` before the user's last
+        message.
+        """
 
     @abstractmethod
     def _read_messages(self) -> list[ChatMessage]:
@@ -281,9 +329,18 @@ def quoted(text: str) -> bytes:
     return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=True).encode()
 
 
+def role_message(role: str, text: str) -> bytes:
+    """A message as JSON; both formats take it in this form."""
+    return b'{"role":' + quoted(role) + b',"content":' + quoted(text) + b"}"
+
+
 def system_message(text: str) -> bytes:
-    """A message with the system's role, as JSON; both formats take it in this form."""
-    return b'{"role":"system","content":' + quoted(text) + b"}"
+    """A message with the system's role, as JSON."""
+    return role_message("system", text)
+
+
+def _index(block: tuple[int, str]) -> int:
+    return block[0]
 
 
 def _forced(choice: Any) -> bool:

@@ -8,6 +8,7 @@ late, only where the client manages the conversation itself; else into ``instruc
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.controls import OURS
-from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, system_message
+from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 
 LONGEST_ID = 256
@@ -74,18 +75,20 @@ class ResponsesRequest(RequestBody):
             return False
         return self._value("store") is False or any(message.role == "assistant" for message in self.messages)
 
-    def _placed(self, blocks: Blocks, position: Position) -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
         """Each right before the message of its index where the client sends the whole conversation, else all of them
-        as the last paragraphs of ``instructions``.
+        as the last paragraphs of ``instructions``. What was said before is no memory, but the conversation that the
+        client goes on with: it stands in ``input``.
         """
-        if position == "system" or not self.sends_history:
+        edits = []
+        if blocks and (position == "system" or not self.sends_history):
             edit = self._instructed("\n\n".join(block for _, block in blocks))
             if edit is not None:
-                return [edit]
+                edits, blocks = [edit], ()
         if position == "after_system":
             first = next((place for place, one in enumerate(self.messages) if one.role not in INSTRUCTIONS), 0)
             blocks = [(first, block) for _, block in blocks]
-        return self._before_each(blocks)
+        return [*edits, *self._before_each(blocks, said)]
 
     def _instructed(self, text: str) -> Edit | None:
         """The edit that adds a paragraph to ``instructions``; None when there is something of another type there."""
@@ -102,14 +105,21 @@ class ResponsesRequest(RequestBody):
         )  # what cannot be decoded is None too, but something
         return Edit(member.value_start, member.value_end, quoted(text)) if is_null else None
 
-    def _before_each(self, blocks: Blocks) -> list[Edit]:
+    def _before_each(self, blocks: Blocks, said: Sequence[tuple[str, str]]) -> list[Edit]:
+        if not blocks and not said:
+            return []
+        earlier = b"".join(role_message(*one) + b"," for one in said)
         if self._is_text:
             start, end = self.messages[0].start, self.messages[0].end
-            items = b",".join(system_message(block) for _, block in blocks)
-            return [Edit(start, start, b"[" + items + b',{"role":"user","content":'), Edit(end, end, b"}]")]
+            items = earlier + b"".join(system_message(block) + b"," for _, block in blocks)
+            return [Edit(start, start, b"[" + items + b'{"role":"user","content":'), Edit(end, end, b"}]")]
+        last = self.messages[self.last_user_index or 0].start
         return [
-            Edit(start, start, b",".join(map(system_message, texts)) + b",")
-            for start, texts in self._by_start(blocks).items()
+            *([Edit(last, last, earlier)] if said else ()),
+            *(
+                Edit(start, start, b",".join(map(system_message, texts)) + b",")
+                for start, texts in self._by_start(blocks).items()
+            ),
         ]
 
     def _by_start(self, blocks: Blocks) -> dict[int, list[str]]:

@@ -156,8 +156,10 @@ def append_element(text: bytes, start: int, end: int, value: bytes) -> Edit:
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
-    """The text with these edits done, which must not overlap; without any, the very same object."""
-    ordered = sorted(edits)
+    """The text with these edits done, which must not overlap; without any, the very same object. Insertions at one
+    place stand in the order in which they were given.
+    """
+    ordered = sorted(edits, key=_span)
     if not ordered:
         return text
     view, done = memoryview(text), 0
@@ -169,6 +171,10 @@ def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
         done = edit.end
     parts.append(view[done:])
     return b"".join(parts)
+
+
+def _span(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
 
 
 def _walk_object(text: bytes, start: int, values: dict[str, msgspec.Raw]) -> list[Member]:

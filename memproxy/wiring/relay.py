@@ -12,6 +12,7 @@ from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.app import Handlers, Parts, Relay
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture import Journal
+from memproxy.relay.conversation import Conversations
 from memproxy.relay.decide import Budgets, ChatLimits, Decider, Gate
 from memproxy.relay.engine_client import recall_seconds
 from memproxy.relay.engines import Engines
@@ -58,6 +59,7 @@ def make_relay(
     gate, budgets = Gate(settings.gate), Budgets(settings)
     deadline_s = settings.recall.deadline_ms / 1000
     block_keeper = BlockKeeper(state, tasks, repeats=settings.inject.sticky, deadline_s=deadline_s)
+    conversations = Conversations(settings, state, engine)
     made = MadeResponses(sessions, tasks)
     positions = Positions(settings.inject.position, state, tasks)
     experiment = Experiment(settings.experiment.holdout, secret, state)
@@ -81,6 +83,7 @@ def make_relay(
             gate=gate,
             engine=engine,
             block_keeper=block_keeper,
+            conversations=conversations,
             budgets=budgets,
             limits=ChatLimits(
                 Rates(limits, state, lambda: datetime.now(UTC)),

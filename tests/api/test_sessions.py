@@ -58,4 +58,19 @@ async def test_wrong_questions_name_their_field(api: Api, what: str) -> None:
     two = await api.call("POST", path, params={"user_id": "a"}, json={"user_id": "b"})
     assert (two.status_code, two.json()["error"]["param"]) == (400, "user_id")
     assert (await api.call("POST", path, content=b"{}", headers={"content-type": "text/plain"})).status_code == 415
-    assert (await api.call("POST", path)).json() == {"session_id": "s1", "learning": "done"}
+    assert (await api.call("POST", path)).json() == {"session_id": "s1", "learning": "off"}  # learn.enabled: false
+
+
+@pytest.mark.parametrize("what", ["end", "mine"])
+async def test_a_user_who_chose_that_nothing_is_learned_is_told_so(learning: Api, what: str) -> None:
+    user = f"off-{what}"
+    await learning.say("s1", "I live in Berlin.", user_id=user)
+    path = f"/v1/memory/sessions/s1/{what}"
+    chosen = await learning.call("PUT", "/v1/memory/settings", json={"user_id": user, "learning": False})
+    assert chosen.status_code == 200
+    answer = await learning.call("POST", path, json={"user_id": user})
+    assert (answer.status_code, answer.json()) == (200, {"session_id": "s1", "learning": "off"})
+    assert await facts(learning, user) == []
+    await learning.call("PUT", "/v1/memory/settings", json={"user_id": user})
+    await learn(learning, "s1", user, what)
+    assert await facts(learning, user)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from memproxy.core.choices import Choices
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
@@ -100,10 +101,10 @@ async def test_another_topic_starts_learning(tmp_path: Path) -> None:
         await r.say("ok thanks")
         assert not r.server.prompts
         await r.say("Our deployment pipeline broke: kubernetes rejects the helm chart")
-        await eventually(lambda: len(r.server.prompts) == 1)
+        await eventually(lambda: len(r.server.prompts) == 2)  # what is new, and a summary
         await idle(r)
         await r.say("The helm chart needs another kubernetes version for our deployment")
-        assert len(r.server.prompts) == 1
+        assert len(r.server.prompts) == 2
 
 
 async def test_without_vectors_the_words_tell_another_topic(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ async def test_without_vectors_the_words_tell_another_topic(tmp_path: Path) -> N
     async with rig(tmp_path, embedder=embedder, every_turns=100, drift_threshold=0.2) as r:
         await r.say("The Hawaii vacation needs flights and a hotel in Maui")
         await r.say("Our deployment pipeline broke: kubernetes rejects the helm chart")
-        await eventually(lambda: len(r.server.prompts) == 1)
+        await eventually(lambda: len(r.server.prompts) == 2)  # what is new, and a summary
 
 
 def test_similarity_to_what_was_said_before() -> None:
@@ -393,3 +394,73 @@ async def test_with_a_configured_key_learning_goes_on_after_a_restart_before_any
             return len(await r.facts()) == 1
 
         await r.meanwhile(learned, what="it is learned")
+
+
+SUMMARY = "The user has a budget of $10,000 for the Hawaii vacation."
+
+
+async def test_a_session_that_falls_silent_is_summarised_once_and_again_when_it_went_on(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100, idle_s=60) as r:
+        r.server.default = extracting(SUMMARY, [QUOTED])
+        await r.say(SAID, "And I like the sea")
+        r.clock.advance(599)
+        await idle(r)
+        assert await summaries(r) == []
+        r.clock.advance(1)
+        await eventually(lambda: _summarised(r, 1))
+        asked = len(r.server.prompts)
+        r.clock.advance(10_000)
+        await idle(r)
+        assert len(r.server.prompts) == asked
+        await r.say("I also like the mountains")
+        r.clock.advance(600)
+        await eventually(lambda: _summarised(r, 2))
+        assert len(await summaries(r)) == 1
+
+
+async def _summarised(r: Rig, times: int) -> bool:
+    r.worker.wake()
+    return len(await summaries(r, active=None)) == times
+
+
+async def test_a_silent_session_is_summarised_after_a_restart_once_its_key_is_known(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100, idle_s=1e6) as r:
+        await r.say(SAID, "And I like the sea")
+    async with rig(tmp_path, every_turns=100, idle_s=1e6, asked=False) as r:
+        r.server.default = extracting(SUMMARY, [QUOTED])
+        r.clock.advance(600)
+        await eventually(lambda: _over(r, ANN))
+        assert await summaries(r, active=None) == [], "without a key no model is asked, and nothing takes its place"
+        r.give_key()
+        await r.meanwhile(lambda: _summarised(r, 1), what="a summary")
+    async with rig(tmp_path, every_turns=100, idle_s=1e6) as r:
+        r.clock.advance(100_000)
+        await idle(r)
+        assert len(await summaries(r, active=None)) == 1
+        assert r.server.prompts == []
+
+
+async def test_one_exchange_and_one_who_lets_nobody_learn_are_not_summarised(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100) as r:
+        r.server.default = extracting(SUMMARY, [QUOTED])
+        await r.say(SAID)
+        await r.state.choose(BEN, Choices(learning=False), r.clock.now())
+        await r.say(SAID, "And I like the sea", scope=BEN)
+        r.clock.advance(600)
+        await eventually(lambda: _over(r, ANN, BEN))
+        await idle(r)
+        assert await summaries(r) == []
+
+
+async def _over(r: Rig, *scopes: Scope) -> bool:
+    r.worker.wake()
+    return all([await r.state.ended(scope, ["s1"]) == {"s1"} for scope in scopes])
+
+
+async def test_a_session_that_drifts_is_summarised(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=100, idle_s=1e6, drift_threshold=0.2) as r:
+        r.server.default = extracting(SUMMARY, [QUOTED])
+        for said in (SAID, "The Hawaii budget covers hotels and flights", "Potatoes need forty minutes of cooking"):
+            await r.say(said)
+            r.clock.advance(1)
+        await eventually(lambda: _summarised(r, 1))

@@ -9,12 +9,13 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.making import NOON, entry
+from tests.stores.making import ANN, NOON, entry
 
 
 @pytest.fixture
@@ -51,11 +52,16 @@ async def test_a_file_of_the_first_version_gets_what_came_later_and_keeps_its_ro
     with sqlite3.connect(file, isolation_level=None) as db:
         migrate(db, ())
         db.execute("INSERT INTO meta VALUES ('kept', 'since then')")
+        scope = msgspec.json.encode(ANN).decode()
+        db.execute("INSERT INTO progress VALUES (?, ?, 's1', ?, 2, 0, NULL)", (*ANN.owner, scope))
     db.close()
     state = SqliteState(file, sync="normal")
     await state.open()
     assert await state.get_meta("kept") == "since then"
     assert await state.sweep_working(NOON) == 0
+    assert await state.silent_sessions(silent_before=NOON, limit=9) == [], "sessions of before count as over"
+    await state.note_turns(ANN, count=1, at=NOON)
+    assert [one.unlearned for one in await state.silent_sessions(silent_before=NOON, limit=9)] == [3]
     await state.close()
 
 

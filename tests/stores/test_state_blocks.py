@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.core.history import RESTS_ON, STATE
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine
 from memproxy.stores import sqlite_sessions
@@ -130,3 +131,18 @@ async def test_old_blocks_are_pruned(state: SqliteState, file: Path) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         sqlite_sessions.prune_blocks(db, NOON + sqlite_sessions.BLOCKS_KEPT + timedelta(days=1))
     assert set(await found(state, ANN, "a", "b")) == {"b"}
+
+
+async def test_a_state_goes_as_a_whole_with_the_first_turn_that_it_rests_on(state: SqliteState) -> None:
+    rests_on = [BlockLine(text=RESTS_ON, memory_id=f"t{number}") for number in range(40)]
+    kept = [BlockLine(text='{"topic":"xyzzy"}'), *rests_on]
+    other = Scope(tenant=ANN.tenant, user=ANN.user, session="s2")
+    for scope in (ANN, BEN, other):
+        assert await save(state, scope, STATE, kept if scope is not other else [kept[0], rests_on[1]])
+    await save(state, ANN, "a")
+    await state.drop_from_blocks(ANN, ["t7"])
+    assert await found(state, ANN, STATE, "a") == {"a": LINES}
+    assert await found(state, other, STATE) == {STATE: [kept[0], rests_on[1]]}
+    assert await found(state, BEN, STATE) == {STATE: kept}
+    await state.drop_from_blocks(ANN, ["t1"])
+    assert await found(state, other, STATE) == {}

@@ -347,6 +347,26 @@ async def test_a_session_that_somebody_ended_is_over_until_something_is_said_in_
     assert await state.ended(ANN, names) == set()
 
 
+async def test_a_session_is_silent_until_it_is_over_and_not_while_learning(state: SqliteState) -> None:
+    one, two = session("one"), session("two")
+    await state.note_turns(one, count=1, at=NOON)
+    await state.note_turns(two, count=1, at=LATER)
+    await state.note_turns(session("one", BEN), count=1, at=NOON - timedelta(hours=1))
+
+    async def silent(before: datetime = NOON, limit: int = 9) -> list[Scope]:
+        return [found.scope for found in await state.silent_sessions(silent_before=before, limit=limit)]
+
+    assert await silent() == [session("one", BEN), one]
+    assert await silent(LATER) == [session("one", BEN), one, two]
+    assert await silent(limit=1) == [session("one", BEN)]
+    await state.note_end(session("one", BEN), at=LATER)
+    number = await state.begin_learning(entry(one, JournalKind.LEARN), unlearned=1)
+    assert number is not None
+    assert await silent() == []
+    await state.finish(number)
+    assert await silent() == [one]
+
+
 async def test_a_parked_extraction_does_not_stop_a_session_from_learning(state: SqliteState) -> None:
     await state.note_turns(ANN, count=3, at=NOON)
     number = await state.begin_learning(entry(kind=JournalKind.LEARN), unlearned=2)

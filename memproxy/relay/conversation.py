@@ -1,0 +1,267 @@
+"""The conversation that a request is sent with, where it is not the one that the client sent: replayed messages before
+a request without history, a state in place of a long history's beginning, and the inventory of working memory.
+
+All of it is off by default, and then nothing here runs. Whatever cannot be had in time is left out, and the answer's
+header says so.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+
+from memproxy.core.bounded import BoundedCache
+from memproxy.core.history import (
+    STATE,
+    CompressAsked,
+    KeptState,
+    Role,
+    cut_of,
+    may_cut,
+    read_kept,
+    state_block,
+    told_of,
+    working_block,
+)
+from memproxy.core.protocol import ReplayAsked
+from memproxy.core.receipt import Carried
+from memproxy.core.scope import Scope
+from memproxy.core.turn import INSTRUCTIONS, Message, text_digest
+from memproxy.errors import StateUnavailable
+from memproxy.metrics import metrics
+from memproxy.ports import BlockStore, WorkingStore
+from memproxy.relay.controls import Controls
+from memproxy.relay.engines import Engines
+from memproxy.relay.session_blocks import STATE_SHARE, names_of, session_of
+from memproxy.relay.sessions import Conversation
+from memproxy.settings import Settings
+from memproxy.wire.request import AS_SENT, Context, RequestBody
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 60.0
+"""A state that was asked for is not asked for again before, unless it came: making one takes a model's call or more.
+Each time that it does not come the pause is twice as long, a day at most.
+"""
+
+_DOUBLINGS = 10
+
+MOST_TOLD = 200
+"""Turns of what is left out that a receipt names."""
+
+LOOKED_THROUGH = 500
+"""Entries of working memory that an inventory is chosen from, those changed last."""
+
+REFUSALS = 2
+"""An upstream that refuses a session's changed conversation so often gets it as the client sent it."""
+
+SESSIONS_BYTES = 2 * 1024 * 1024
+"""For what is noted of sessions: some 10,000."""
+
+_SAID = frozenset({"user", "assistant", "tool", "function"})
+
+
+class _State(BlockStore, WorkingStore, Protocol):
+    pass
+
+
+class Conversed(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request is sent with. ``asks`` is the state to be made behind the answer."""
+
+    context: Context = AS_SENT
+    told: Carried = Carried()
+    asks: CompressAsked | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the conversation is sent otherwise than the client sent it."""
+        return self.context is not AS_SENT
+
+    @property
+    def said(self) -> list[str]:
+        """What the user said in the replayed messages."""
+        return [text for role, text in self.context.said if role == "user"]
+
+    def present(self, chat: RequestBody) -> list[str]:
+        """Digests of all that the request will say (`RequestBody.present`)."""
+        if not self.is_changed:
+            return chat.present
+        held = chat.present_without(frozenset(self.context.left_out)) if self.context.left_out else chat.present
+        return [*held, *(text_digest(text) for _, text in self.context.said)]
+
+
+UNCHANGED = Conversed()
+
+
+class Conversations:
+    """Decides how requests' conversations are sent."""
+
+    def __init__(self, settings: Settings, state: _State, engine: Engines) -> None:
+        self._conversation = settings.conversation
+        self._compress = settings.compress
+        self._by_model = settings.learn.enabled and settings.learn.mode == "model"
+        self._inject = settings.working.inject
+        self._state = state
+        self._engine = engine
+        self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
+        self._asked: BoundedCache[tuple[str, str, str], tuple[str, float, int]] = BoundedCache(SESSIONS_BYTES)
+        self._refusals: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
+        self._is_on = (
+            bool(self._conversation.replay or self._compress.above_tokens or self._compress.tenants)
+            or self._inject != "none"
+        )
+
+    def concern(self, controls: Controls) -> bool:
+        """Whether there is anything to decide for such a request."""
+        return (self._is_on or bool(controls.compress_above)) and controls.mode.injects and controls.mode.recalls
+
+    def refused(self, scope: Scope, *, beside_blocks: bool) -> None:
+        """The upstream refused a request with a changed conversation. A block beside it may have been the reason."""
+        refusals = (self._refusals.get(session_of(scope)) or 0) + (1 if beside_blocks else REFUSALS)
+        self._refusals.put(session_of(scope), refusals)
+
+    async def of(
+        self,
+        controls: Controls,
+        scope: Scope,
+        chat: RequestBody,
+        conversation: Conversation,
+        *,
+        nonce: str,
+        halved: int,
+    ) -> Conversed:
+        """What this request is sent with; ``halved``: how often the session's budget was."""
+        if (self._refusals.get(session_of(scope)) or 0) >= REFUSALS or chat.chain is not None or not chat.user_indexes:
+            return UNCHANGED
+        above = self._above(controls)
+        found = UNCHANGED
+        if self._conversation.replay and controls.session is not None and _brings_no_history(chat):
+            found = await self._replayed(scope, self._conversation.replay_tokens >> halved)
+        elif above and _tokens(chat, 0, len(chat.messages)) > above:
+            found = await self._compressed(controls, scope, chat, conversation, nonce=nonce, above=above)
+        return await self._with_inventory(found, scope, nonce) if self._inject != "none" else found
+
+    def _above(self, controls: Controls) -> int | None:
+        """From how many tokens on a history is compressed: by the request, its agent, its user, its tenant, or all."""
+        if controls.compress_above is not None:
+            return controls.compress_above or None
+        return self._compress.tenants.get(controls.tenant, self._compress.above_tokens)
+
+    async def _replayed(self, scope: Scope, tokens: int) -> Conversed:
+        asked = ReplayAsked(scope=scope, turns=self._conversation.replay, tokens=tokens)
+        told = await self._engine.replay(asked)
+        said = [(one.role, one.content) for one in told.said]
+        reasons = {} if told.reason is None else {"replay": told.reason}
+        replayed = len(said) if said or not reasons else None
+        carried = Carried(replayed=replayed, reasons=reasons)
+        return Conversed(context=Context(said=said) if said else AS_SENT, told=carried)
+
+    async def _compressed(
+        self, controls: Controls, scope: Scope, chat: RequestBody, conversation: Conversation, *, nonce: str, above: int
+    ) -> Conversed:
+        """With the session's state, as far as it reaches, and asking for the next one where that is due."""
+        kept, rests_on = (None, list[str]()) if conversation.begins else await self._kept(scope)
+        users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
+        roles = [Role(one.role, one.has_tool_calls) for one in chat.messages]
+        cut = None
+        if kept is not None and kept.after in names[:-1]:
+            at = users[names.index(kept.after) + 1]
+            cut = at if may_cut(roles, at) else None
+        new, since = cut_of(roles, self._compress.keep_last), cut or 0
+        long = cut is None or _tokens(chat, since, len(roles)) > above
+        asks = None
+        if new is not None and new > since and (long or new - since >= self._compress.every_turns):
+            asks = self._asks(
+                controls, scope, chat, conversation, names, since=since, new=new, kept=kept if cut else None
+            )
+        if kept is None or cut is None:
+            why = "no_model" if not self._by_model else ("not_ready" if new is not None else "short")
+            return Conversed(told=Carried(reasons={"compress": why}), asks=asks)
+        gone = [at for at in range(cut) if roles[at].role not in INSTRUCTIONS]
+        state = state_block(kept.state, nonce)
+        before, left = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
+        told = Carried(
+            left_out=len(gone),
+            kept=len(roles) - len(gone),
+            tokens=(before, before - left + len(state.encode()) // 4),
+            left_out_turns=rests_on[:MOST_TOLD],
+        )
+        return Conversed(context=Context(left_out=gone, state=state), told=told, asks=asks)
+
+    async def _kept(self, scope: Scope) -> tuple[KeptState | None, list[str]]:
+        """The session's state, if all turns that it rests on are there, and their ids."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                found = await self._state.find_blocks(scope, [STATE])
+        except (TimeoutError, StateUnavailable) as error:
+            _note("a session's state cannot be read, its request goes on whole", error)
+            return None, []
+        lines = found.blocks.get(STATE, [])
+        turns = [line.memory_id for line in lines if line.memory_id is not None]
+        return read_kept(next((line.text for line in lines if line.memory_id is None), None), len(turns)), turns
+
+    def _asks(
+        self,
+        controls: Controls,
+        scope: Scope,
+        chat: RequestBody,
+        conversation: Conversation,
+        names: Sequence[str],
+        *,
+        since: int,
+        new: int,
+        kept: KeptState | None,
+    ) -> CompressAsked | None:
+        """What is to be made behind this request's answer; None where it may not be, or was asked for just now."""
+        session, covered = session_of(scope), sum(at < new for at in chat.user_indexes)
+        if not (controls.mode.captures and controls.learns and self._by_model and covered):
+            return None
+        after, at, tries = self._asked.get(session) or ("", 0.0, 0)
+        came = kept is not None and kept.after == after
+        if after and not came and time.monotonic() - at < ASK_AGAIN_S * 2**tries:
+            return None
+        tries = min(tries + 1, _DOUBLINGS) if after and not came else 0
+        self._asked.put(session, (names[covered - 1], time.monotonic(), tries))
+        said = [one for one in chat.messages[since:new] if one.role in _SAID]
+        return CompressAsked(
+            after=names[covered - 1],
+            messages=[Message(role=one.role, content=one.text, name=one.name) for one in said],
+            tokens=_tokens(chat, since, new),
+            asked_at=conversation.asked_at,
+            former=None if kept is None else kept.after,
+        )
+
+    async def _with_inventory(self, found: Conversed, scope: Scope, nonce: str) -> Conversed:
+        now = datetime.now(UTC)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                entries = await self._state.working_entries(scope, "", now, limit=LOOKED_THROUGH)
+        except (TimeoutError, StateUnavailable) as error:
+            _note("working memory cannot be listed, a request goes on without", error)
+            reasons = {**found.told.reasons, "working": "state"}
+            return msgspec.structs.replace(found, told=msgspec.structs.replace(found.told, reasons=reasons))
+        shown = told_of(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
+        told = msgspec.structs.replace(found.told, entries=[entry.key for entry in shown])
+        if not shown:
+            return msgspec.structs.replace(found, told=told)
+        context = msgspec.structs.replace(found.context, notes=working_block(shown, nonce, now))
+        return msgspec.structs.replace(found, context=context, told=told)
+
+
+def _brings_no_history(chat: RequestBody) -> bool:
+    """Whether the request is instructions and one message of the user."""
+    return len(chat.user_indexes) == 1 and {one.role for one in chat.messages} <= INSTRUCTIONS | {"user"}
+
+
+def _tokens(chat: RequestBody, first: int, end: int) -> int:
+    """About what these messages cost: four bytes of their JSON are a token."""
+    return (chat.messages[end - 1].end - chat.messages[first].start) // 4 if end > first else 0
+
+
+def _note(what: str, error: Exception) -> None:
+    metrics().internal_errors.labels(where="relay.conversation").inc()
+    log.warning("%s: %s", what, error.message if isinstance(error, StateUnavailable) else "it takes too long")
