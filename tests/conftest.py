@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.folders import MEMORY_FOLDER, Folders
 from tests.support.postgres import Databases, databases
+from tests.support.qdrant import QdrantAt, shared_qdrant
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
 # Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
@@ -77,6 +78,13 @@ def postgres() -> Iterator[Databases]:
 def postgres_url(postgres: Databases) -> str:
     """A database that tests share, each with tables of its own."""
     return postgres.new()
+
+
+@pytest.fixture(scope="session")
+def qdrant() -> Iterator[QdrantAt]:
+    """A Qdrant server that tests share, each with collections of its own."""
+    with shared_qdrant() as server:
+        yield server
 
 
 @pytest.fixture

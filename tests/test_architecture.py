@@ -87,7 +87,7 @@ MOST_FILES = {
     "retention": 5,
     "serve": 8,
     "settings": 5,
-    "stores": 56,
+    "stores": 57,
     "wire": 16,
     "wiring": 6,
 }
@@ -124,7 +124,7 @@ EXTRAS = {
 }
 """Extras, and the modules that need what they bring; whoever imports one of these does so when it is wanted."""
 
-IMPORT_NAMES = {"pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
+IMPORT_NAMES = {"grpcio": "grpc", "pyjwt": "jwt", "pyyaml": "yaml", "qdrant-edge-py": "qdrant_edge"}
 
 
 @dataclass(frozen=True)

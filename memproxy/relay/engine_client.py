@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from memproxy.core.breaker import Breaker
 from memproxy.core.protocol import (
     CAPTURED_PATH,
     DECIDED_PATH,
@@ -87,49 +88,6 @@ def recall_seconds(settings: Settings) -> float:
     if settings.recall.rerank == "model":
         seconds += settings.recall.rerank_timeout_s
     return seconds
-
-
-FAILURES_TO_OPEN = 3
-OPEN_S = 1.0
-"""After this many failures in a row the engine is left alone for a second, so that a hung one costs no request."""
-
-REFUSED_OPEN_S = 0.1
-"""The same for one that refuses connections: that is known at once, and it is being started again."""
-
-
-class Breaker:
-    """Whether the engine is worth a call just now, by how the last ones went."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._open_until = 0.0
-        self._pause_s = OPEN_S
-
-    @property
-    def open(self) -> bool:
-        """Whether calls are not worth trying."""
-        return self._failures >= FAILURES_TO_OPEN and time.monotonic() < self._open_until
-
-    def may_try(self) -> bool:
-        """Whether a call may be tried whose outcome is noted here. Each pause is followed by one try and another pause,
-        until one succeeds.
-        """
-        if self.open:
-            return False
-        if self._failures >= FAILURES_TO_OPEN:
-            self._open_until = time.monotonic() + self._pause_s
-        return True
-
-    def note_failure(self, *, refused: bool = False) -> None:
-        """A call failed; ``refused``: there was nobody to connect to."""
-        self._failures += 1
-        self._pause_s = REFUSED_OPEN_S if refused else OPEN_S
-        if self._failures >= FAILURES_TO_OPEN:
-            self._open_until = time.monotonic() + self._pause_s
-
-    def note_success(self) -> None:
-        """A call was answered."""
-        self._failures = 0
 
 
 class NotSent(EngineUnavailable):

@@ -563,6 +563,12 @@ class StoreSettings(Section):
         None, description="Address of the server: `http://…` of Qdrant, `postgresql://user:password@host/name`."
     )
     api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="Port of Qdrant's gRPC; default: one above that of `url`. 0: REST alone."
+    )
+    quantization: Literal["none", "int8"] = Field(
+        "none", description="`int8`: Qdrant compares vectors rounded to bytes first: a quarter of the memory."
+    )
     collection: str = Field(
         "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."
     )

@@ -333,6 +333,9 @@ def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
             "store.url" if store.url else "store.api_key",
             "is for a server; set store.backend: qdrant or postgres, or remove it",
         )
+    if store.backend != "qdrant" and (store.grpc_port is not None or store.quantization != "none"):
+        name = "store.grpc_port" if store.grpc_port is not None else "store.quantization"
+        yield name, "is for a Qdrant server; set store.backend: qdrant, or remove it"
     if store.backend == "qdrant":
         try:
             http_address(store.url or "")

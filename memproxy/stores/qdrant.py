@@ -1,32 +1,29 @@
 """The memory store on a Qdrant server or cluster, through `qdrant-client` (whose local mode serves tests).
 
-Every write waits until it is applied, so `flush` has nothing to do. The collection's identity is a point with a fixed
-id and no owner: every read and delete names an owner, so it never shows.
+Every write waits until it is applied. The alias ``<collection>__current`` names the collection in use; without it, that
+is the configured name itself. Giving the alias another collection is the switch of a reindex or of a restored backup:
+the server does it at once.
 """
 
-import httpx
-import msgspec
-from qdrant_client import AsyncQdrantClient
+from qdrant_client import AsyncQdrantClient, models
 
-from memproxy.core.scope import Scope
-from memproxy.errors import ConfigError, StoreUnavailable
-from memproxy.metrics import metrics
-from memproxy.ports import Point
-from memproxy.stores.backend import Written
-from memproxy.stores.edge_files import VERSION, Marker, check_built_with
+from memproxy.stores.edge_files import Marker
 from memproxy.stores.qdrant_collection import Collection
-from memproxy.stores.qdrant_rebuild import QdrantRebuild, current, other, tidy
-from memproxy.stores.vector_store import VectorStore
-
-CONNECT_TIMEOUT_S = 2.0
-"""A server that is down is known after this; recall's own deadline is far shorter, writes are tried again."""
-
-TIMEOUT_S = 10
-"""Longest silence of the server within one call."""
+from memproxy.stores.qdrant_connection import Server
+from memproxy.stores.server_store import ServerStore
 
 
-class QdrantStore(VectorStore):
-    """`ports.MemoryStore` in a collection. ``client`` replaces the connection made from ``url`` and ``api_key``."""
+class QdrantStore(ServerStore[Collection]):
+    """`ports.MemoryStore` in a collection. ``client`` replaces the connection made from ``url`` and ``api_key``.
+
+    Args:
+        grpc_port: None: one above the port of ``url``; 0: REST alone.
+        quantized: Compare vectors rounded to a byte a number first, and the best of them as they are.
+    """
+
+    server = "Qdrant"
+    copied_by = "a snapshot of the collection (memproxy restore)"
+    joint = "__"
 
     def __init__(
         self,
@@ -36,125 +33,91 @@ class QdrantStore(VectorStore):
         collection: str,
         dimension: int,
         embedder_name: str | None,
+        grpc_port: int | None = None,
+        quantized: bool = False,
         client: AsyncQdrantClient | None = None,
     ) -> None:
-        super().__init__(dimension=dimension, embedder_name=embedder_name)
-        self._collection = collection
-        self._place = f"collection {collection} at {url or 'the local client'}"
-        self._given = client is not None
-        self._client = client or _connection(url, api_key)
-        self._opened: Collection | None = None
+        place = f"collection {collection} at {url or 'the local client'}"
+        super().__init__(collection=collection, place=place, dimension=dimension, embedder_name=embedder_name)
+        self._server = Server(url=url, api_key=api_key, grpc_port=grpc_port, place=place, client=client)
+        self._plain = Collection(self._server, collection, quantized=quantized)
+        self._store_id = ""
 
-    async def open(self, expected_id: str | None) -> str:
-        _, marker = await self._open(expected_id, as_built=False)
-        metrics().store_points.set(await self.points())
-        return marker.store_id
-
-    async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
-        collection = await current(self._client, self._collection, self._place)
+    async def known(self) -> tuple[Collection, Marker] | None:
+        await self._server.connect()
+        collection = await self._current()
         if not await collection.exists():
-            if expected_id is not None:
-                raise self._not_here(expected_id, None)
-            await collection.create(self._dimension)
-        await collection.index()
-        marker = await self._marker(collection, as_built=as_built)
-        if expected_id is not None and marker.store_id != expected_id:
-            raise self._not_here(expected_id, marker.store_id)
-        await tidy(collection, self._collection, marker)
-        self.unfinished = await other(collection, self._collection).exists()
-        self.adopt(collection)
+            return None
+        await collection.prepare()
+        marker = await collection.identity()
+        if marker is None:
+            return None
+        await self._tidy(collection, marker)
         return collection, marker
 
-    def adopt(self, collection: Collection) -> Collection | None:
-        """Go on with this collection, from one call to the next; answers the one before."""
-        before, self._opened = self._opened, collection
-        self._points = self.points_of(collection)
-        return before
+    async def _made(self) -> tuple[Collection, Marker]:
+        collection = await self._current()
+        await collection.create(self._dimension)
+        await collection.prepare()
+        fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
+        return collection, await collection.set_identity(fresh, replace=False)
 
-    async def drop_unfinished(self) -> None:
-        if self._opened is not None:
-            await other(self._opened, self._collection).drop()
-        await super().drop_unfinished()
+    async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:
+        collection, marker = await super()._open(expected_id, as_built=as_built)
+        self._store_id = marker.store_id
 
-    def written(self, point: Point) -> Written:
-        """The point as it is written to a collection of the configured embedder."""
-        return self._written(Scope(tenant=point.memory.tenant, user=point.memory.user_id), point)
+        async def same(client: AsyncQdrantClient) -> bool:
+            return await collection.identity_by(client) == marker
 
-    async def begin_rebuild(self, expected_id: str | None) -> QdrantRebuild:
-        """As `ports.RebuildableStore` says."""
-        opened_here = self._opened is None
-        collection, marker = await self._open(expected_id, as_built=True)
-        wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
-        rebuild = QdrantRebuild(self, collection, self._collection, writers=self._writers, opened_here=opened_here)
-        try:
-            await rebuild.prepare(wanted)
-        except BaseException:
-            await rebuild.close()
-            raise
-        return rebuild
+        await self._server.prefer_grpc(same)
+        return collection, marker
 
-    def leave(self) -> None:
-        """Be as before `open`."""
-        self._points = self._opened = None
+    async def note(self, collection: Collection, marker: Marker) -> None:
+        if await collection.identity() != marker:
+            await collection.set_identity(marker, replace=True)
+        if collection.name == (await self._current()).name:
+            return
+        alias, aliases = pointer(self._configured), await self._aliases()
+        create = models.CreateAlias(collection_name=collection.name, alias_name=alias)
+        operations: list[models.AliasOperations] = [models.CreateAliasOperation(create_alias=create)]
+        if alias in aliases:
+            operations.insert(0, models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias)))
+        await self._server.call(lambda client: client.update_collection_aliases(operations))
 
-    async def close(self) -> None:
-        self.leave()
-        if not self._given:
-            await self._client.close()
+    async def begun(self, target: Collection) -> Marker | None:
+        return await target.identity() if await target.exists() else None
 
-    async def flush(self) -> None:
-        """Nothing to do: every write has waited until it was applied."""
-
-    def hurry(self) -> None:
-        """As `flush`: nothing to do."""
-
-    async def optimize(self) -> bool:
-        """As the port says: a Qdrant server vacuums its own files, in its own time."""
-        return False
+    async def begin(self, target: Collection, wanted: Marker, like: Collection) -> None:
+        await target.create(wanted.dimension, like)
+        await target.prepare()
+        await target.set_identity(wanted, replace=True)
 
     async def points(self) -> int:
-        if self._opened is None:
-            raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
-        return await self._opened.points()
+        return await self._in_use().points(self._store_id)
 
-    async def _marker(self, collection: Collection, *, as_built: bool) -> Marker:
-        fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
-        marker = await collection.identity() or await collection.set_identity(fresh, replace=False)
-        if marker.version > VERSION:
-            raise ConfigError(
-                f"The {self._place} has version {marker.version}; this memproxy knows up to {VERSION}. "
-                "Start the version that wrote it, or a newer one."
-            )
-        if as_built:
-            return marker
-        built, wanted = (marker.dimension, marker.embedder), (self._dimension, self._embedder)
-        check_built_with(self._place, built=built, wanted=wanted)
-        if marker.embedder is None and self._embedder is not None:
-            marker = await collection.set_identity(
-                msgspec.structs.replace(marker, embedder=self._embedder), replace=True
-            )
-        return marker
+    async def _current(self) -> Collection:
+        """The collection in use; it may not exist yet."""
+        names = await self._aliases()
+        name = names.get(pointer(self._configured)) or names.get(self._configured) or self._configured
+        return self._plain.beside(name)
 
-    def _not_here(self, expected_id: str, found_id: str | None) -> StoreUnavailable:
-        here = "does not exist" if found_id is None else f"is another store ({found_id})"
-        return StoreUnavailable(
-            f"The {self._place} {here}, but the state belongs to the store {expected_id}. Restore a snapshot of the "
-            "collection, or, if the memories are meant to be gone, remove the state file too."
-        )
+    async def _aliases(self) -> dict[str, str]:
+        found = await self._server.call(lambda client: client.get_aliases())
+        return {one.alias_name: one.collection_name for one in found.aliases}
+
+    async def _tidy(self, used: Collection, marker: Marker) -> None:
+        """Remove the collection of the configured name where a reindex ended right after it switched away from it."""
+        plain = self._plain
+        if used.name == plain.name or plain.name in await self._aliases() or not await plain.exists():
+            return
+        identity = await plain.identity()
+        if identity is not None and identity.store_id == marker.store_id:
+            await plain.drop()
+
+    async def _disconnect(self) -> None:
+        await self._server.close()
 
 
-class _QuickConnect(httpx.AsyncHTTPTransport):
-    """Gives up connecting sooner than reading: the client knows one timeout for both."""
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "connect": CONNECT_TIMEOUT_S}
-        return await super().handle_async_request(request)
-
-
-def _connection(url: str | None, api_key: str | None) -> AsyncQdrantClient:
-    if url is None:
-        raise ConfigError("store.url: missing; `store.backend: qdrant` needs the address of a Qdrant server.")
-    transport = _QuickConnect(limits=httpx.Limits(max_connections=64, max_keepalive_connections=16))
-    return AsyncQdrantClient(
-        url=url, api_key=api_key, timeout=TIMEOUT_S, check_compatibility=False, transport=transport
-    )
+def pointer(configured: str) -> str:
+    """The alias that names the collection in use."""
+    return f"{configured}__current"

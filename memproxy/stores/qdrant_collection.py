@@ -1,16 +1,16 @@
-"""A collection of a Qdrant server or cluster: how points are stored, and what can be done with them."""
+"""A collection of a Qdrant server or cluster: how points are stored, and what can be done with them.
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+What the collection was built with stands in a point with a fixed id and no owner: every read and delete names an owner,
+so it never shows.
+"""
 
-import httpx
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import msgspec
 from qdrant_client import AsyncQdrantClient, models
-from qdrant_client.common.client_exceptions import QdrantException
-from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
-from memproxy.errors import RequestError, StoreUnavailable
+from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import (
     BM25,
@@ -30,121 +30,129 @@ from memproxy.stores.backend import (
 )
 from memproxy.stores.edge_files import Marker
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
-
-Result = TypeVar("Result")
+from memproxy.stores.payload import unstorable
+from memproxy.stores.qdrant_connection import Server
 
 DELETE_BATCH = 1000
-_ALL_SCROLLED = models.PayloadSelectorExclude(exclude=list(NOT_SCROLLED))
+
+CALL_BYTES = 8 * 1024 * 1024
+"""Points are written in calls of about this size: a server takes 32 MiB at most (``max_request_size_mb``), as JSON."""
+
+_NUMBER_BYTES, _POINT_BYTES = 12, 2048
+"""What a number of a vector, and a point without its vectors and token vectors, take at most or so in a call."""
+
 IDENTITY_ID = "00000000-0000-4000-8000-6d656d70726f"
 IDENTITY_KEY = "memproxy_store"
 
-
-def _is_local(client: AsyncQdrantClient) -> bool:
-    options = client.init_options
-    return options.get("location") == ":memory:" or options.get("path") is not None
+_ALL_SCROLLED = models.PayloadSelectorExclude(exclude=list(NOT_SCROLLED))
+_INT8 = models.ScalarQuantization(
+    scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+)
+_RESCORED = models.QuantizationSearchParams(rescore=True, oversampling=2.0)
+"""Twice as many are nominated by their rounded vectors; the whole ones decide."""
 
 
 class Collection:
-    """`backend.Backend` on a collection."""
+    """`server_store.ServerCollection` on a collection. ``quantized``: compares vectors rounded to a byte first."""
 
-    def __init__(self, client: AsyncQdrantClient, name: str, place: str) -> None:
+    def __init__(self, server: Server, name: str, *, quantized: bool = False) -> None:
         self.name = name
-        self.place = place
-        self._client = client
-        self._name = name
-        self._place = place
+        self._server = server
+        self._quantized = quantized
 
     def beside(self, name: str) -> "Collection":
         """Another collection of the same server."""
-        return Collection(self._client, name, self._place)
+        return Collection(self._server, name, quantized=self._quantized)
 
     async def exists(self) -> bool:
         """Whether there is one of this name."""
-        return await self.call(lambda client: client.collection_exists(self._name))
+        return await self._server.call(lambda client: client.collection_exists(self.name))
 
     async def drop(self) -> None:
         """Remove it with all that it holds."""
-        await self.call(lambda client: client.delete_collection(self._name))
+        await self._server.call(lambda client: client.delete_collection(self.name))
 
-    async def points(self) -> int:
-        """How many memories it holds."""
-        answer = await self.call(lambda client: client.count(self._name, exact=True))
+    async def points(self, store_id: str) -> int:
+        """How many memories it holds.
+
+        Raises:
+            StoreUnavailable: also when it is not the store of this id any more.
+        """
+        marker = await self.identity()
+        if marker is None or marker.store_id != store_id:
+            raise StoreUnavailable(
+                f"The {self._server.place} was replaced while it was in use. Restore a snapshot of it (memproxy "
+                "restore), and start again."
+            )
+        answer = await self._server.call(lambda client: client.count(self.name, exact=True))
         return answer.count - 1  # the identity is no memory
 
-    async def call(self, work: Callable[[AsyncQdrantClient], Awaitable[Result]]) -> Result:
-        """One call of the client, its errors in our words."""
-        async with self._our_errors():
-            return await work(self._client)
-
-    @contextlib.asynccontextmanager
-    async def _our_errors(self) -> AsyncIterator[None]:
-        try:
-            yield
-        except UnexpectedResponse as error:
-            raise self._answered(error) from error
-        except (ApiException, QdrantException, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
-            # ValueError: an answer that is not Qdrant's; what can be stored was checked before
-            reason = str(getattr(error, "source", None) or error) or type(error).__name__
-            raise StoreUnavailable(
-                f"The {self._place} does not answer as Qdrant does ({reason[:200]}). Check that Qdrant runs and that "
-                "`store.url` is right."
-            ) from error
-
-    def _answered(self, error: UnexpectedResponse) -> StoreUnavailable | RequestError:
-        # the answer's body may quote payloads, so only its status is told
-        status = error.status_code or 0
-        if status in {400, 413, 422}:
-            return RequestError(f"The {self._place} refused what was to be written (HTTP {status}).")
-        remedy = {
-            401: "Check `store.api_key`.",
-            403: "Check `store.api_key`.",
-            404: "The collection is gone: restore a snapshot of it and start again.",
-        }.get(status, "Look into Qdrant's log.")
-        return StoreUnavailable(f"The {self._place} failed with HTTP {status}. {remedy}")
-
-    async def create(self, dimension: int) -> None:
-        """Make the collection, unless somebody else was faster."""
+    async def create(self, dimension: int, like: "Collection | None" = None) -> None:
+        """Make the collection, unless somebody else was faster; with the replicas and shards that ``like`` has."""
         dense = models.VectorParams(
             size=dimension,
             distance=models.Distance.COSINE,
             multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
         )
+        options: dict[str, Any] = {}
+        if like is not None and not self._server.is_local:
+            told = (await like.information()).config.params
+            names = ("shard_number", "replication_factor", "write_consistency_factor", "on_disk_payload")
+            options = {name: getattr(told, name) for name in names}
         try:
-            await self._client.create_collection(
-                self._name,
-                vectors_config={DENSE: dense},
-                sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            await self._server.call(
+                lambda client: client.create_collection(
+                    self.name,
+                    vectors_config={DENSE: dense},
+                    sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                    hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+                    quantization_config=_INT8 if self._quantized else None,
+                    **options,
+                )
             )
-        except UnexpectedResponse as error:
-            if error.status_code != 409:
-                raise self._answered(error) from error
-        except (ApiException, httpx.HTTPError, OSError) as error:
-            raise StoreUnavailable(f"The {self._place} cannot be made ({error}). Check that Qdrant runs.") from error
+        except StoreUnavailable:
+            if not await self.exists():
+                raise
 
-    async def index(self) -> None:
-        """Index the payload fields that are not indexed yet (local mode has no indexes and needs none)."""
-        if _is_local(self._client):
+    async def information(self) -> models.CollectionInfo:
+        """What the server says of it."""
+        return await self._server.call(lambda client: client.get_collection(self.name))
+
+    async def prepare(self) -> None:
+        """See that it is a collection of ours, and index the payload fields that are not indexed yet (local mode has
+        no indexes and needs none).
+
+        Raises:
+            ConfigError: it is somebody else's.
+        """
+        if self._server.is_local:
             return
-        wanted: dict[str, models.PayloadFieldSchema] = {
-            name: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-            for name in OWNER_FIELDS
-        }
-        wanted |= dict.fromkeys(KEYWORD_FIELDS, models.PayloadSchemaType.KEYWORD)
-        wanted |= dict.fromkeys(TIME_FIELDS, models.PayloadSchemaType.DATETIME)
-        wanted |= dict.fromkeys(FLAG_FIELDS, models.PayloadSchemaType.BOOL)
-        there = (await self.call(lambda client: client.get_collection(self._name))).payload_schema
-        for name, schema in wanted.items():
-            if name not in there:
+        told = await self.information()
+        vectors, sparse = told.config.params.vectors, told.config.params.sparse_vectors or {}
+        if not isinstance(vectors, dict) or set(vectors) != {DENSE} or set(sparse) != {BM25}:
+            raise ConfigError(
+                f"The {self._server.place} was not made by memproxy, and is left alone. Name another one in "
+                "store.collection, or remove it."
+            )
+        if (told.config.quantization_config is not None) != self._quantized:
+            wanted = _INT8 if self._quantized else models.Disabled.DISABLED
+            await self._server.call(lambda client: client.update_collection(self.name, quantization_config=wanted))
+        for name, schema in _indexes():
+            if name not in told.payload_schema:
                 await self._index(name, schema)
 
     async def _index(self, name: str, schema: models.PayloadFieldSchema) -> None:
-        await self.call(
-            lambda client: client.create_payload_index(self._name, field_name=name, field_schema=schema, wait=True)
+        await self._server.call(
+            lambda client: client.create_payload_index(self.name, field_name=name, field_schema=schema, wait=True)
         )
 
     async def identity(self) -> Marker | None:
         """What the collection says it is."""
-        found = await self.call(lambda client: client.retrieve(self._name, [IDENTITY_ID], with_payload=True))
+        return await self._server.call(self.identity_by)
+
+    async def identity_by(self, client: AsyncQdrantClient) -> Marker | None:
+        """As `identity`, through this client and with its own errors."""
+        found = await client.retrieve(self.name, [IDENTITY_ID], with_payload=True)
         if not found or not found[0].payload:
             return None
         return msgspec.convert(found[0].payload[IDENTITY_KEY], Marker)
@@ -152,18 +160,29 @@ class Collection:
     async def set_identity(self, marker: Marker, *, replace: bool) -> Marker:
         """Write the identity (without ``replace``: unless there is one by now), and answer what is there."""
         point = models.PointStruct(id=IDENTITY_ID, vector={}, payload={IDENTITY_KEY: msgspec.to_builtins(marker)})
-        mode = models.UpdateMode.UPSERT if replace else models.UpdateMode.INSERT_ONLY
-        await self.call(lambda client: client.upsert(self._name, [point], wait=True, update_mode=mode))
+        none_yet = models.Filter(must=[models.IsEmptyCondition(is_empty=models.PayloadField(key=IDENTITY_KEY))])
+        await self._server.call(
+            lambda client: client.upsert(self.name, [point], wait=True, update_filter=None if replace else none_yet)
+        )
         return await self.identity() or marker
 
     async def upsert(self, points: Sequence[Written]) -> None:
-        def work(client: AsyncQdrantClient) -> Awaitable[Any]:
-            return client.upsert(self._name, [_point(point) for point in points], wait=True)
+        for some in _calls(points):
+            await self._upsert(some)
 
-        await self.call(work)
+    async def _upsert(self, points: Sequence[Written]) -> None:
+        try:
+            made = [_point(point) for point in points]
+            await self._server.call(lambda client: client.upsert(self.name, made, wait=True), writes=True)
+        except OverflowError as error:
+            raise unstorable() from error
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
-        await self.call(lambda client: client.set_payload(self._name, payload=fields, points=list(ids), wait=True))
+        # by a filter: one of them may be gone by now, and by their ids alone all of it would be refused
+        chosen = models.Filter(must=[models.HasIdCondition(has_id=list(ids))])
+        await self._server.call(
+            lambda client: client.set_payload(self.name, payload=fields, points=chosen, wait=True), writes=True
+        )
 
     async def delete(self, where: Where) -> int:
         """Delete by the ids found, batch after batch, so that the number is exact."""
@@ -176,7 +195,7 @@ class Collection:
 
     async def _delete_ids(self, ids: Sequence[str]) -> None:
         selected = models.PointIdsList(points=list(ids))
-        await self.call(lambda client: client.delete(self._name, points_selector=selected, wait=True))
+        await self._server.call(lambda client: client.delete(self.name, points_selector=selected, wait=True))
 
     async def scroll(
         self,
@@ -187,9 +206,9 @@ class Collection:
         order: str | None = None,
         after_id: str | None = None,
     ) -> list[Found]:
-        records, _ = await self.call(
+        records, _ = await self._server.call(
             lambda client: client.scroll(
-                self._name,
+                self.name,
                 scroll_filter=translated(where),
                 limit=limit + (after_id is not None),  # the server's offset is the first point answered
                 offset=after_id,
@@ -201,14 +220,16 @@ class Collection:
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         asked = [self._query(ranking) for ranking in rankings]
-        answers = await self.call(lambda client: client.query_batch_points(self._name, requests=asked))
+        answers = await self._server.call(lambda client: client.query_batch_points(self.name, requests=asked))
         return [[(str(point.id), point.score) for point in answer.points] for answer in answers]
 
     def _query(self, ranking: Ranking) -> models.QueryRequest:
         by_words = ranking.bm25 is not None
-        corpus = models.IdfCorpusParams(corpus=translated(ranking.corpus)) if ranking.corpus else None
+        within = ranking.corpus if by_words and self._server.counts_within else None
         # local mode ignores, with a warning, all parameters but this one
-        params = models.SearchParams(idf=corpus) if by_words else None
+        params = models.SearchParams(idf=models.IdfCorpusParams(corpus=translated(within))) if within else None
+        if self._quantized and not by_words:
+            params = models.SearchParams(quantization=_RESCORED)
         return models.QueryRequest(
             query=_sparse(ranking.bm25) if ranking.bm25 is not None else [ranking.dense or []],
             using=BM25 if by_words else DENSE,
@@ -225,19 +246,55 @@ class Collection:
     async def retrieve(self, ids: Sequence[str]) -> list[Found]:
         if not ids:
             return []
-        return _found(await self.call(lambda client: client.retrieve(self._name, list(ids), with_payload=True)))
+        return _found(await self._server.call(lambda client: client.retrieve(self.name, list(ids), with_payload=True)))
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         if not ids:
             return []
-        records = await self.call(
-            lambda client: client.retrieve(self._name, list(ids), with_payload=True, with_vectors=True)
+        records = await self._server.call(
+            lambda client: client.retrieve(self.name, list(ids), with_payload=True, with_vectors=True)
         )
         return [_stored(record) for record in records]
 
     async def count(self, where: Where) -> int:
-        answer = await self.call(lambda client: client.count(self._name, count_filter=translated(where), exact=True))
+        answer = await self._server.call(
+            lambda client: client.count(self.name, count_filter=translated(where), exact=True)
+        )
         return answer.count
+
+
+def _indexes() -> Iterator[tuple[str, models.PayloadFieldSchema]]:
+    """Every search names an owner, so only they get a graph of their vectors, each of his own."""
+    for name in OWNER_FIELDS:
+        yield name, models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+    for name in KEYWORD_FIELDS:
+        yield name, models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False)
+    for name in TIME_FIELDS:
+        yield name, models.DatetimeIndexParams(type=models.DatetimeIndexType.DATETIME, enable_hnsw=False)
+    for name in FLAG_FIELDS:
+        yield name, models.BoolIndexParams(type=models.BoolIndexType.BOOL, enable_hnsw=False)
+
+
+def _calls(points: Sequence[Written]) -> Iterator[Sequence[Written]]:
+    """The points in runs of about `CALL_BYTES`."""
+    run: list[Written] = []
+    total = 0
+    for point in points:
+        size = _size(point)
+        if run and total + size > CALL_BYTES:
+            yield run
+            run, total = [], 0
+        run.append(point)
+        total += size
+    if run:
+        yield run
+
+
+def _size(point: Written) -> int:
+    """Bytes that it takes in a call, or so."""
+    numbers = sum(map(len, point.dense)) + 2 * len(point.bm25.indices)
+    texts = sum(len(value) for value in point.payload.values() if isinstance(value, str))
+    return _POINT_BYTES + _NUMBER_BYTES * numbers + 2 * texts
 
 
 def _point(point: Written) -> models.PointStruct:

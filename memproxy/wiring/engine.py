@@ -99,6 +99,8 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
         return QdrantStore(
             url=store.url,
             api_key=store.api_key.get_secret_value() if store.api_key else None,
+            grpc_port=store.grpc_port,
+            quantized=store.quantization == "int8",
             collection=store.collection,
             dimension=dimension,
             embedder_name=name,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.metrics import metrics
-from memproxy.relay.engine_client import BUSY, FAILURES_TO_OPEN
+from memproxy.relay.engine_client import BUSY
 from memproxy.relay.health import STATES
 from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState

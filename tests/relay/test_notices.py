@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import Captured, RecallRequest, UpstreamAccess
 from memproxy.core.scope import Scope
-from memproxy.relay.engine_client import FAILURES_TO_OPEN, EngineClient
+from memproxy.relay.engine_client import EngineClient
 from tests.relay.rig import ScriptedEngine, unix_server
 from tests.support.waiting import LONGEST_S, eventually
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import RecallAnswer, RecallRequest
-from memproxy.relay.engine_client import FAILURES_TO_OPEN
 from memproxy.relay.pace import Pace, Run
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import running_relay

@@ -8,14 +8,13 @@ import pytest
 from memproxy.ports import MemoryStore
 from memproxy.stores.edge import EdgeStore
 from tests.stores.indexing import both
-from tests.stores.opening import OpenStore, stores_under
+from tests.stores.opening import OpenStore, server_for, stores_under
 
 
-@pytest.fixture(params=["edge", "indexed", "local", "postgres", "server"])
+@pytest.fixture(params=["edge", "indexed", "local", "postgres", "qdrant", "qdrant by REST"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same store again at each call."""
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
-    return stores_under(request.param, tmp_path, url)
+    return stores_under(request.param, tmp_path, server_for(request))
 
 
 @pytest.fixture

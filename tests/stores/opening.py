@@ -1,9 +1,10 @@
 """Stores of every backend, opened again and again at one place."""
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -16,25 +17,27 @@ from memproxy.stores.owner_indexes import SEARCHES
 from memproxy.stores.postgres import PostgresStore
 from memproxy.stores.qdrant import QdrantStore
 from tests.stores.making import DIMENSION
+from tests.support.qdrant import QdrantAt
 
 OpenStore = Callable[..., AbstractAsyncContextManager[MemoryStore]]
 
 
-def stores_under(backend: str, folder: Path, postgres_url: str | None = None) -> OpenStore:
+def server_for(request: pytest.FixtureRequest) -> str | QdrantAt | None:
+    """The server that a backend (the fixture's parameter) needs, or None; skips where there is none."""
+    if request.param == "postgres":
+        return cast("str", request.getfixturevalue("postgres_url"))
+    return cast("QdrantAt", request.getfixturevalue("qdrant")) if request.param.startswith("qdrant") else None
+
+
+def stores_under(backend: str, folder: Path, server: str | QdrantAt | None = None) -> OpenStore:
     """Opens stores of a backend: each call of the answer opens the same place again."""
-    if backend == "edge":
-        return _edge(folder, EdgeStore)
-    if backend == "indexed":
-        return _edge(folder, IndexedFirst)
+    if isinstance(server, QdrantAt):
+        return _qdrant(at=server if backend == "qdrant" else replace(server, grpc_port=0))
+    if isinstance(server, str):
+        return _postgres(server)
     if backend == "local":
         return _qdrant(lambda: AsyncQdrantClient(path=str(folder / "qdrant")))
-    if backend == "postgres":
-        assert postgres_url is not None
-        return _postgres(postgres_url)
-    url = os.environ.get("MEMPROXY_TEST_QDRANT_URL")
-    if not url:
-        pytest.skip("MEMPROXY_TEST_QDRANT_URL names no Qdrant server")
-    return _qdrant(None, url=url)
+    return _edge(folder, IndexedFirst if backend == "indexed" else EdgeStore)
 
 
 class IndexedFirst(EdgeStore):
@@ -95,7 +98,7 @@ def _postgres(url: str) -> OpenStore:
     return opened
 
 
-def _qdrant(connect: Callable[[], AsyncQdrantClient] | None, url: str | None = None) -> OpenStore:
+def _qdrant(connect: Callable[[], AsyncQdrantClient] | None = None, at: QdrantAt | None = None) -> OpenStore:
     collection = f"memproxy_test_{uuid4().hex}"
 
     @asynccontextmanager
@@ -109,8 +112,9 @@ def _qdrant(connect: Callable[[], AsyncQdrantClient] | None, url: str | None = N
     ) -> AsyncIterator[MemoryStore]:
         client = connect() if connect else None
         store = QdrantStore(
-            url=url,
-            api_key=os.environ.get("MEMPROXY_TEST_QDRANT_API_KEY"),
+            url=at.url if at else None,
+            api_key=at.api_key if at else None,
+            grpc_port=at.grpc_port if at else None,
             collection=collection,
             dimension=dimension,
             embedder_name=embedder,

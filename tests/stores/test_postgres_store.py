@@ -84,7 +84,7 @@ async def test_words_are_scored_as_by_the_embedded_store(postgres_url: str, tmp_
     texts = {"a": [1, 2], "b": [1], "c": [3, 1, 2], "d": [4]}
     scores = []
     for backend in ("edge", "postgres"):
-        async with stores_under(backend, tmp_path, postgres_url)() as store:
+        async with stores_under(backend, tmp_path, postgres_url if backend == "postgres" else None)() as store:
             points = [
                 point(memory(name), words=SparseVector(terms, [1.0 + place for place, _ in enumerate(terms)]))
                 for name, terms in texts.items()

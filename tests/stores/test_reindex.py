@@ -13,17 +13,16 @@ from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.ports import MemoryFilter, Point, RebuildableStore
 from tests.stores.making import ANN, BEN, memory, turn
 from tests.stores.making import WORDS as WORDS_OF_ALL
-from tests.stores.opening import OpenStore, stores_under
+from tests.stores.opening import OpenStore, server_for, stores_under
 from tests.stores.reindexing import NEW, OLD, Lengths, everything, expected_by, fill, found_by, named, people, reindexed
 
 WORDS = [f"word{n}" for n in range(8)]
 
 
-@pytest.fixture(params=["edge", "local", "postgres"])
+@pytest.fixture(params=["edge", "local", "postgres", "qdrant"])
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens the same place again at each call."""
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
-    return stores_under(request.param, tmp_path, url)
+    return stores_under(request.param, tmp_path, server_for(request))
 
 
 @pytest.fixture
