@@ -43,6 +43,16 @@ class QdrantStore(ServerStore[Collection]):
         self._plain = Collection(self._server, collection, quantized=quantized)
         self._store_id = ""
 
+    @property
+    def by_grpc(self) -> bool:
+        """Whether it is reached by gRPC."""
+        return self._server.by_grpc
+
+    @property
+    def counts_within(self) -> bool:
+        """Whether the server counts over one user's memories how rare a word is, and not over everybody's."""
+        return self._server.counts_within
+
     async def known(self) -> tuple[Collection, Marker] | None:
         await self._server.connect()
         collection = await self._current()

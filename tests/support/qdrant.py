@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.folders import MEMORY_FOLDER
 from tests.support.proxy import free_port
 
 _START_S = 60
@@ -105,7 +106,8 @@ def qdrant_server(folder: Path | None = None, **settings: str) -> Iterator[Qdran
     found = program()
     if found is None:
         pytest.skip(NONE_HERE)
-    with tempfile.TemporaryDirectory(prefix="memproxy-qdrant-", dir=folder) as made:
+    memory = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None  # each index of a new collection waits for a disk
+    with tempfile.TemporaryDirectory(prefix="memproxy-qdrant-", dir=folder or memory) as made:
         server = QdrantServer(found, Path(made), settings)
         try:
             server.start()
