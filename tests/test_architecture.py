@@ -73,7 +73,7 @@ MOST_FILES = {
     "api": 26,
     "auth": 10,
     "commands": 15,
-    "core": 38,
+    "core": 39,
     "demo": 5,
     "engine": 8,
     "evals": 15,
