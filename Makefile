@@ -47,11 +47,12 @@ test-page: $(STAMP)
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium"; exit 1; }
 	MEMPROXY_TEST_PAGE=1 $(BIN)/python -m pytest tests/page -v --no-header
 
-# Alerts on made-up series, and each of them broken (docs/deploy.md); without promtool `make test` skips these, and says so.
+# Alerts on made-up series, each of them broken, and a real Prometheus before a real server (docs/deploy.md); without
+# promtool and prometheus `make test` skips these, and says so.
 test-alerts: $(STAMP)
 	@command -v promtool >/dev/null || \
 		{ echo "No promtool is here. Debian: apt-get install --no-install-recommends prometheus"; exit 1; }
-	$(BIN)/python -m pytest tests/house/test_alerts.py -v --no-header
+	$(BIN)/python -m pytest tests/house/test_alerts.py tests/house/test_prometheus.py -v --no-header
 
 # Lower bounds that nobody tries are wrong. Wheels only: nothing is compiled. MEMPROXY_SKIP_LOWEST=1 leaves it out.
 test-lowest: $(if $(MEMPROXY_SKIP_LOWEST),,$(STAMP))

@@ -92,6 +92,17 @@ def test_the_alerts_fire_and_are_silent_as_their_cases_say(tmp_path: Path) -> No
 
 
 @needs_promtool
+def test_recorded_series_are_what_their_cases_say() -> None:
+    command = [PROMTOOL or "promtool", "check", "rules", str(RULES), str(RULES.with_name("recording.yml"))]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    cases = RULES.with_name("recording_test.yml")
+    assert succeeded([cases]) == {cases}
+    names = {rule["record"] for group in yaml.safe_load(RULES.with_name("recording.yml").read_text())["groups"]
+             for rule in group["rules"]}  # fmt: skip
+    assert all(name in cases.read_text(encoding="utf-8") for name in names)
+
+
+@needs_promtool
 def test_every_broken_rule_is_noticed(tmp_path: Path) -> None:
     whole: set[Path] = set()
     broken: dict[Path, str] = {}

@@ -22,7 +22,7 @@ from memproxy.settings.loading import load_settings
 from tests.docs_check import ROOT, metrics_in_code
 
 DEPLOY = ROOT / "deploy"
-DASHBOARD = DEPLOY / "grafana" / "dashboards" / "memproxy.json"
+DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 NOT_OURS = {"up"}
 
 
@@ -36,10 +36,17 @@ def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
 
 
 def expressions() -> Iterator[str]:
-    for group in yaml.safe_load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))["groups"]:
-        yield from (rule["expr"] for rule in group["rules"])
-    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
-        yield from (target["expr"] for target in panel["targets"])
+    for rules in (DEPLOY / "alerts.yml", DEPLOY / "recording.yml"):
+        for group in yaml.safe_load(rules.read_text(encoding="utf-8"))["groups"]:
+            yield from (rule["expr"] for rule in group["rules"])
+    for panel in panels():
+        yield from (target["expr"] for target in panel.get("targets", []))
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    """The panels of all dashboards; what is in a row stands behind it."""
+    for dashboard in DASHBOARDS:
+        yield from json.loads(dashboard.read_text(encoding="utf-8"))["panels"]
 
 
 def scraped() -> dict[str, set[str]]:
@@ -59,13 +66,20 @@ def test_dashboards_and_alerts_use_metrics_that_exist(expression: str) -> None:
     assert used - NOT_OURS <= set(known), expression
     labels = set(re.findall(r"(\w+)(?:=|!=|=~|!~)\"", expression)) - {"job"}
     labels |= {label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")}
+    labels -= {"instance", "job"}  # every scrape has them
     assert labels <= set().union(*(known[name] for name in used - NOT_OURS)), expression
 
 
-def test_panels_of_the_dashboard_stand_beside_each_other() -> None:
-    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda path: path.name)
+def test_panels_of_a_dashboard_stand_beside_each_other(dashboard: Path) -> None:
+    found = json.loads(dashboard.read_text(encoding="utf-8"))["panels"]
+    assert len({panel["id"] for panel in found}) == len(found)
+    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in found}) == len(found)
+
+
+def test_dashboards_are_two_and_told_apart() -> None:
+    boards = [json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS]
+    assert len({board["uid"] for board in boards}) == len({board["title"] for board in boards}) == len(boards) == 2
 
 
 @pytest.mark.parametrize(
@@ -314,19 +328,21 @@ def test_systemd_finds_nothing_to_say_about_the_units(tmp_path: Path) -> None:
         assert judged.returncode == 0, judged.stdout[-500:] + judged.stderr
 
 
-def test_the_dashboard_takes_the_data_source_of_whoever_imports_it() -> None:
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_a_dashboard_takes_the_data_source_of_whoever_imports_it(path: Path) -> None:
+    dashboard = json.loads(path.read_text(encoding="utf-8"))
     (variable,) = dashboard["templating"]["list"]
     assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
     assert variable["current"]["value"] == "default"
     assert dashboard["__inputs"] == []
     assert {one["id"] for one in dashboard["__requires"]} == {
         *("grafana", "prometheus"),
-        *(panel["type"] for panel in dashboard["panels"]),
+        *({panel["type"] for panel in dashboard["panels"]} - {"row"}),
     }
-    named = re.findall(r'"uid": "([^"]*)"', DASHBOARD.read_text(encoding="utf-8"))
-    assert set(named) == {"${datasource}", "memproxy"}, "a data source that only our own Grafana has"
-    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in dashboard["panels"])
+    named = re.findall(r'"uid": "([^"]*)"', path.read_text(encoding="utf-8"))
+    assert set(named) == {"${datasource}", dashboard["uid"]}, "a data source that only our own Grafana has"
+    shown = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in shown)
 
 
 def test_no_label_can_hold_a_person() -> None:
