@@ -34,8 +34,8 @@ SETTLE_S = 0.6
 """The pause behind every fifth message: people read, and a state is made meanwhile."""
 
 _WORDS = re.compile(r"at most (\d+) words")
-_SHOWN = 60
-"""Characters of a turn that must be there for it to count as kept: blocks shorten long ones."""
+_TELLS = 25
+"""Characters of a sentence that tells which turn it is of."""
 
 Message = dict[str, Any]
 
@@ -79,7 +79,9 @@ def answering(messages: list[Message]) -> Answerer:
 
 
 def chats(data: Dataset, most: int) -> dict[str, list[Message]]:
-    """The conversations as messages of user and assistant in turn, by their users; each with the turns in it."""
+    """The conversations as messages of user and assistant in turn, by their users; each with the turns in it. Questions
+    call both by their names, so each message begins with the speaker's.
+    """
     found: dict[str, list[Message]] = {}
     first: dict[str, str | None] = {}
     for session in data.sessions:
@@ -90,7 +92,8 @@ def chats(data: Dataset, most: int) -> dict[str, list[Message]]:
                 said[-1]["content"] += f"\n{message.content}"
                 said[-1]["turns"][message.id] = message.content
             else:
-                said.append({"role": role, "content": message.content, "turns": {message.id: message.content}})
+                text = f"{message.name}: {message.content}"
+                said.append({"role": role, "content": text, "turns": {message.id: message.content}})
     return dict(list(found.items())[:most])
 
 
@@ -103,9 +106,12 @@ def tokens(messages: list[Message]) -> int:
 
 
 def kept(messages: list[Message], sent: str, question: Question) -> tuple[int, int]:
-    """How many of the turns that the question needs stand in what was sent, and how many it needs."""
+    """How many of the turns that the question needs stand in what was sent, with a sentence at least (blocks shorten
+    long ones), and how many it needs.
+    """
     needed = [text for one in messages for name, text in one["turns"].items() if name in question.gold_turns]
-    return sum(quote(text)[:_SHOWN] in sent for text in needed), len(needed)
+    telling = [[one for one in sentences(text) if len(one) >= _TELLS] or [text] for text in needed]
+    return sum(any(quote(one) in sent for one in some) for some in telling), len(needed)
 
 
 def common(before: bytes, after: bytes) -> float:
@@ -146,9 +152,10 @@ async def evidence(
 ) -> dict[str, Any]:
     """What of the questions' evidence reached the upstream, compressed and cut to the same size."""
     there, cut, needed, sizes = 0, 0, 0, []
+    recalls = Counter[str]()
     for question in questions:
         ask = [*messages, {"role": "user", "content": question.text}]
-        await post(client, ask, **{"x-memproxy-memory": "read"})
+        recalls[await post(client, ask, **{"x-memproxy-memory": "read"})] += 1
         got = asked(upstream)[-1].messages
         size = tokens(got)
         tail = ask
@@ -158,7 +165,13 @@ async def evidence(
         there, needed = there + of, needed + every
         cut += kept(messages, "\n".join(quote(one["content"]) for one in tail), question)[0]
         sizes.append(size)
-    return {"kept": there, "kept_cut": cut, "evidence": needed, "sent_asked": statistics.mean(sizes)}
+    return {
+        "kept": there,
+        "kept_cut": cut,
+        "evidence": needed,
+        "sent_asked": statistics.mean(sizes),
+        "recalls": recalls,
+    }
 
 
 def asked(upstream: ScriptedUpstream) -> list[Received]:
@@ -166,11 +179,13 @@ def asked(upstream: ScriptedUpstream) -> list[Received]:
     return [one for one in upstream.received if not text_of(one.messages[0]).startswith(COMPRESS_MARK)]
 
 
-async def post(client: httpx.AsyncClient, messages: list[Message], **headers: str) -> None:
+async def post(client: httpx.AsyncClient, messages: list[Message], **headers: str) -> str:
+    """Send it; what recall came to."""
     body = {"model": "m", "messages": sent_as(messages)}
     named = {"x-memproxy-user": "reader", "x-memproxy-session": "one", **headers}
     answer = await client.post("/v1/chat/completions", json=body, headers=named)
     answer.raise_for_status()
+    return answer.headers["x-memproxy-recall"]
 
 
 def main(
