@@ -216,13 +216,12 @@ export function ask({ title, body = [], action, danger = false, check = null }) 
 
 /** A labelled input, select or textarea; a hint describes it. */
 export function field(label, input, hint) {
-  const id = `hint-${(hints += 1)}`;
-  if (hint) input.setAttribute("aria-describedby", id);
+  input.id = `field-${(fields += 1)}`;
+  if (hint) input.setAttribute("aria-describedby", `${input.id}-hint`);
   return h("div", { class: "field" },
-    h("label", {}, h("span", { class: "label" }, label), input),
-    hint ? h("p", { class: "hint", id }, hint) : null);
+    h("label", { for: input.id }, label), input, hint ? h("p", { class: "hint", id: `${input.id}-hint` }, hint) : null);
 }
-let hints = 0;
+let fields = 0;
 
 export function choice(name, options, chosen, props = {}) {
   return h("select", { name, ...props },

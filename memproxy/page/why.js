@@ -155,7 +155,7 @@ function trial() {
 
 export async function showLive({ root, signal }) {
   const state = h("span", { class: "badge", role: "status" }, "connecting…");
-  const list = h("ol", { class: "cards", role: "log", "aria-label": "What happens, newest first" });
+  const list = h("ol", { class: "cards" });
   const kinds = choice("kind", [["", "everything"], ["learned", "what was learned"], ["rejected", "what was rejected"], ["parked", "what was given up"]], "");
   kinds.addEventListener("change", () => { list.dataset.only = kinds.value; });
   const nothing = h("p", { class: "soft" }, "What is learned, rejected or changed appears here within a second or two.");
@@ -163,7 +163,7 @@ export async function showLive({ root, signal }) {
     heading("Live", "What memory learns, rejects and changes, as it happens.", state),
     h("div", { class: "filters" }, h("label", { class: "filter" }, h("span", {}, "Show"), kinds),
       h("button", { type: "button", class: "small", onclick: retry }, "Try again what was given up")),
-    nothing, list);
+    nothing, h("div", { role: "log", "aria-label": "What happens, newest first" }, list));
   const on = (name, data) => {
     if (name === "state") {
       if (data === "open") { list.replaceChildren(); nothing.hidden = false; }

@@ -1,0 +1,285 @@
+"""What people do with all the rest: it is asked about, done through the API, and taken back where that can be."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from tests.isolation.browser import page_server
+from tests.page.conftest import FULL
+from tests.page.looking import Visit, visiting
+from tests.page.people import client_of, done, fill_three, said
+from tests.support.folders import Folders
+from tests.support.proxy import Proxy, memproxy, running_proxy
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def home(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
+    with folders.new("actions") as folder:
+        async with running_proxy(shared_upstream.base_url, folder) as proxy:
+            yield proxy
+
+
+async def kept(proxy: Proxy, user: str, **query: str) -> list[dict[str, Any]]:
+    async with client_of(proxy, user) as client:
+        return list((await done(client, "GET", "/v1/memory", params=query))["data"])
+
+
+async def confirm(visit: Visit, name: str) -> None:
+    """Say yes in the dialog that is open, and wait until it is closed."""
+    await visit.page.locator("dialog").get_by_role("button", name=name).click()
+    await visit.page.wait_for_selector("dialog", state="detached")
+
+
+async def test_what_happens_is_shown_as_it_happens(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "live") as client, visiting(browser, home.root_url, identity={"user": "live"}) as visit:
+        await done(client, "POST", "/v1/memory", json={"content": "It was there before."})
+        await visit.open("live")
+        await visit.until("It was there before.", "main")
+        await done(client, "POST", "/v1/memory", json={"content": "It comes while one looks."})
+        await visit.until("It comes while one looks.", "[role=log] li:first-child")
+        await visit.go("search")
+        await visit.until("It comes while one looks.", ".card")
+
+
+async def test_an_open_stream_does_not_hold_up_the_end(shared_upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    changes = {"server": {"shutdown_grace_s": 60.0}}
+    async with running_proxy(shared_upstream.base_url, tmp_path, changes) as proxy, proxy.client(None) as client:
+        headers = {"accept": "text/event-stream"}
+        async with client.stream("GET", "/v1/memory/activity", headers=headers) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            assert await proxy.stop() == 0  # within 15 s
+            assert [line async for line in lines if line.startswith("data")] == []
+
+
+async def test_what_is_quarantined_is_confirmed_or_rejected(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "review") as client:
+        ids = []
+        for content in ("The flight leaves at nine.", "The moon is made of cheese."):
+            ids.append((await done(client, "POST", "/v1/memory", json={"content": content}))["id"])
+            await done(client, "PATCH", f"/v1/memory/{ids[-1]}", json={"quarantined": True})
+    async with visiting(browser, home.root_url, identity={"user": "review"}) as visit:
+        await visit.open("review")
+        flight = visit.page.locator(".card", has_text="flight")
+        await flight.get_by_role("button", name="Confirm").click()
+        await flight.wait_for(state="detached")
+        assert [one["id"] for one in await kept(home, "review", quarantined="false")] == ids[:1]
+        await visit.page.get_by_role("button", name="Undo", exact=True).click()
+        await flight.wait_for()
+        assert await kept(home, "review", quarantined="false") == []
+        moon = visit.page.locator(".card", has_text="moon")
+        await moon.get_by_role("button", name="Reject").click()
+        await confirm(visit, "Reject")
+        await moon.wait_for(state="detached")
+    assert [one["id"] for one in await kept(home, "review")] == ids[:1]
+
+
+async def test_why_leads_from_a_request_to_what_it_was_told(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "why") as client:
+        held = await fill_three(client)
+    async with visiting(browser, home.root_url, identity={"user": "why"}) as visit:
+        await visit.open("why")
+        await visit.page.get_by_role("link", name="Where does Ann live?").click()
+        await visit.until("What it was told")
+        assert "Ann lives in Bern." in await visit.text()
+        await visit.page.get_by_role("link", name="Ann lives in Bern.").first.click()
+        await visit.until("Who was told it")
+        assert "Where does Ann live?" in await visit.text()
+        assert "Ann lives in Rome." in await visit.text("[aria-labelledby=history]")
+        await visit.go("why")
+        await visit.page.get_by_text("Open a request by its id").click()
+        await visit.page.get_by_label("Request id").fill(held["request"])
+        await visit.page.get_by_role("button", name="Open").click()
+        await visit.until("Why this answer")
+        await visit.go("why")
+        await visit.page.get_by_text("What would a question be given?").click()
+        await visit.page.get_by_label("Question").fill("Where does Ann live now?")
+        await visit.page.get_by_role("button", name="Try").click()
+        await visit.until("<recalled-memory", "pre")
+
+
+async def test_relations_are_walked_in_the_graph(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "graph") as client:
+        await fill_three(client)
+    async with visiting(browser, home.root_url, identity={"user": "graph"}) as visit:
+        await visit.open("people")
+        await visit.page.get_by_role("link", name="Ann").first.click()
+        await visit.page.wait_for_selector(".graph a")
+        assert await visit.page.locator(".graph .gone").count() == 1
+        await visit.page.locator(".graph a", has_text="Mia").focus()
+        await visit.page.keyboard.press("Enter")
+        await visit.page.wait_for_function("() => document.querySelector('h1').textContent === 'Mia'")
+        await visit.page.go_back()
+        await visit.page.wait_for_function("() => document.querySelector('h1').textContent === 'Ann'")
+        await visit.page.get_by_label("As it was on").fill("2023-05-01")
+        await visit.until("No relation held then")
+
+
+async def test_a_conversation_is_undone(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "undo") as client:
+        await said(client, "holiday", "We booked the blue house.")
+        await said(client, "work", "The report is due on Monday.")
+        await eventually(lambda: _has_turns(home, "undo", 4), what="the turns are indexed")
+    async with visiting(browser, home.root_url, identity={"user": "undo"}) as visit:
+        await visit.open("conversations")
+        await visit.page.get_by_role("link", name="holiday").click()
+        await visit.until("We booked the blue house.")
+        await visit.page.get_by_role("button", name="Undo", exact=True).click()
+        await confirm(visit, "Undo it")
+        await visit.until("work", ".card")
+        assert "holiday" not in await visit.text()
+    assert {one["session_id"] for one in await kept(home, "undo")} == {"work"}
+
+
+async def _has_turns(proxy: Proxy, user: str, count: int) -> bool:
+    return len(await kept(proxy, user, kind="turn")) == count
+
+
+async def test_settings_are_saved_and_taken_back(browser: "Browser", home: Proxy) -> None:
+    async def mode() -> str:
+        async with client_of(home, "settings") as client:
+            return str((await done(client, "GET", "/v1/memory/settings"))["mode"])
+
+    async with visiting(browser, home.root_url, identity={"user": "settings"}) as visit:
+        await visit.open("settings")
+        await visit.page.get_by_label("Memory", exact=True).select_option("read")
+        await visit.page.get_by_role("button", name="Save").click()
+        await visit.until("Saved.", "#toasts")
+        assert await mode() == "read"
+        await visit.page.get_by_role("button", name="Undo", exact=True).click()
+        await visit.until("As it was before.", "#toasts")
+        assert await mode() == "on"
+
+
+async def test_working_memory_is_deleted_and_comes_back(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "scratch") as client:
+        await done(client, "PUT", "/v1/memory/working/session/a/notes", json={"data": {"found": 3}, "ttl_s": 600})
+        async with visiting(browser, home.root_url, identity={"user": "scratch"}) as visit:
+            await visit.open("working")
+            await visit.page.get_by_role("link", name="session/a/notes").click()
+            await visit.until('"found": 3')
+            await visit.page.get_by_role("button", name="Delete").click()
+            await confirm(visit, "Delete")
+            await visit.until("Nothing is in working memory")
+            await visit.page.get_by_role("button", name="Undo", exact=True).click()
+            await visit.until("session/a/notes", ".card")
+        assert (await done(client, "GET", "/v1/memory/working/session/a/notes"))["data"] == {"found": 3}
+
+
+async def test_everything_is_taken_along_erased_and_brought_back(
+    browser: "Browser", home: Proxy, tmp_path: Path
+) -> None:
+    async with client_of(home, "mover") as client:
+        for content in ("One thing.", "Another thing."):
+            await done(client, "POST", "/v1/memory", json={"content": content})
+    async with visiting(browser, home.root_url, identity={"user": "mover"}, refusals=True) as visit:
+        await visit.open("settings")
+        async with visit.page.expect_download() as begun:
+            await visit.page.get_by_role("button", name="Export").click()
+        file = tmp_path / "export.jsonl"
+        await (await begun.value).save_as(file)
+        await visit.page.get_by_role("button", name="Erase").click()
+        await visit.page.get_by_label("Type the user's name").fill("somebody else")
+        await visit.page.get_by_role("button", name="Erase for good").click()
+        await visit.until("That is not the name.", "dialog")
+        assert len(await kept(home, "mover")) == 2
+        await visit.page.get_by_label("Type the user's name").fill("mover")
+        await confirm(visit, "Erase for good")
+        await visit.until("Nothing is remembered yet")
+        assert await kept(home, "mover") == []
+        await visit.go("settings")
+        await visit.page.get_by_role("button", name="Import").click()
+        await visit.page.get_by_label("File").set_input_files(file)
+        await visit.until("2 memories would be new", "dialog")
+        assert await kept(home, "mover") == []
+        await confirm(visit, "Import")
+        await visit.until("Imported: 2 memories", "#toasts")
+    assert {one["content"] for one in await kept(home, "mover")} == {"One thing.", "Another thing."}
+
+
+ATTACK = """<!doctype html><title>Elsewhere</title><script>
+async function tried(what) { try { return await what(); } catch (error) { return `refused: ${error.message}`; } }
+window.attack = async (target) => ({
+  read: await tried(async () => (await fetch(`${target}/v1/memory`)).text()),
+  page: await tried(async () => (await fetch(`${target}/memory`)).text()),
+  module: await tried(async () => Object.keys(await import(`${target}/memory/api.js`))),
+  planted: await tried(async () => (await fetch(`${target}/v1/memory`, {method: "POST", mode: "no-cors",
+    headers: {"content-type": "text/plain"}, body: '{"content": "planted"}'})).type),
+  live: await tried(async () => (await fetch(`${target}/v1/memory/activity`,
+    {headers: {accept: "text/event-stream"}})).text()),
+  framed: await new Promise((done) => {
+    const frame = document.createElement("iframe");
+    frame.onload = () => { try { done(String(frame.contentDocument?.body?.textContent)); } catch { done("refused"); } };
+    frame.src = `${target}/memory`;
+    document.body.append(frame);
+  }),
+});
+</script><body></body>"""
+
+
+async def test_a_page_of_another_origin_reads_and_plants_nothing(browser: "Browser", home: Proxy) -> None:
+    async with home.client(None) as client:
+        await done(client, "POST", "/v1/memory", json={"content": "nobody's business"})
+        before = (await done(client, "GET", "/v1/memory"))["data"]
+        with page_server() as server:
+            server.page = ATTACK.encode()
+            context = await browser.new_context()
+            page = await context.new_page()
+            await page.goto(f"{server.origin}/page")
+            found = await page.evaluate("target => window.attack(target)", home.root_url)
+            await context.close()
+        assert (await done(client, "GET", "/v1/memory"))["data"] == before
+    assert "business" not in str(found)
+    for what in ("read", "page", "module", "live"):
+        assert str(found[what]).startswith("refused"), (what, found)
+    assert found["planted"] == "opaque"
+    assert found["framed"] in {"refused", "undefined", "null", ""}, found
+
+
+@pytest.mark.skipif(not FULL, reason="a proxy of its own: make test-page")
+async def test_keys_see_and_change_what_they_may(
+    browser: "Browser", shared_upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    """``auth.mode: keys``: the shell opens, the data needs a key; one that only reads changes nothing."""
+    async with running_proxy(shared_upstream.base_url, tmp_path, {"auth": {"mode": "keys"}}, memory=False) as proxy:
+        options = ("--config", str(proxy.config_file), "--tenant", "acme")
+        whole = memproxy(tmp_path, "keys", "new", *options, "--user", "ann").stdout.split()
+        reads = memproxy(
+            tmp_path, "keys", "new", *options, "--user", "ann", "--permission", "memory:read"
+        ).stdout.split()
+        key, reader = (next(word for word in words if word.startswith("mp")) for words in (whole, reads))
+        async with proxy.client(key) as client:
+            await eventually(lambda: _answers(client), what="memory answers")
+            memory = await done(client, "POST", "/v1/memory", json={"content": "Ann's tea is rooibos."})
+        async with visiting(browser, proxy.root_url, refusals=True) as visit:
+            await visit.open("search")
+            await visit.until("Sign in to see memories")
+            assert "rooibos" not in await visit.text("body")
+            await visit.page.locator("#who").click()
+            await visit.page.get_by_label("Key", exact=True).fill("wrong")
+            await visit.page.get_by_role("button", name="Open").click()
+            await visit.page.wait_for_selector("dialog .problem:not([hidden])")
+            await visit.page.get_by_label("Key", exact=True).fill(reader)
+            await visit.page.get_by_role("button", name="Open").click()
+            await visit.until("rooibos", ".card")
+            assert "ann" in await visit.text("#who")
+            await visit.go(f"memory/{memory['id']}")
+            await visit.page.get_by_role("button", name="Forget").click()
+            await visit.page.locator("dialog").get_by_role("button", name="Forget").click()
+            await visit.page.wait_for_selector("dialog .problem:not([hidden])")
+        async with proxy.client(key) as client:
+            assert len((await done(client, "GET", "/v1/memory"))["data"]) == 1
+
+
+async def _answers(client: Any) -> bool:
+    return bool((await client.get("/v1/memory")).status_code == 200)
