@@ -86,7 +86,9 @@ async def visiting(
     )
     if identity is not None:
         stored = json.dumps(json.dumps(identity))
-        await page.add_init_script(f"sessionStorage.setItem('memproxy.identity', {stored})")
+        await page.add_init_script(
+            f"if (location.origin !== 'null') sessionStorage.setItem('memproxy.identity', {stored})"
+        )
     try:
         yield visit
         assert not visit.complaints, visit.complaints
