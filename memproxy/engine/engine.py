@@ -41,7 +41,7 @@ from memproxy.core.turn import in_order
 from memproxy.engine.maintenance import BackingUp, Reindexing
 from memproxy.engine.readiness import LOADING, REFUSED, Readiness
 from memproxy.engine.receipts import ReceiptKeeper
-from memproxy.errors import ConfigError, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
+from memproxy.errors import ConfigError, Conflict, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
@@ -181,6 +181,7 @@ class Engine:
         self._all_open = asyncio.Event()
         parts.recall.own_words.found_by(worker.soon_indexed)
         worker.on_ended(self._row_ended)
+        parts.changes.subscribe(self._changed)
         worker.on_deleted(self._eraser.soon)
         worker.on_corrected(partial(self._experiment.note_signal, signal="followup"))
 
@@ -188,6 +189,11 @@ class Engine:
         self._pruner.wrote(row.entry.scope.owner)
         if row.entry.kind is JournalKind.PLAN:
             self.parts.changes.publish(Change.of(row.entry.scope))
+
+    def _changed(self, change: Change | None) -> None:
+        if self.parts.state.is_shared and self._readiness.is_open("worker"):
+            owner = None if change is None else (change.tenant, change.user)
+            self._tasks.start(self.parts.worker.look_at_held(owner), "look at held rows")
 
     async def start(self) -> None:
         """Begin to open everything, and return at once."""
@@ -384,10 +390,16 @@ class Engine:
         was refused is served afterwards.
 
         Raises:
-            Conflict: the caller's configuration has another embedder.
+            Conflict: the caller's configuration has another embedder, or other engines use the store.
             StoreUnavailable, StateUnavailable: it is not there to be read.
         """
         self._readiness.require("state")
+        if others := await self.parts.state.other_engines():
+            raise Conflict(
+                f"{others} other engine{'s use' if others > 1 else ' uses'} this store, and would go on with the "
+                "collection that is to be replaced. Stop every other machine, run this one with engine.workers: 1, "
+                "wait for 20 s, and run it again; then start them."
+            )
         refused = self._readiness.parts["store"].startswith(REFUSED)
         if not refused:
             self._readiness.require("store")

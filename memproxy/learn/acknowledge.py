@@ -88,6 +88,11 @@ class Acknowledger:
         """How many rows are claimed and have not ended."""
         return len(self._held)
 
+    def learning(self, owner: Owner | None) -> list[int]:
+        """The rows that are learned from just now, of this owner or of all."""
+        rows = [row for row in self._held.values() if row.entry.kind is JournalKind.LEARN]
+        return [row.number for row in rows if owner in {None, row.entry.scope.owner}]
+
     def waits(self, owner: Owner) -> bool:
         """Whether the owner's index lane waits for the store."""
         return owner in self._waiting

@@ -96,6 +96,9 @@ class Flushes:
 
     async def flush_soon(self) -> None:
         """As `flush`, but all that come within `GATHER_S` share one, where nobody waits."""
+        if not self._store.is_flushed:
+            await self.flush()
+            return
         if self._gathering is not None:
             if (error := await asyncio.shield(self._gathering)) is not None:
                 raise error
@@ -121,7 +124,7 @@ class Flushes:
         """As `flush_soon`, but for `PATIENT_S` it waits for a flush that others ask for: while requests are served each
         flush stops them for as long as it takes.
         """
-        if not self._waiting:
+        if not self._waiting and self._store.is_flushed:
             if self._patient is None:
                 self._patient = asyncio.get_running_loop().create_future()
             patient = self._patient

@@ -387,6 +387,17 @@ class Worker:
         if messages and self._corrected is not None:
             self._corrected(scope, messages)
 
+    async def look_at_held(self, owner: Owner | None) -> None:
+        """Something of this owner's (None: of anybody's) may have been erased by another engine, with rows that this
+        one learns from: no model is asked about those any more.
+        """
+        for number in self._acknowledger.learning(owner):
+            try:
+                if await self._state.ending(number) is not None:
+                    self._gone([number])
+            except StateUnavailable:
+                return  # it is seen when a plan is saved
+
     def _model_answers(self, outage: int) -> None:
         self._acknowledger.model_answers(outage)
 

@@ -208,6 +208,10 @@ class MemoryStore(Protocol):
     async def count_tenant(self, tenant: str) -> int:
         """How many memories all users of a tenant have; a number, for quotas: nothing of them is read."""
 
+    @property
+    def is_flushed(self) -> bool:
+        """Whether a flush has something to do: a server's writes are durable when they return."""
+
     async def flush(self) -> None:
         """Returns when every upsert, change and delete so far survives a crash."""
 

@@ -228,6 +228,14 @@ class JournalStore(Protocol):
     def is_shared(self) -> bool:
         """Whether other engines may handle rows, too."""
 
+    async def other_engines(self) -> int:
+        """How many others share the state just now."""
+
+    def shared(self, time: datetime) -> datetime:
+        """A time by this machine's clock, by the one that all machines on this state go by: for texts of rows, in which
+        the state does not look. Times that calls are given are translated by them.
+        """
+
     async def append(self, entry: JournalEntry) -> int:
         """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
         written, because its owner (or session) was erased after it was captured.

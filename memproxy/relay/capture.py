@@ -178,7 +178,7 @@ class Journal:
                 messages.append(kept)
         body = TurnsBody(
             messages=messages,
-            said_at=exchange.conversation.said_at,
+            said_at=self._state.shared(exchange.conversation.said_at),
             metadata={"request_id": exchange.request_id},
             decision=exchange.decided,
         )

@@ -104,6 +104,10 @@ class PostgresState(
         """Notices of changes, by all processes on this database."""
         return self._replicas.changes
 
+    def clock(self) -> Callable[[], datetime]:
+        """The database's clock, for a process that gives all times by it."""
+        return self._database.clock()
+
     def on_rows(self, told: Callable[[], None]) -> None:
         """``told`` is called when any replica has written rows that may be claimed."""
         self._replicas.on(ROWS, lambda _: told())

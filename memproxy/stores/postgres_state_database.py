@@ -86,6 +86,7 @@ class PostgresDatabase:
         self._url = url
         self._sync = sync
         self._skew = timedelta()
+        self._is_given_shared = False
         self._pool: AsyncConnectionPool[Db] | None = None
         self._is_away = False
         self._turns: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
@@ -163,13 +164,22 @@ class PostgresDatabase:
                 await _lock_owners(db, owners)
                 yield db
 
+    def clock(self) -> Callable[[], datetime]:
+        """The database's clock, as far as this machine can tell it; from now on all times are given by it."""
+        self._is_given_shared = True
+        return self.time
+
+    def time(self) -> datetime:
+        """What time it is, by the clock that times are given by."""
+        return self.now() + self._skew if self._is_given_shared else self.now()
+
     def shared(self, time: datetime) -> datetime:
-        """A time by this machine's clock, as the database's clock has it."""
-        return time + self._skew
+        """A time by the caller's clock, as the database's clock has it."""
+        return time if self._is_given_shared else time + self._skew
 
     def own(self, time: datetime) -> datetime:
-        """A time by the database's clock, as this machine's has it."""
-        return time - self._skew
+        """A time by the database's clock, as the caller's has it."""
+        return time if self._is_given_shared else time - self._skew
 
     async def measure(self, db: Db) -> None:
         """See how far this machine's clock is from the database's."""

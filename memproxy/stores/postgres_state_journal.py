@@ -88,6 +88,18 @@ class PostgresJournal(PostgresPart):
         self._holding = asyncio.Lock()
         self._most_attempts = MOST_ATTEMPTS
 
+    async def other_engines(self) -> int:
+        async with self._database.connected() as db:
+            (others,) = await one(
+                db,
+                "SELECT count(*) FROM claimants WHERE id != %s AND until > clock_timestamp()",
+                [self._replicas.name],
+            )
+        return int(others)
+
+    def shared(self, time: datetime) -> datetime:
+        return self._database.shared(time)
+
     async def append(self, entry: JournalEntry) -> int:
         async with self._database.of(entry.scope.owner) as db:
             number = await self._append(db, entry)

@@ -139,7 +139,7 @@ class PostgresSessions(PostgresJournal):
             )
             for name, session, said_at, answer in await rows.fetchall():
                 digest = None if answer is None else columns.plain_name(answer)
-                known = KnownSession(session=session, said_at=said_at, answer=digest)
+                known = KnownSession(session=session, said_at=self._database.own(said_at), answer=digest)
                 found.setdefault(wanted[name], []).append(known)
         return found
 
@@ -147,6 +147,7 @@ class PostgresSessions(PostgresJournal):
         self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
     ) -> None:
         self._remembered += 1
+        known = msgspec.structs.replace(known, said_at=self._database.shared(known.said_at))
         async with self._database.of(scope.owner) as db:
             if await self._erased.is_too_late(db, msgspec.structs.replace(scope, session=known.session), asked_at):
                 return
@@ -169,7 +170,7 @@ class PostgresSessions(PostgresJournal):
             found = await db.execute(
                 f"SELECT message, memory, line, expires FROM block_lines WHERE {_SESSION} "
                 "AND message = ANY(%(messages)s) AND (expires IS NULL OR expires > %(now)s) ORDER BY message, place",
-                {**_session(scope), "messages": list(wanted), "now": self._database.now()},
+                {**_session(scope), "messages": list(wanted), "now": self._database.time()},
             )
             lines = await found.fetchall()
         for name, memory, line, expires in lines:

@@ -45,6 +45,8 @@ _ASKED_AGAIN_AFTER_S = (0.1, 0.5, 2.0)
 class ServerStore(VectorStore, ABC, Generic[Found]):
     """`ports.RebuildableStore` on a server. Writes are acknowledged when the server has them, so nothing is flushed."""
 
+    is_flushed = False
+
     server: ClassVar[str]
     """The product's name."""
 

@@ -60,6 +60,12 @@ class SqliteJournal(SqlitePart):
         super().__init__(file, tasks, sealing)
         self._ends: SharedCommit[End, None] = SharedCommit(file, tasks, remove)
 
+    async def other_engines(self) -> int:
+        return 0
+
+    def shared(self, time: datetime) -> datetime:
+        return time
+
     async def append(self, entry: JournalEntry) -> int:
         return await self._commits.add(lambda db: append(db, self._sealing, entry))
 

@@ -54,6 +54,8 @@ _FLAGGED_BY = frozenset({"content", "kind", "trust"})
 class VectorStore:
     """The part of `ports.MemoryStore` that is the same for every engine. Subclasses open, close and flush."""
 
+    is_flushed = True
+
     def __init__(self, *, dimension: int, embedder_name: str | None) -> None:
         self._dimension = dimension
         self._embedder = embedder_name

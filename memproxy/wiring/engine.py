@@ -26,7 +26,7 @@ from memproxy.retention.pruning import Policies
 from memproxy.settings import ModelSettings, RecallSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
-from memproxy.wiring.state import changes_of, keys_of, make_apart_state, make_state, wake_on_rows
+from memproxy.wiring.state import changes_of, clock_of, keys_of, make_apart_state, make_state, wake_on_rows
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
@@ -35,12 +35,20 @@ if TYPE_CHECKING:
     from memproxy.stores.sealed_state import SealedState
 
 
+def machine_time() -> datetime:
+    """The current instant, in UTC."""
+    return datetime.now(UTC)
+
+
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock, or the one that all machines on the state go by."""
+
+    def __init__(self, read: Callable[[], datetime] = machine_time) -> None:
+        self._read = read
 
     def now(self) -> datetime:
         """The current instant, in UTC."""
-        return datetime.now(UTC)
+        return self._read()
 
 
 def make_embedder(
@@ -160,8 +168,8 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
 
 def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Path | None = None) -> Engine:
     """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state."""
-    clock: Clock = SystemClock()
     state = make_state(settings, home) if state_socket is None else make_apart_state(settings, home, state_socket)
+    clock: Clock = SystemClock(clock_of(state) or machine_time)
     meter = TokenMeter(state, clock, settings.learn)
     tally = QuestionTally(meter)
     embedder = make_embedder(settings, home, spent=tally.add)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ __all__ = [
     "Writing",
     "changes_of",
     "check_master_key",
+    "clock_of",
     "keys_of",
     "make_apart_state",
     "make_state",
@@ -82,6 +84,17 @@ def changes_of(state: StateStore) -> ChangeNotices:
     from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
 
     return state.changes if isinstance(state, PostgresState) else ChangeNotices()
+
+
+def clock_of(state: StateStore) -> Callable[[], datetime] | None:
+    """The clock that all machines on this state go by; None: it is on this one alone. The caller gives the state all
+    times by it from now on.
+    """
+    if isinstance(state, SqliteState):
+        return None
+    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
+
+    return state.clock() if isinstance(state, PostgresState) else None
 
 
 def wake_on_rows(state: StateStore, told: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from memproxy.core.proxykey import id_of
 from tests.e2e.talk import Exchange, chat, extract_by_rules, word
+from tests.support.clock import clock_off
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.folders import Folders
 from tests.support.postgres import postgres_server
@@ -25,10 +26,13 @@ WITHIN_S = 1.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Cluster]:
-    """Two replicas."""
+    """Two replicas; the clock of B is five minutes ahead, where that can be had."""
     with postgres_server() as server, folders.new("homes") as folder:
+        ahead = clock_off(folder, 300)
         own: list[dict[str, Any]] = [{"engine": {"workers": 2}}, {}]
-        async with running_cluster(server, shared_upstream.base_url, folder, {}, own) as running:
+        async with running_cluster(
+            server, shared_upstream.base_url, folder, {}, own, environments=[{}, ahead]
+        ) as running:
             yield running
 
 

@@ -202,6 +202,11 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("store: {backend: qdrant, url: x}", "store.url: must be the address of the Qdrant server"),
         ("store: {backend: postgres, url: 'http://x'}", "store.url: must be postgresql://user:password@host/database"),
         ("state: {backend: postgres}", "state.url: must be postgresql://user:password@host/database"),
+        ("engine: {workers: 2}", "engine.workers: 2 engines need store.backend: qdrant or postgres"),
+        (
+            "engine: {workers: 2}\nstore: {backend: postgres, url: 'postgresql://x/y'}",
+            "engine.workers: 2 engines need state.backend: postgres (sqlite is embedded); or set it to 1",
+        ),
         ("state: {url: 'postgresql://x/y'}", "state.url: is for a server; set state.backend: postgres"),
         (
             "store: {backend: postgres, url: 'postgresql://x/y', api_key: z}",
