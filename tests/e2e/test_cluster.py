@@ -209,3 +209,12 @@ async def test_an_api_write_returns_when_it_is_done_whichever_replica_does_it(pe
         changed = await person.call(other, "PATCH", f"/v1/memory/{made['id']}", json={"tags": ["x"]})
         assert changed["tags"] == ["x"]
     assert time.monotonic() - began < 30, "no write waits for its time to be over"
+
+
+async def test_a_reindex_is_refused_while_other_engines_would_write_to_what_it_replaces(cluster: Cluster) -> None:
+    b = cluster.replicas[1]
+    done = await asyncio.to_thread(
+        memproxy, b.home, "reindex", "--config", str(b.config_file), extra=b.extra_environment
+    )
+    assert done.returncode == 1
+    assert "2 other engines use this store" in done.stderr

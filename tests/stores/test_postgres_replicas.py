@@ -435,3 +435,27 @@ async def test_a_fact_of_the_installation_is_changed_by_whom_it_is_as_expected(o
     assert await two.swap_meta("fact", "a", "b")
     assert not await one.swap_meta("fact", "a", "c")
     assert await one.get_meta("fact") == "b"
+
+
+async def test_a_replica_knows_how_many_others_live(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    for state in (one, two):
+        assert await state.other_engines() == 0
+        await state.recover(max_attempts=5, now=now())
+    assert await one.other_engines() == await two.other_engines() == 1
+    await die(two)
+    await eventually(lambda: _alone(one), what="it is alone after the other one's lease")
+
+
+async def _alone(state: PostgresState) -> bool:
+    return not await state.other_engines()
+
+
+async def test_whoever_goes_by_the_databases_clock_has_its_time(opened: OpenState) -> None:
+    ahead = await opened(now=lambda: now() + timedelta(minutes=5))
+    assert abs(ahead.shared(now() + timedelta(minutes=5)) - now()) < timedelta(seconds=1)
+    clock = ahead.clock()
+    assert abs(clock() - now()) < timedelta(seconds=1)
+    assert ahead.shared(clock()) - clock() < timedelta(seconds=1)
+    number = await ahead.append(entry())
+    assert [row.number for row in await ahead.claim("index", limit=9, now=clock())] == [number]
