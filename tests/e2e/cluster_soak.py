@@ -243,6 +243,11 @@ def _holds(path: Path) -> bool:
     return path.exists() and b"Hawaii" in path.read_bytes()
 
 
+def unhandled(log: str) -> list[str]:
+    """Lines that tell of an error which nobody handled."""
+    return [line for line in log.splitlines() if "failed unexpectedly" in line or "background task" in line]
+
+
 def _told(person: Person, memory: Mapping[str, Any]) -> int:
     found = _AMOUNT.search(memory["content"])
     return int(found[1]) - (person.number + 1) * EACH if found else -1
@@ -273,12 +278,15 @@ async def soak(minutes: float, replicas: int, users: int, seed: int) -> tuple[di
             ahead = clock_off(folder, AHEAD_S)
             one.figures["replicas whose clock is off"] = int(bool(ahead))
             environments = [{}, ahead, *({} for _ in range(replicas - 2))]
+            # a query that is cancelled while its server dies has the client's library leave a trace of its own
             async with running_cluster(
-                state, upstream.base_url, folder, changes, own, environments=environments
+                state, upstream.base_url, folder, changes, own, environments=environments, clean=False
             ) as cluster:
                 await one.run(cluster, memories, minutes)
                 await one.drain(cluster)
                 await one.count(cluster)
+                traces = [line for replica in cluster.replicas for line in unhandled(replica.log)]
+                one.faults["unhandled errors"] = len(traces)
     return dict(sorted(one.figures.items())), {name: count for name, count in one.faults.items() if count}
 
 

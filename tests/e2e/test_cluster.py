@@ -176,7 +176,8 @@ async def test_one_statement_a_slot_holds_whoever_learns_it(person: Person, mode
 
         async def learned(amount: str = amount) -> bool:
             facts = [one for one in await person.memories(person.b) if one["kind"] != "turn" and one["active"]]
-            return any(amount in fact["content"] for fact in facts)
+            budgets = [fact["content"] for fact in facts if "budget" in fact["content"]]
+            return len(budgets) == 1 and amount in budgets[0]  # the new one is written just before the old one ends
 
         await eventually(learned, what=f"{amount} is learned")
     facts = [one for one in await person.memories(person.a) if one["kind"] != "turn" and "budget" in one["content"]]

@@ -53,9 +53,11 @@ async def running_cluster(
     own: Sequence[Mapping[str, Any]],
     *,
     environments: Sequence[Mapping[str, str]] = (),
-    ready: bool = True,
+    clean: bool = True,
 ) -> AsyncIterator[Cluster]:
-    """As many replicas as there are ``own`` changes of their configuration, started at once."""
+    """As many replicas as there are ``own`` changes of their configuration, started at once; ``clean`` fails where one
+    logs a traceback.
+    """
     url, secret = server.database(), secrets.token_hex(32)
     key, config = cluster_config(upstream_url, url, changes)
     cluster = Cluster(server, url, key)
@@ -67,9 +69,8 @@ async def running_cluster(
             proxy.launch()
             held.push_async_callback(proxy.stop)
             cluster.replicas.append(proxy)
-        if ready:
-            for proxy in cluster.replicas:
-                await proxy.served(key)
+        for proxy in cluster.replicas:
+            await proxy.served(key)
         yield cluster
-    for proxy in cluster.replicas:
+    for proxy in cluster.replicas if clean else ():
         proxy.assert_clean()
