@@ -19,7 +19,7 @@ LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_vectors.py
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser test-page test-alerts test-lowest check lint types docs bench eval serve lock clean
+.PHONY: demo test test-clients test-browser test-page test-alerts test-services test-lowest check lint types docs bench eval serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
@@ -46,6 +46,12 @@ test-page: $(STAMP)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium"; exit 1; }
 	MEMPROXY_TEST_PAGE=1 $(BIN)/python -m pytest tests/page -v --no-header
+
+# On real servers: PostgreSQL (its programs come with the package pgserver), Redis and Qdrant where they are, skipped else; then
+# two whole installations for two minutes, killed and cut off (docs/cluster.md).
+test-services: $(STAMP)
+	$(BIN)/python -m pytest tests/stores tests/e2e -k "postgres or redis or qdrant or cluster" -q --no-header -rs
+	$(BIN)/python -m tests.e2e.cluster_soak --minutes 2 --replicas 2 --users 16
 
 # Alerts on made-up series, each of them broken, and a real Prometheus before a real server (docs/deploy.md); without
 # promtool and prometheus `make test` skips these, and says so.
