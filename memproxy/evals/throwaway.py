@@ -26,7 +26,7 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter
+from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import named
 from memproxy.settings import Settings
@@ -133,7 +133,7 @@ class EvaluationMemory:
         settings: Settings,
         *,
         embedder: Embedder,
-        store: EdgeStore,
+        store: MemoryStore,
         state: SqliteState,
         model: ChatModel,
         access: ModelAccess,
@@ -311,10 +311,11 @@ async def throwaway_memory(
     *,
     model: ChatModel | None = None,
     access: UpstreamAccess | None = None,
+    other_store: MemoryStore | None = None,
 ) -> AsyncIterator[EvaluationMemory]:
     """A memory in a temporary folder, gone afterwards. The embedder is started already and stays open, as does a
     ``model`` that is given (None: that of the settings). ``access`` is how the tenant's requests would reach it; None:
-    nothing asks for one.
+    nothing asks for one. ``other_store``, empty and not open yet, takes the place of the embedded one.
 
     Raises:
         ConfigError: there is no recipe of such a name.
@@ -324,7 +325,8 @@ async def throwaway_memory(
         known.remember(TENANT, access)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
         name = None if isinstance(embedder, NoEmbedder) else embedder.name
-        store = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
+        embedded = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
+        store = embedded if other_store is None else other_store
         state = SqliteState(Path(folder, "state.db"), sync="normal")
         memory = EvaluationMemory(
             settings, embedder=embedder, store=store, state=state, model=own_model, access=known, recipes=recipes

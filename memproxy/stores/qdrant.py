@@ -1,7 +1,7 @@
 """The memory store on a Qdrant server or cluster, through `qdrant-client` (whose local mode serves tests).
 
 Every write waits until it is applied. The alias ``<collection>__current`` names the collection in use; without it, that
-is the configured name itself. Giving the alias another collection is the switch of a reindex or of a restored backup:
+is the configured name itself. Giving the alias another collection is the switch of a reindex:
 the server does it at once.
 """
 
@@ -22,7 +22,7 @@ class QdrantStore(ServerStore[Collection]):
     """
 
     server = "Qdrant"
-    copied_by = "a snapshot of the collection (memproxy restore)"
+    copied_by = "a snapshot of the collection"
     joint = "__"
 
     def __init__(

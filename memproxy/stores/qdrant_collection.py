@@ -81,8 +81,7 @@ class Collection:
         marker = await self.identity()
         if marker is None or marker.store_id != store_id:
             raise StoreUnavailable(
-                f"The {self._server.place} was replaced while it was in use. Restore a snapshot of it (memproxy "
-                "restore), and start again."
+                f"The {self._server.place} was replaced while it was in use. Restore a snapshot of it, and start again."
             )
         answer = await self._server.call(lambda client: client.count(self.name, exact=True))
         return answer.count - 1  # the identity is no memory

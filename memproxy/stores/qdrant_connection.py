@@ -60,7 +60,7 @@ _STATUS = {
 _REMEDIES = {
     401: "Check store.api_key.",
     403: "Check store.api_key: it may not do this (a key for reading alone keeps no memories).",
-    404: "The collection is gone: restore a snapshot of it (memproxy restore).",
+    404: "The collection is gone: restore a snapshot of it.",
     412: "It is locked or being restored.",
     429: "It limits its callers' rate (strict mode).",
 }
@@ -243,6 +243,11 @@ class Server:
         except (ApiException, QdrantException, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
             # ValueError: an answer that is not Qdrant's; what can be stored was checked before
             raise self._unanswered(str(getattr(error, "source", None) or error) or type(error).__name__) from error
+        except AttributeError as error:
+            # gRPC answers None where it cannot read an answer, and the client asks that for its result
+            if error.obj is not None:
+                raise
+            raise self._unanswered("its answer cannot be read") from error
 
     def _answered(self, status: int, text: str, writes: bool) -> StoreUnavailable | RequestError:
         # the answer's text may quote payloads, so it is not told

@@ -38,7 +38,7 @@ from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import Floats, NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Embedder, HybridQuery, Passage, Point, Question
+from memproxy.ports import Embedder, HybridQuery, MemoryStore, Passage, Point, Question
 from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
@@ -151,7 +151,7 @@ class EngineRow(msgspec.Struct, frozen=True, kw_only=True):
     index_bytes: int
 
 
-class _Asked(msgspec.Struct):
+class Asked(msgspec.Struct):
     """The stages' milliseconds of each answer, and processor milliseconds of one in the mean."""
 
     answers: list[dict[str, float]]
@@ -183,7 +183,7 @@ def _memories(user: str, first: int, count: int) -> Iterator[Memory]:
         )
 
 
-async def _fill(store: EdgeStore, population: Population, embedder: Drawn, console: Console) -> None:
+async def fill(store: MemoryStore, population: Population, embedder: Drawn, console: Console) -> None:
     lexical, each = Bm25Encoder(), population.memories // population.users
     with progress(console, f"{population.memories:,} memories in", population.memories) as step:
         for user in range(population.users):
@@ -218,15 +218,15 @@ async def measure(
     with tempfile.TemporaryDirectory(prefix="memproxy-bench-", dir=temporary_folder()) as folder:
         path = Path(folder, "store")
         async with _open(path, drawn, 0) as store:
-            await _fill(store, population, drawn, console)
+            await fill(store, population, drawn, console)
         # an embedder of its own for each pass: it keeps the vectors of questions that it was asked
         async with _open(path, drawn, 0) as store, _embedder(model_path, Path(folder, "model")) as embedder:
-            cold = await _asked(_recall(store, embedder or default), population, questions)
+            cold = await ask_all(recall_over(store, embedder or default), population, questions)
         async with _open(path, drawn, INDEX_BYTES) as store, _embedder(model_path, Path(folder, "model")) as embedder:
-            recall = _recall(store, embedder or default)
+            recall = recall_over(store, embedder or default)
             build_s = await _indexed(store, population, drawn)
-            warm = await _asked(recall, population, questions)
-            general = await _asked(recall, population, questions, of=_general)
+            warm = await ask_all(recall, population, questions)
+            general = await ask_all(recall, population, questions, of=_general)
             index_bytes = store.index_bytes
     names = sorted({name for timings in warm.answers for name in timings})
     times = {name: Times.of([timings.get(name, 0.0) for timings in warm.answers]) for name in names}
@@ -280,7 +280,7 @@ async def _embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Faste
         await embedder.close()
 
 
-def _recall(store: EdgeStore, embedder: Embedder) -> Recall:
+def recall_over(store: MemoryStore, embedder: Embedder) -> Recall:
     settings = Settings(recall=RecallSettings(deadline_ms=_DEADLINE_MS))
     return Recall(settings=settings, store=store, embedder=embedder, lexical=Bm25Encoder(), clock=SystemClock())
 
@@ -289,9 +289,9 @@ def _general(number: int) -> str:
     return f"What is the capital of country number {number}, and how many people live there?"
 
 
-async def _asked(
+async def ask_all(
     recall: Recall, population: Population, questions: int, *, of: Callable[[int], str] | None = None
-) -> _Asked:
+) -> Asked:
     """Questions of several users; ``recall`` in their stages is all of it, as its caller sees it. ``of`` makes
     questions that look general, in place of those about the memories.
     """
@@ -309,7 +309,7 @@ async def _asked(
         if place >= _WARMUP:
             spent += time.process_time() - begun
             answers.append({**answer.timings, "recall": (time.perf_counter() - begin) * 1000})
-    return _Asked(answers=answers, cpu_ms=spent * 1000 / max(1, questions))
+    return Asked(answers=answers, cpu_ms=spent * 1000 / max(1, questions))
 
 
 def main(
