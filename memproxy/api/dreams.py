@@ -8,8 +8,8 @@ import msgspec
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id
-from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
+from memproxy.api.fields import Id, Query
+from memproxy.api.models import Body, Instant, PageQuery, ShownMemory, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
 from memproxy.core.memory import Memory
@@ -155,6 +155,32 @@ async def undo_dream(api: Backends, call: Call) -> DreamAnswer:
     taken_back = await api.worker.dreams.undo(scope, call.path["id"])
     await api.audit(call.identity, "user.dream.undo", {}, user_id=scope.user)
     return await _answer(api, call, scope, taken_back, {})
+
+
+class ReflectBody(Body):
+    """`POST /v1/memory/reflect`. ``query``: what to think about; without it over what was learned last."""
+
+    user_id: Id | None = None
+    project_id: Id | None = None
+    agent_id: Id | None = None
+    query: Query | None = None
+
+
+class Reflections(msgspec.Struct):
+    """The insights that are new."""
+
+    data: list[ShownMemory]
+
+
+@operation("POST", "/v1/memory/reflect", "memory:write", statuses=(201,), errors=(409,), body_optional=True)
+async def reflect(api: Backends, call: Call, body: ReflectBody) -> Reply[Reflections]:
+    """Draw conclusions from several memories by a model; they are kept as reflective memories with their sources."""
+    scope = msgspec.structs.replace(call.scope(), session=None)
+    api.require_store()
+    api.require_state()
+    found = await api.worker.dreams.reflect(scope, body.query)
+    await api.audit(call.identity, "user.reflect", {"memories": len(found)}, user_id=scope.user)
+    return Reply(Reflections([call.show(one) for one in found]), 201)
 
 
 def _whole(call: Call) -> Scope:

@@ -17,6 +17,7 @@ from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.entities import Census, Edge, edges, key_of
 from memproxy.core.memory import Memory
 from memproxy.core.palace import slug
+from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter
 
 
@@ -144,6 +145,17 @@ def _entry(memory: Memory, edge: Edge, now: datetime) -> TimelineEntry:
 def _key(same: Mapping[str, str], name: str) -> str:
     key = key_of(name) if slug(name) else name.strip()  # a name without letters or numbers is not the user's
     return same.get(key, key)
+
+
+async def below_categories(api: Backends, scope: Scope, where: MemoryFilter) -> MemoryFilter:
+    """The filter with everything below a category that is named with a slash at its end (``user-preferences/``)."""
+    prefixes = tuple(f"{name.rstrip('*').rstrip('/')}/" for name in where.categories if name.endswith(("/", "/*")))
+    if not prefixes:
+        return where
+    found = [name for name in where.categories if not name.endswith(("/", "/*"))]
+    async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=where.now)):
+        found += [one.category for one in page if one.category and one.category.startswith(prefixes)]
+    return msgspec.structs.replace(where, categories=tuple(dict.fromkeys(found)) or prefixes)
 
 
 class CategoriesQuery(PlaceQuery):

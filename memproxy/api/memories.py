@@ -10,9 +10,11 @@ from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, field_val
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
 from memproxy.api.fields import Content, FactKind, Id, Label, Labels, Metadata, OptionalTime, Phrase, Trusted, Unit
+from memproxy.api.knowledge import below_categories
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
 from memproxy.api.palace import in_palace
 from memproxy.api.versions import expected, tagged
+from memproxy.core.dream import INFERRED, PERMISSION
 from memproxy.core.facts import following
 from memproxy.core.feedback import FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
@@ -166,7 +168,7 @@ async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPa
     """List memories, newest first."""
     scope, where = scope_and_filter(call.identity, query, api.clock.now())
     api.require_store()
-    where = await in_palace(api, scope, query, where)
+    where = await in_palace(api, scope, query, await below_categories(api, scope, where))
     page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
     return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)
 
@@ -220,7 +222,12 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
             if name in given:
                 raise RequestError(f"{name}: a turn is verbatim; forget it, or store another one.", param=name)
     if "metadata" in given:  # who spoke, and what was said of the memory, is not the caller's
-        kept = {FEEDBACK, *(TURN_METADATA if current.kind is Kind.TURN else ())}
+        kept = {
+            FEEDBACK,
+            INFERRED,
+            *({PERMISSION} - given["metadata"].keys()),
+            *(TURN_METADATA if current.kind is Kind.TURN else ()),
+        }
         given["metadata"] |= {name: current.metadata[name] for name in kept & current.metadata.keys()}
     given |= following(current, given)
     stored = to_payload(current)

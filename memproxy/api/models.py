@@ -97,7 +97,7 @@ class Filters(Body):
     agent_id: ManyIds = []
     session_id: ManyIds = []
     kind: ManyKinds = []
-    category: ManyLabels = []
+    category: Annotated[ManyLabels, Field(description="With a slash at its end: all that is below it.")] = []
     tag: ManyLabels = []
     entity: ManyLabels = []
     wing: ManyPhrases = []

@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 import memproxy
 from memproxy.api import (
     administration,
+    conflicts,
     dreams,
     feedback,
     forgetting,
@@ -46,6 +47,7 @@ _MODULES = (
     feedback,
     working,
     dreams,
+    conflicts,
 )
 
 

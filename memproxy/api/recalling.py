@@ -10,6 +10,7 @@ from pydantic import ConfigDict, FailFast, Field
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.fields import MAX_MESSAGES, Id, Limit, Query, ReadableContent
+from memproxy.api.knowledge import below_categories
 from memproxy.api.models import Body, Filters, Shown, ShownMemory
 from memproxy.api.palace import in_palace
 from memproxy.core import gate
@@ -88,7 +89,7 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     if not body.active and body.as_of is None:
         where = msgspec.structs.replace(where, active=True)
     api.require_store()
-    where = await in_palace(api, scope, body, where)
+    where = await in_palace(api, scope, body, await below_categories(api, scope, where))
     found = await api.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
     data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]

@@ -1,4 +1,4 @@
-"""Which call answers which path; how a call is checked, made and answered; and what no call answers yet.
+"""Which call answers which path; how a call is checked, made and answered.
 
 A path is compared as it was sent, piece by piece. Ids are the callers' own and may hold slashes, percent-encoded:
 `sessions%2Fone` is the id of a memory, and `sessions/one` a conversation. Decoded, the two could not be told apart.
@@ -25,19 +25,12 @@ from memproxy.api.openapi import OPERATIONS, describe
 from memproxy.api.versions import answer_unless_known
 from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import LEARNING_PATH
-from memproxy.errors import MemproxyError, NotBuilt, NotFound
+from memproxy.errors import MemproxyError, NotFound
 from memproxy.metrics import metrics
 
 log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-NOT_BUILT = (
-    "/v1/memory/reflect",
-    "/v1/memory/conflicts",
-    "/v1/memory/conflicts/{id}",
-)
-"""Paths that the product names and this version does not answer yet."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -70,7 +63,6 @@ def api_routes(api: Backends) -> list[Route]:
         *((one.method, one.path, _endpoint(api, one)) for one in OPERATIONS),
         ("GET", "/openapi.json", _openapi),
         ("POST", LEARNING_PATH, begin_learning),
-        *((method, path, _not_built) for path in NOT_BUILT for method in METHODS),
     ]
     return [Route("/{rest:path}", PathTable((method, path, guarded(each)) for method, path, each in endpoints))]
 
@@ -109,11 +101,6 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
 
     answered.__name__ = operation.path  # for the log
     return answered
-
-
-async def _not_built(request: Request) -> Response:
-    caller(request, "memory:read")
-    raise NotBuilt(f"{request.url.path[:200]} is not built yet; /openapi.json lists the calls of this version.")
 
 
 async def _openapi(_request: Request) -> Response:

@@ -68,7 +68,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Dream(msgspec.Struct, kw_only=True):
     """One dream and how far it is. ``entries`` are the user's active facts when it began, ``looked_at`` how many it has
     looked at, ``cursor`` where it goes on, ``stage`` what it does after these. ``complete`` False: it stopped at a
-    bound, and the next dream goes on at ``cursor``. ``tokens`` are input and output of model calls.
+    bound, and the next dream goes on at ``cursor``. ``tokens`` are input and output of model calls;
+    ``stopped`` has ``model`` where it is asked no more.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Dream(msgspec.Struct, kw_only=True):
     notes: list[str] = []
     error: str | None = None
     changes: list[Change] = []
+    stopped: list[str] = []
 
     @property
     def is_open(self) -> bool:

@@ -26,7 +26,7 @@ from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, 
 from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.retention import is_expired
-from memproxy.core.similar import LEXICAL_RELATED, Neighbour, affirms, changes, lexical_overlap, names
+from memproxy.core.similar import LEXICAL_RELATED, Neighbour, affirms, changes, lexical_overlap, marks_change, names
 from memproxy.core.slots import (
     has_many,
     numbers,
@@ -67,9 +67,9 @@ class Pair(msgspec.Struct, frozen=True):
 
 def compared(one: Memory, other: Memory, cosine: float | None, bands: Bands) -> Pair | None:
     """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone."""
-    if not _may_be_compared(one, other):
+    if not may_be_compared(one, other):
         return None
-    if _is_worded_alike(one.content, other.content) and _same_day(one, other):
+    if is_worded_alike(one.content, other.content) and _same_day(one, other):
         return Pair(Verdict.SAME, "same_words")
     slot = slot_name(one)
     if slot is not None and slot == slot_name(other):
@@ -80,7 +80,8 @@ def compared(one: Memory, other: Memory, cosine: float | None, bands: Bands) -> 
         return Pair(Verdict.SAME, "near")
     related = cosine >= bands.related if cosine is not None else _overlap(one, other) >= LEXICAL_RELATED
     older, newer = in_order(one, other)
-    return _settled(one, other) if related and changes(newer, older) else None
+    # what was stored side by side holds side by side, unless the newer one says that something changed
+    return _settled(one, other) if related and marks_change(newer) and changes(newer, older) else None
 
 
 def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
@@ -94,7 +95,8 @@ def in_order(one: Memory, other: Memory) -> tuple[Memory, Memory]:
     return (one, other) if is_older(one, other) or not is_older(other, one) else (other, one)
 
 
-def _may_be_compared(one: Memory, other: Memory) -> bool:
+def may_be_compared(one: Memory, other: Memory) -> bool:
+    """Whether two entries of one owner may be one statement at all, by kind, place, and what a person said of them."""
     if one.id == other.id or one.kind is not other.kind or one.kind is Kind.TURN:
         return False
     if (one.project_id, one.agent_id) != (other.project_id, other.agent_id):
@@ -147,7 +149,7 @@ def said(text: str) -> list[str]:
     return [singular(word) for word in words if word and word not in _NAMELESS]
 
 
-def _is_worded_alike(one: str, other: str) -> bool:
+def is_worded_alike(one: str, other: str) -> bool:
     """The same words in the same order, or with the sentence's two parts the other way round."""
     first, second = said(one), said(other)
     if len(first) != len(second) or not first:

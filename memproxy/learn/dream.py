@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -22,9 +22,12 @@ import msgspec
 from cronsim import CronSim
 
 from memproxy.core.dream import (
+    AVOID,
     CONFLICT,
     DONE,
     FAILED,
+    INFER,
+    REFLECT,
     RUNNING,
     UNDOABLE,
     UNDONE,
@@ -33,15 +36,19 @@ from memproxy.core.dream import (
     Dream,
     Step,
     mark_of,
+    needs_permission,
 )
 from memproxy.core.facts import Bands
-from memproxy.core.memory import Kind, Memory, version_of
+from memproxy.core.feedback import feedback_of
+from memproxy.core.memory import PLANTED, Kind, Memory, Trust, version_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour
 from memproxy.core.slots import slot_name
 from memproxy.errors import Conflict, MemproxyError, NotFound, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.consolidate import consolidated
+from memproxy.learn.dream_model import WINDOW, DreamModel, Found, windows
+from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
 from memproxy.ports import HybridQuery, MemoryFilter
@@ -52,6 +59,9 @@ log = logging.getLogger(__name__)
 
 LEASE = timedelta(minutes=3)
 """How long nobody else takes up a dream that did not say how far it is: longer than any one step takes."""
+
+_EVER = timedelta(days=36_500)
+"""What is open at the start is nobody else's, whatever the clock said that its lease was made by."""
 
 AT_ONCE = 2
 """Dreams of different users at once."""
@@ -69,7 +79,14 @@ _SETTLE_S = 120.0
 _OWNERS = 500
 FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
-_AGAIN_S = 2.0
+_TURNS = 120
+"""Messages that preferences are looked for in, and entries that are reflected on."""
+
+_MOST_PAGES = 50
+_REFLECT_FROM = 8
+"""Entries of a window that are new since the last dream, from which on it is reflected on."""
+
+_AFTER = {INFER: AVOID, AVOID: REFLECT, REFLECT: "end"}
 
 
 class Dreamer:
@@ -83,6 +100,7 @@ class Dreamer:
     def __init__(
         self,
         parts: Parts,
+        model: DreamModel,
         *,
         write: Callable[[Scope, PlanBody, float], Awaitable[bool]],
         indexed: Callable[[Scope, float], Awaitable[bool]],
@@ -91,6 +109,7 @@ class Dreamer:
         """``alone``: nobody else works on this state, so what is open at the start is ours to go on with."""
         self._parts = parts
         self._settings = parts.settings.dream
+        self._model = model
         self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
         self._write = write
         self._indexed = indexed
@@ -179,7 +198,7 @@ class Dreamer:
         dream = Dream(id="", trigger="call", state="dry_run", created_at=self._parts.clock.now())
         steps = [step async for step in self._steps(_owner(scope), dream)]
         dream.changes = [change for step in steps for change in step.changes]
-        dream.counts = dict(Counter(change.action for change in dream.changes))
+        dream.counts = {**Counter(change.action for change in dream.changes), **_refused(dream)}
         dream.ended_at = self._parts.clock.now()
         return dream, steps
 
@@ -188,7 +207,7 @@ class Dreamer:
         while True:
             self._wake.clear()
             now = self._parts.clock.now()
-            since = now + LEASE if first and self._alone else now
+            since = now + _EVER if first and self._alone else now
             try:
                 for owner in await self._parts.state.take_up_dreams(since, now + LEASE):
                     if owner.owner not in self._running:
@@ -225,7 +244,7 @@ class Dreamer:
                 dream.seconds = before + monotonic() - began
                 known = {_key(change) for change in dream.changes}
                 dream.changes += [_plain(change) for change in step.changes if _key(change) not in known]
-                dream.counts = dict(Counter(change.action for change in dream.changes))
+                dream.counts = {**Counter(change.action for change in dream.changes), **_refused(dream)}
                 if not await self._note(owner, dream):
                     return
                 if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
@@ -263,7 +282,7 @@ class Dreamer:
             touched = {name for name, memory in stored.items() if mark_of(memory, dream.id) is not None}
             done += [change for change in some if not touched.isdisjoint({change.memory_id, *change.sources})]
         dream.changes = done
-        dream.counts = {**dict(Counter(change.action for change in done)), **_refused(dream)}
+        dream.counts = {**Counter(change.action for change in done), **_refused(dream)}
 
     async def _steps(self, owner: Scope, dream: Dream) -> AsyncIterator[Step]:
         """What is to be done, page by page; the dream's record says how far it is, before each is carried out."""
@@ -280,7 +299,7 @@ class Dreamer:
             if left <= 0 or monotonic() - began > self._settings.max_seconds:
                 bound = "dream.max_entries" if left <= 0 else "dream.max_seconds"
                 dream.note(f"{bound} is reached: the next dream goes on with the entries that are left.")
-                dream.complete, dream.stage = False, "end"
+                dream.complete, dream.stage = False, INFER
                 break
             try:
                 page = await self._parts.store.page(owner, where, limit=min(_PAGE, left), cursor=dream.cursor)
@@ -289,10 +308,121 @@ class Dreamer:
                 continue
             entries = [memory for memory in page.memories if memory.id not in taken]
             yield await self._looked_at(owner, dream, entries, taken)
+            async for step in self._thought_about(owner, dream, [one.id for one in entries], taken):
+                yield step
             dream.looked_at += len(page.memories)
             dream.cursor = page.next_cursor
             if page.next_cursor is None:
-                dream.stage = "end"
+                dream.stage = INFER
+        for stage, thinking in ((INFER, self._inferred), (AVOID, self._avoided), (REFLECT, self._reflected)):
+            if dream.stage == stage:
+                for found, known in await thinking(owner, dream):
+                    yield _step(dream, found, known)
+                dream.stage = _AFTER[stage]
+
+    async def _thought_about(
+        self, owner: Scope, dream: Dream, ids: Sequence[str], taken: set[str]
+    ) -> AsyncIterator[Step]:
+        """What a model makes of what the rules left of a page, window by window."""
+        if self._model.credential(owner.tenant) is None:
+            return
+        stored = await self._parts.store.get(owner, ids)
+        left = [one for one in stored.values() if one.id not in taken and one.active and not one.quarantined]
+        for window in windows([one for one in left if one.predicate != SUMMARY]):
+            found = await self._model.tidied(owner, dream, window, self._parts.clock.now())
+            taken |= {name for change, _ in found for name in (change.memory_id, *change.sources)}
+            yield _step(dream, found, window)
+
+    async def _inferred(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+        """Preferences from what the user said last, place by place."""
+        if self._model.credential(owner.tenant) is None:
+            return []
+        where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
+        turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
+        own = [
+            one for one in turns if one.trust is Trust.USER and PLANTED not in one.metadata and not one.superseded_by
+        ]
+        where = MemoryFilter(kinds=FACTS, active=True)
+        known = (await self._parts.store.page(owner, where, limit=_SLOTS_PAGE)).memories
+        texts = [one.content for one in known if (one.category or "").startswith("user-preferences")]
+        found = []
+        for place in dict.fromkeys((one.project_id, one.agent_id) for one in own):
+            said = [one for one in own if (one.project_id, one.agent_id) == place][::-1]
+            found.append((await self._model.inferred(owner, dream, said, texts, self._parts.clock.now()), said))
+        return found
+
+    async def _avoided(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+        """What is not to be done again, from what people called wrong since the last dream."""
+        if self._model.credential(owner.tenant) is None:
+            return []
+        since = await self._last_begun(owner)
+        where, cursor = MemoryFilter(kinds=FACTS), None
+        wrong: list[Memory] = []
+        for _ in range(_MOST_PAGES):
+            page = await self._parts.store.page(owner, where, limit=_SLOTS_PAGE, cursor=cursor)
+            wrong += [one for one in page.memories if _is_called_wrong(one, since)]
+            if (cursor := page.next_cursor) is None:
+                break
+        wrong = wrong[:WINDOW]
+        if not wrong:
+            return []
+        right = await self._parts.store.get(owner, [one.superseded_by for one in wrong if one.superseded_by])
+        pairs = [(one, right.get(one.superseded_by or "")) for one in wrong]
+        return [(await self._model.avoided(owner, dream, pairs, self._parts.clock.now()), wrong)]
+
+    async def _reflected(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+        """Insights over what is remembered, where enough was learned since the last dream."""
+        since = await self._last_begun(owner)
+        found = []
+        for window in await self._to_reflect_on(owner, None):
+            new = sum(since is None or one.created_at > since for one in window)
+            if new >= _REFLECT_FROM:
+                found.append((await self._model.reflected(owner, dream, window, self._parts.clock.now()), window))
+        return found
+
+    async def reflect(self, scope: Scope, about: str | None) -> list[Memory]:
+        """Insights over what the scope sees, by a call; those that are new.
+
+        Raises:
+            Conflict: there is no model, or it does not answer.
+            StoreUnavailable, StateUnavailable: they are away.
+        """
+        owner = _owner(scope)
+        if self._model.credential(owner.tenant) is None:
+            raise Conflict(
+                "Reflection needs a chat model: set learn.mode: model, dream.max_model_tokens above 0, and "
+                "models.extract.model (with base_url and api_key where they are not the upstream's)."
+            )
+        dream = Dream(id=f"dream_{uuid.uuid4().hex}", trigger="reflect", created_at=self._parts.clock.now())
+        made: list[str] = []
+        for window in await self._to_reflect_on(scope, about):
+            found = await self._model.reflected(owner, dream, window, self._parts.clock.now(), about)
+            step = _step(dream, found, window)
+            if found and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
+                raise StoreUnavailable("The store does not answer: the insights are stored as soon as it does.")
+            made += [memory.id for memory in step.new]
+        if "model" in dream.stopped:
+            raise Conflict(dream.notes[-1])
+        stored = await self._parts.store.get(owner, made)
+        return [one for one in stored.values() if mark_of(one, dream.id) is not None]
+
+    async def _to_reflect_on(self, scope: Scope, about: str | None) -> list[list[Memory]]:
+        """The entries nearest to a topic, or the newest, of each place."""
+        where = MemoryFilter(kinds=(Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC), active=True, quarantined=False)
+        if about is None:
+            entries = (await self._parts.store.page(scope, where, limit=_TURNS)).memories
+        else:
+            (vector,) = await self._parts.vectors.statement_vectors([about], scope.tenant)
+            query = HybridQuery(
+                dense=vector, bm25=self._parts.lexical.encode_query(about), limit=WINDOW, where=where, background=True
+            )
+            entries = [one.memory for one in await self._parts.store.search(scope, query)]
+        return windows([one for one in entries if not needs_permission(one)])
+
+    async def _last_begun(self, owner: Scope) -> datetime | None:
+        """When the last dream that is over began."""
+        done = (one for one in await self._parts.state.dreams(owner, after=0, limit=5) if one.state == DONE)
+        return next((one.started_at for one in done), None)
 
     async def _left_off(self, owner: Scope) -> str | None:
         """Where the last dream stopped at a bound."""
@@ -384,6 +514,26 @@ class Dreamer:
         if last is None or last.started_at is None or not last.complete:
             return bool(newest)
         return bool(newest) and newest[0].created_at > last.started_at
+
+
+def _step(dream: Dream, found: Found, shown: Iterable[Memory]) -> Step:
+    """What was decided about memories, as a step."""
+    known = {memory.id: memory for memory in shown}
+    named = {name for change, _ in found for name in (change.memory_id, *change.sources)} & known.keys()
+    return Step(
+        dream=dream.id,
+        changes=[change for change, _ in found],
+        new=[memory for _, memory in found if memory is not None],
+        seen={name: version_of(known[name]) for name in named},
+    )
+
+
+def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:
+    """Whether somebody called it wrong, or corrected it, since then."""
+    opinion = feedback_of(memory)
+    if opinion.wrong + opinion.correction <= opinion.helpful:
+        return False
+    return since is None or (opinion.at is not None and opinion.at > since)
 
 
 def _owner(scope: Scope) -> Scope:

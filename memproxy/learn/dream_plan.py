@@ -4,7 +4,7 @@ still what it saw, and every memory notes how it was before; and the undoing of 
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -68,12 +68,22 @@ async def dreamt(
     as_seen = {name for name, memory in stored.items() if step.seen.get(name) == version_of(memory)}
     counts: Counter[str] = Counter()
     for change in step.changes:
-        done_before = change.memory_id in new and await known.memory(change.memory_id) is not None
-        if {change.memory_id, *change.sources} - new.keys() <= as_seen and not done_before:
+        made = new.get(change.memory_id)
+        if made is not None and await _is_known(known, made, stored):
+            continue
+        if {change.memory_id, *change.sources} - new.keys() <= as_seen:
             await planning.carry_out(change, new.get(change.memory_id))
             counts[change.action] += 1
             body.outcomes += _told(change, step.dream)
     return counts
+
+
+async def _is_known(known: PlanView, made: Memory, stored: Mapping[str, Memory]) -> bool:
+    """Whether a new memory is there already, or what it says was deleted while the turns stayed that it rests on."""
+    if await known.memory(made.id) is not None:
+        return True
+    sessions = {one.id: one.session_id for one in stored.values() if one.kind is Kind.TURN}
+    return bool(sessions) and await known.forgotten(made, sessions)
 
 
 class _Planning:

@@ -24,6 +24,7 @@ from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dream import Dreamer
+from memproxy.learn.dream_model import DreamModel
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
@@ -135,7 +136,13 @@ class Worker:
             ),
         )
         self._triggers = Triggers(parts)
-        self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed, alone=settings.state.backend == "sqlite")
+        self.dreams = Dreamer(
+            parts,
+            DreamModel(parts, model),
+            write=self._write,
+            indexed=self.indexed,
+            alone=settings.state.backend == "sqlite",
+        )
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
         self._asks = parts.by_model

@@ -8,6 +8,7 @@ from typing import overload
 
 import msgspec
 
+from memproxy.core.dream import PERMISSION
 from memproxy.core.fusion import log_odds
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
@@ -387,5 +388,7 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return PLANTED
     if memory.confidence < limits.min_confidence:
         return "confidence"
+    if memory.metadata.get(PERMISSION) is True:
+        return "permission"
     below = one.score < limits.floor and (HOPS not in one.signals or strength(one) < limits.floor)
     return "score" if below else None

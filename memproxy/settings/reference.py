@@ -106,11 +106,7 @@ class Unbuilt:
     built: tuple[object, ...] = ()
 
 
-UNBUILT = (
-    Unbuilt("telemetry.log_content"),
-    Unbuilt("dream.max_model_tokens"),
-    Unbuilt("dream.permission_for"),
-)
+UNBUILT = (Unbuilt("telemetry.log_content"),)
 
 
 def value_at(settings: Section, path: str) -> object:

@@ -321,19 +321,6 @@ async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
     assert (await api.store("back", user_id="alice"))["content"] == "back"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v1/memory/reflect"),
-        ("GET", "/v1/memory/conflicts"),
-    ],
-)
-async def test_what_is_not_built_says_so(api: Api, method: str, path: str) -> None:
-    answer = await api.call(method, path)
-    assert answer.status_code == 501
-    assert answer.json()["error"]["code"] == "not_implemented"
-
-
 async def test_what_is_in_quarantine_is_listed_and_can_be_confirmed(api: Api) -> None:
     memory = await api.store("Anna's flight leaves at nine", category="travel")
     await api.store("Anna likes tea")

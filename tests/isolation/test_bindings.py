@@ -126,6 +126,9 @@ CALLS = (
     Ask("GET", "/v1/memory/dreams", bindings=BOUND),
     Ask("GET", "/v1/memory/dreams/{word}", bindings=BOUND),
     Ask("POST", "/v1/memory/dreams/{word}/undo", bindings=BOUND),
+    Ask("POST", "/v1/memory/reflect", {"query": "{word}"}),
+    Ask("GET", "/v1/memory/conflicts"),
+    Ask("POST", "/v1/memory/conflicts/{word}", {"keep": "both"}),
     # agents of one user hand these to each other
     Ask("GET", "/v1/memory/working/{key}", bindings=BOUND),
     Ask("GET", "/v1/memory/working?prefix=session/&tag={word}", bindings=BOUND),

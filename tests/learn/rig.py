@@ -28,7 +28,7 @@ from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
-from memproxy.settings import LearnSettings, Settings, UpstreamSettings
+from memproxy.settings import DreamSettings, LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from tests.support.waiting import LONGEST_S, eventually
@@ -39,6 +39,9 @@ ANN = Scope(tenant="acme", user="ann", session="s1")
 BEN = Scope(tenant="acme", user="ben", session="s1")
 KEY = "sk-test"
 PATIENCE_S = LONGEST_S
+
+DREAMS = ("You tidy", "You look for what", "You write down", "You draw conclusions")
+"""How the prompts of dreams begin."""
 
 Answer = str | int | dict[str, Any] | list[Any]
 
@@ -95,6 +98,9 @@ class ModelServer:
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.default: Callable[[str], Answer] | Answer = {"candidates": []}
+        self.dreams: Callable[[str, str], Answer] = lambda _system, _user: {}
+        """What a dream's questions are answered with, by their prompt and lines."""
+        self.dreamt: list[str] = []
         self.prompts: list[str] = []
         self.keys: list[str | None] = []
         self.base_url = ""
@@ -110,7 +116,12 @@ class ModelServer:
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()
         system, user = (message["content"] for message in body["messages"])
-        assert system.startswith((EXTRACT_MARK, SUMMARY_MARK))
+        assert system.startswith((EXTRACT_MARK, SUMMARY_MARK, *DREAMS))
+        if system.startswith(DREAMS):
+            self.dreamt.append(user)
+            told = self.dreams(system, user)
+            said = told if isinstance(told, str) else json.dumps(told)
+            return web.json_response(_completion(body["model"], said, "stop"))
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
         self.limits.append(limit := body.get("max_tokens") or body["max_completion_tokens"])
@@ -187,12 +198,14 @@ class Rig:
         *,
         store: EdgeStore | None = None,
         upstream_key: str | None = None,
+        dream: DreamSettings | None = None,
         **learn: Any,
     ) -> None:
         self.server = server
         self.settings = Settings(
             upstream=UpstreamSettings(base_url=server.base_url, api_key=upstream_key),
             learn=LearnSettings(**{"every_turns": 2, **learn}),
+            dream=dream or DreamSettings(),
         )
         self.clock = TestClock()
         self.embedder = embedder

@@ -1,0 +1,176 @@
+"""`/v1/memory/conflicts`: statements that cannot both hold, of which nothing tells the newer one. A person decides."""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from memproxy.api.calls import Call, operation
+from memproxy.api.context import FACTS, Backends
+from memproxy.api.fields import Id
+from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory, one_of
+from memproxy.api.pages import each_page, number_after, write_cursor
+from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
+from memproxy.core.facts import begins, states_beginning
+from memproxy.core.memory import Kind, Memory, digest, version_of
+from memproxy.core.protocol import PlanBody
+from memproxy.core.scope import Scope
+from memproxy.core.slots import has_many, predicate_name, same_value, slot_value, subject_name
+from memproxy.errors import NotFound, RequestError, StoreUnavailable
+from memproxy.learn.consolidate import may_be_compared
+from memproxy.ports import MemoryFilter
+
+BOTH, NEITHER = "both", "neither"
+
+_MOST_OF_A_QUESTION = 20
+"""Statements that answer one question and are compared with each other, the newest."""
+
+
+class ConflictsQuery(PageQuery, PlaceQuery, Shown):
+    """`GET /v1/memory/conflicts`."""
+
+
+class Resolution(Body):
+    """`POST /v1/memory/conflicts/{id}`. ``keep``: the id of the statement that holds, ``both`` or ``neither``."""
+
+    keep: Id
+    user_id: Id | None = None
+
+
+class ConflictFound(msgspec.Struct):
+    """Two statements. ``reason``: they answer one question (``same_question``), or a model says so."""
+
+    id: str
+    reason: Annotated[Any, one_of("same_question", "model")]
+    memories: list[ShownMemory]
+
+
+class Conflicts(msgspec.Struct):
+    """A page of conflicts."""
+
+    data: list[ConflictFound]
+    next_cursor: str | None
+
+
+class Resolved(msgspec.Struct):
+    """What was kept, and both statements as they are now."""
+
+    id: str
+    keep: str
+    data: list[ShownMemory]
+
+
+_Pair = tuple[Memory, Memory, str]
+
+
+@operation("GET", "/v1/memory/conflicts", "memory:read")
+async def list_conflicts(api: Backends, call: Call, query: ConflictsQuery) -> Conflicts:
+    """Contradictions that neither slot nor date settles.
+
+    Looked for in the newest memories that the caller sees.
+    """
+    scope = msgspec.structs.replace(call.scope(), session=None)
+    after = number_after("conflicts", query.cursor)
+    api.require_store()
+    found = list((await _conflicts(api, scope)).items())
+    until = after + query.limit
+    data = [
+        ConflictFound(name, reason, [call.show(one), call.show(other)])
+        for name, (one, other, reason) in found[after:until]
+    ]
+    return Conflicts(data, write_cursor("conflicts", until) if len(found) > until else None)
+
+
+@operation("POST", "/v1/memory/conflicts/{id}", "memory:write", query=PlaceQuery, errors=(404, 409))
+async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
+    """Say which of two statements holds, that both do, or neither.
+
+    What does not hold stays in the history, superseded by what does.
+    """
+    scope = msgspec.structs.replace(call.scope(), session=None)
+    api.require_store()
+    async with api.locks.of(*scope.owner):
+        found = (await _conflicts(api, scope)).get(call.path["id"])
+        if found is None:
+            raise NotFound("No conflict has this id (any more): it may be resolved.", param="id")
+        one, other, _ = found
+        if body.keep not in {one.id, other.id, BOTH, NEITHER}:
+            raise RequestError(f"keep: must be {one.id!r}, {other.id!r}, both or neither.", param="keep")
+        changes = msgspec.to_builtins(_changes(api, one, other, body.keep))
+        expects = {memory.id: version_of(memory) for memory in (one, other)}
+        if not await api.write(scope, PlanBody(changes=changes, expects=expects)):
+            raise StoreUnavailable("The store does not answer: it is resolved as soon as it does. Look again.")
+        stored = await api.store.get(scope, [one.id, other.id])
+    return Resolved(
+        call.path["id"], body.keep, [call.show(stored[name]) for name in (one.id, other.id) if name in stored]
+    )
+
+
+def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[str, Mapping[str, Any]]:
+    now = api.clock.now()
+    if keep == BOTH:
+        pairs = ((one, other), (other, one))
+        return {
+            memory.id: {
+                "metadata": memory.metadata | {COMPATIBLE_WITH: [*memory.metadata.get(COMPATIBLE_WITH, ()), beside.id]}
+            }
+            for memory, beside in pairs
+        }
+    if keep == NEITHER:
+        return {memory.id: {"active": False, "valid_to": max(now, begins(memory))} for memory in (one, other)}
+    kept, lost = (one, other) if keep == one.id else (other, one)
+    over = begins(kept) if begins(kept) > begins(lost) else max(now, begins(lost))
+    return {
+        lost.id: {"active": False, "superseded_by": kept.id, "valid_to": over},
+        **({kept.id: {"supersedes": lost.id}} if kept.supersedes is None else {}),
+    }
+
+
+async def _conflicts(api: Backends, scope: Scope) -> dict[str, _Pair]:
+    """The conflicts among what the scope sees, by their ids; those learned last first."""
+    entries: list[Memory] = []
+    where = MemoryFilter(kinds=FACTS, active=True, quarantined=False, now=api.clock.now())
+    async for page in each_page(api, scope, where):
+        entries += page
+    pairs = await asyncio.to_thread(_pairs, entries)
+    return {_name(one, other): (one, other, reason) for one, other, reason in pairs}
+
+
+def _name(one: Memory, other: Memory) -> str:
+    return f"conflict_{digest(msgspec.json.encode(sorted((one.id, other.id))))}"
+
+
+def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
+    by_id = {one.id: one for one in entries}
+    found = [
+        (one, by_id[name], "model")
+        for one in entries
+        for name in _named(one.metadata.get(CONFLICTS_WITH))
+        if name in by_id and may_be_compared(one, by_id[name])
+    ]
+    questions: dict[tuple[str, ...], list[Memory]] = {}
+    for one in entries:
+        if one.kind is not Kind.EPISODIC and one.subject and one.predicate and one.object:
+            predicate, _ = predicate_name(one.predicate)
+            if predicate and not has_many(predicate):
+                place = (one.project_id or "", one.agent_id or "", one.kind.value)
+                questions.setdefault((*place, subject_name(one.subject), predicate), []).append(one)
+    for answers in questions.values():
+        pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
+        found += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
+    return found
+
+
+def _named(value: object) -> Iterable[str]:
+    return (name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+
+
+def _contradict(one: Memory, other: Memory) -> bool:
+    """Whether two answers to one question differ, and neither an aspect nor a date tells them apart."""
+    if not may_be_compared(one, other) or same_value(slot_value(one), slot_value(other)):
+        return False
+    if one.aspect and other.aspect and one.aspect.casefold() != other.aspect.casefold():
+        return False
+    return not (states_beginning(one) and states_beginning(other) and begins(one) != begins(other))

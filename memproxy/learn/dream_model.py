@@ -1,0 +1,484 @@
+"""What a dream asks a chat model, and what of its answers is taken.
+
+The model sees a window of memories by numbers and answers by them: it cannot name what it was not shown. Code decides:
+an answer that cannot be read is nothing, a merged sentence keeps the names and numbers of its sources and no others,
+a model that wants to set aside more than a part of a window is refused, and nothing that it leaves out goes.
+"""
+
+import itertools
+import json
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from memproxy.core.block import quote
+from memproxy.core.dream import (
+    AVOID,
+    CATEGORISE,
+    CONFLICT,
+    DELETE,
+    INFER,
+    INFERRED,
+    MERGE,
+    PERMISSION,
+    REFLECT,
+    SUPERSEDE,
+    Change,
+    Dream,
+    category_name,
+)
+from memproxy.core.facts import LAST_SAID, SAID, begins, last_said_at, said_at, trusted_enough
+from memproxy.core.feedback import feedback_of
+from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.scope import Scope
+from memproxy.core.similar import names, topic
+from memproxy.core.slots import numbers, slot_name, subject_name
+from memproxy.core.text import words
+from memproxy.core.tokens import estimate
+from memproxy.errors import BudgetSpent, ModelError, ModelRefused
+from memproxy.learn.budget import charged_to, tallied
+from memproxy.learn.consolidate import in_order, is_worded_alike, may_be_compared
+from memproxy.learn.extract import load_prompt
+from memproxy.learn.parse import values
+from memproxy.learn.parts import Parts
+from memproxy.learn.planted import plants
+from memproxy.ports import ChatModel, Credential
+
+log = logging.getLogger(__name__)
+
+WINDOW = 30
+"""Memories that one question shows."""
+
+MOST_DELETED = 0.2
+MOST_SET_ASIDE = 0.5
+"""Shares of a window that an answer may delete, and set aside in all (merged, superseded, deleted); one may always."""
+
+_MOST_SOURCES = 8
+_MOST_TEXT = 600
+_LEAST_KEPT = 0.34
+"""Share of a source's words that a merged sentence has, beside all of its names and numbers."""
+
+_NEEDED = {"strong": 1, "clear": 2, "slight": 3}
+"""Messages that must show a preference, by how strongly it is said."""
+
+_LEAST_SOURCES = 2
+_MOST_LABEL = 60
+_MOST_TAGS = 8
+_SENTENCE_STARTS = frozenset({"the", "a", "an", "user", "don't", "do", "instead", "because"})
+
+
+class _Merge(msgspec.Struct):
+    numbers: list[int]
+    text: str
+
+
+class _Superseded(msgspec.Struct):
+    old: int
+    new: int
+
+
+class _Label(msgspec.Struct):
+    number: int
+    category: str | None = None
+    tags: list[str] | None = None
+
+
+class _Tidied(msgspec.Struct):
+    merge: list[_Merge] = []
+    supersede: list[_Superseded] = []
+    delete: list[int] = []
+    label: list[_Label] = []
+    conflicts: list[tuple[int, int]] = []
+
+
+class _Shown(msgspec.Struct):
+    number: int
+    quote: str
+
+
+class _Preference(msgspec.Struct):
+    text: str
+    topic: str
+    strength: Literal["strong", "clear", "slight"]
+    shown: list[_Shown]
+    about: list[str] | None = None
+
+
+class _Preferences(msgspec.Struct):
+    preferences: list[_Preference] = []
+
+
+class _Drawn(msgspec.Struct):
+    text: str
+    numbers: list[int]
+    topic: str = ""
+
+
+class _Patterns(msgspec.Struct):
+    patterns: list[_Drawn] = []
+
+
+class _Insights(msgspec.Struct):
+    insights: list[_Drawn] = []
+
+
+_Answer = TypeVar("_Answer", _Tidied, _Preferences, _Patterns, _Insights)
+Found = list[tuple[Change, Memory | None]]
+"""What is to be done, each with the memory that it makes."""
+
+
+class DreamModel:
+    """Asks the extraction model about memories, within its tenant's budgets and the dream's own."""
+
+    def __init__(self, parts: Parts, model: ChatModel) -> None:
+        self._parts = parts
+        self._model = model
+        self._most = parts.settings.dream.max_model_tokens
+        self._delicate = frozenset[str](parts.settings.dream.permission_for)
+        folder = parts.settings.learn.prompts_dir
+        self._prompts = {
+            name: load_prompt(folder, f"{name}.md") for name in ("dream", "preferences", "avoid", "reflect")
+        }
+
+    def credential(self, tenant: str) -> Credential | None:
+        """How the tenant's model is reached; None: by rules alone."""
+        if not self._parts.by_model or not self._most:
+            return None
+        return self._parts.access.credential(tenant, self._parts.settings.models.extract)
+
+    async def tidied(self, owner: Scope, dream: Dream, window: Sequence[Memory], now: datetime) -> Found:
+        """What the model makes of a window of active entries of one place."""
+        lines = [_line(number, memory) for number, memory in enumerate(window, start=1)]
+        answer = await self._ask(owner, dream, "dream", lines, _Tidied)
+        if answer is None:
+            return []
+        aside = {
+            *answer.delete,
+            *(one.old for one in answer.supersede),
+            *itertools.chain(*(one.numbers[1:] for one in answer.merge)),
+        }
+        if len(aside) > max(1, MOST_SET_ASIDE * len(window)):
+            self._refuse(dream, f"an answer of the model that set aside {len(aside)} of {len(window)} entries")
+            return []
+        if len(set(answer.delete)) > max(1, MOST_DELETED * len(window)):
+            self._refuse(
+                dream, f"an answer of the model that deleted {len(set(answer.delete))} of {len(window)} entries"
+            )
+            answer.delete = []
+        return self._checked(owner, dream, window, answer, now)
+
+    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied, now: datetime) -> Found:
+        """What of an answer may be done; an entry is in one change at most, the first."""
+        found, taken = Found(), set[str]()
+        asked: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
+            *((tuple(one.numbers), partial(self._merged, owner, dream, one.text, now)) for one in answer.merge),
+            *(((one.old, one.new), lambda pair: (_superseded(*pair), None)) for one in answer.supersede),
+            *(((number,), lambda entry: (_deleted(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
+            *((pair, lambda pair: (_conflict(*pair), None)) for pair in answer.conflicts),
+            *(((one.number,), partial(_labelled, one)) for one in answer.label),
+        ]
+        for numbers_named, checked in asked:
+            change = new = None
+            if numbers_named and all(0 < number <= len(window) for number in numbers_named):
+                named = [window[number - 1] for number in numbers_named]
+                if len(set(numbers_named)) == len(named) and taken.isdisjoint(_ids(named)):
+                    change, new = checked(named)
+            if change is None:
+                self._refuse(dream, "what an answer of the model named or wrote wrongly")
+            else:
+                taken.update((change.memory_id, *change.sources))
+                found.append((change, new))
+        return found
+
+    def _merged(
+        self, owner: Scope, dream: Dream, text: str, now: datetime, sources: Sequence[Memory]
+    ) -> tuple[Change | None, Memory | None]:
+        """Entries and the sentence that stands for them; where one of them says it already, that one stays."""
+        first = sources[0]
+        fits = 1 < len(sources) <= _MOST_SOURCES and all(may_be_compared(first, one) for one in sources[1:])
+        said = [one.content for one in sources]
+        if not fits or not _may_stand(text, said) or not all(_keeps(text, one) for one in said):
+            return None, None
+        same = next((one for one in sources if is_worded_alike(one.content, text)), None)
+        if same is not None:
+            others = _ids(one for one in sources if one is not same)
+            return Change(action=MERGE, reason="model", memory_id=same.id, sources=others), None
+        newest = first
+        for one in sources[1:]:
+            newest = in_order(newest, one)[1]
+        one_slot = len({slot_name(one) for one in sources}) == 1
+        labels = Counter(one.category for one in sources if one.category).most_common(1)
+        name = "\n".join([dream.id, *sorted(_ids(sources)), text])
+        new = msgspec.structs.replace(
+            newest,
+            id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
+            content=" ".join(text.split()),
+            tenant=owner.tenant,
+            user_id=owner.user,
+            created_at=min(one.created_at for one in sources),
+            updated_at=now,
+            supersedes=newest.id,
+            superseded_by=None,
+            source=Source.DREAM,
+            category=labels[0][0] if labels else None,
+            tags=list(dict.fromkeys(itertools.chain(*(one.tags for one in sources)))),
+            entities=list(dict.fromkeys(itertools.chain(*(one.entities for one in sources)))),
+            turn_ids=list(dict.fromkeys(itertools.chain(*(one.turn_ids for one in sources)))),
+            relations=list({str(edge): edge for one in sources for edge in one.relations}.values()),
+            subject=newest.subject if one_slot else None,
+            predicate=newest.predicate if one_slot else None,
+            object=newest.object if one_slot else None,
+            aspect=newest.aspect if one_slot else None,
+            slot=slot_name(newest) if one_slot else None,
+            trust=min(sources, key=lambda one: one.trust.level).trust,
+            confidence=max(one.confidence for one in sources),
+            importance=max(one.importance for one in sources),
+            access_count=0,
+            last_accessed_at=None,
+            pointer=None,
+            metadata={
+                "extractor": self._prompts["dream"].version,
+                "sources": list(_ids(sources)),
+                SAID: min(map(said_at, sources)).isoformat(),
+                LAST_SAID: max(map(last_said_at, sources)).isoformat(),
+            },
+        )
+        return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
+
+    async def inferred(
+        self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Iterable[str], now: datetime
+    ) -> Found:
+        """Preferences that the user's messages of one place show, as often as their strength asks for."""
+        known = list(known)
+        lines = [*(json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known)]
+        lines += [_line(number, turn) for number, turn in enumerate(turns, start=1)]
+        answer = await self._ask(owner, dream, "preferences", lines, _Preferences)
+        found = Found()
+        for one in answer.preferences if answer is not None else ():
+            shown = {
+                place.number: turns[place.number - 1]
+                for place in one.shown
+                if 0 < place.number <= len(turns) and _is_quoted(place.quote, turns[place.number - 1].content)
+            }
+            said = list(shown.values())
+            if len(said) < _NEEDED[one.strength] or not _is_grounded(one.text, said):
+                self._refuse(dream, "a preference that too few messages show")
+                continue
+            if any(is_worded_alike(one.text, text) for text in known):
+                continue
+            delicate = one.about is None or bool(self._delicate & set(one.about))
+            noted: dict[str, Any] = {INFERRED: True, "strength": one.strength}
+            noted |= {PERMISSION: True} if delicate and self._delicate else {}
+            made = self._made(
+                owner, said, one.text, category=f"user-preferences/{one.topic}", prompt="preferences", now=now
+            )
+            made.kind, made.metadata = Kind.SEMANTIC, made.metadata | noted
+            found.append((Change(action=INFER, reason="model", memory_id=made.id, sources=_ids(said)), made))
+        return found
+
+    async def avoided(
+        self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]], now: datetime
+    ) -> Found:
+        """What is not to be done again, from what was called wrong and what is right instead."""
+        lines = []
+        for number, (memory, right) in enumerate(wrong, start=1):
+            told = {"said": feedback_of(memory).text, "right": right.content if right is not None else None}
+            lines.append(
+                _line(number, memory, **{name: quote(text)[:_MOST_TEXT] for name, text in told.items() if text})
+            )
+        answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
+        found = Found()
+        for one in answer.patterns if answer is not None else ():
+            rests_on = [wrong[number - 1] for number in dict.fromkeys(one.numbers) if 0 < number <= len(wrong)]
+            said = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
+            said += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
+            if not rests_on or not _may_stand(one.text, said):
+                self._refuse(dream, "a pattern that rests on nothing that was said")
+                continue
+            sources = [memory for memory, _ in rests_on]
+            made = self._made(owner, sources, one.text, category=f"anti-patterns/{one.topic}", prompt="avoid", now=now)
+            made.kind = Kind.PROCEDURAL
+            found.append((Change(action=AVOID, reason="model", memory_id=made.id, sources=_ids(sources)), made))
+        return found
+
+    async def reflected(
+        self, owner: Scope, dream: Dream, window: Sequence[Memory], now: datetime, about: str | None = None
+    ) -> Found:
+        """Insights that several entries of one place show together."""
+        lines = [json.dumps({"topic": quote(about)[:_MOST_TEXT]}, ensure_ascii=False)] if about else []
+        lines += [_line(number, memory) for number, memory in enumerate(window, start=1)]
+        answer = await self._ask(owner, dream, "reflect", lines, _Insights)
+        found = Found()
+        for one in answer.insights if answer is not None else ():
+            sources = [window[number - 1] for number in dict.fromkeys(one.numbers) if 0 < number <= len(window)]
+            if len(sources) < _LEAST_SOURCES or not _is_grounded(one.text, sources):
+                self._refuse(dream, "an insight that does not rest on two entries")
+                continue
+            made = self._made(owner, sources, one.text, category="reflections/insight", prompt="reflect", now=now)
+            made.kind = Kind.REFLECTIVE
+            found.append((Change(action=REFLECT, reason="model", memory_id=made.id, sources=_ids(sources)), made))
+        return found
+
+    def _made(
+        self, owner: Scope, sources: Sequence[Memory], text: str, *, category: str, prompt: str, now: datetime
+    ) -> Memory:
+        """A new memory that rests on others: no more trusted than the least of them, in their place, with an id that
+        the same sentence has again.
+        """
+        place, least = sources[0], min(sources, key=lambda one: one.trust.level)
+        turns = [[one.id] if one.kind is Kind.TURN else one.turn_ids for one in sources]
+        name = "\n".join([*owner.owner, place.project_id or "", place.agent_id or "", " ".join(words(text))])
+        return Memory(
+            id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
+            tenant=owner.tenant,
+            user_id=owner.user,
+            project_id=place.project_id,
+            agent_id=place.agent_id,
+            session_id=place.session_id if len({one.session_id for one in sources}) == 1 else None,
+            kind=Kind.SEMANTIC,
+            content=" ".join(text.split()),
+            category=category_name(category)[:_MOST_LABEL] or None,
+            confidence=min(0.8, *(one.confidence for one in sources)),
+            trust=least.trust,
+            source=Source.DREAM,
+            turn_ids=list(dict.fromkeys(itertools.chain(*turns))),
+            created_at=now,
+            updated_at=now,
+            metadata={"extractor": self._prompts[prompt].version, "sources": list(_ids(sources))},
+        )
+
+    async def _ask(
+        self, owner: Scope, dream: Dream, name: str, lines: Sequence[str], answer: type[_Answer]
+    ) -> _Answer | None:
+        """The model's answer, read; None where it is not asked (any more) or its answer cannot be read."""
+        credential, prompt = self.credential(owner.tenant), self._prompts[name]
+        user = "\n".join([*lines, "", "Answer with the JSON object only."])
+        if credential is None or "model" in dream.stopped:
+            return None
+        if sum(dream.tokens) + estimate(prompt.text) + estimate(user) > self._most:
+            dream.stopped.append("model")
+            dream.note("dream.max_model_tokens is reached: what is left was looked at by rules alone.")
+            return None
+        spent: dict[str, tuple[int, int]] = {}
+        try:
+            with charged_to(owner.owner), tallied(spent):
+                await self._parts.meter.admit(owner.tenant)
+                reply = await self._model.complete(
+                    credential, system=prompt.text, user=user, json_mode=True, schema=msgspec.json.schema(answer)
+                )
+                await self._parts.meter.note(owner.tenant, "dream", reply, f"{prompt.text}\n{user}")
+        except (ModelRefused, ModelError, BudgetSpent) as error:
+            dream.stopped.append("model")
+            dream.note(f"The model was not asked any more: {error.message}")
+            return None
+        given, made = spent.get("dream", (0, 0))
+        dream.model, dream.tokens = True, (dream.tokens[0] + given, dream.tokens[1] + made)
+        for value in values(reply.text):
+            try:
+                return msgspec.convert(value, answer)
+            except msgspec.ValidationError:
+                continue
+        self._refuse(dream, "an answer of the model that could not be read")
+        return None
+
+    def _refuse(self, dream: Dream, what: str) -> None:
+        dream.counts["refused"] = dream.counts.get("refused", 0) + 1
+        dream.note(f"Refused: {what}.")
+        log.info("refused in a dream: %s", what)
+
+
+def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
+    """Entries in windows, those of one project and agent together and what is about one thing next to each other."""
+    order = sorted(
+        entries, key=lambda one: (*_place(one), subject_name(one.subject or "user"), one.category or "", one.content)
+    )
+    found: list[list[Memory]] = []
+    for _, group in itertools.groupby(order, key=_place):
+        some = list(group)
+        found += [some[start : start + WINDOW] for start in range(0, len(some), WINDOW)]
+    return [window for window in found if len(window) > 1]
+
+
+def _place(memory: Memory) -> tuple[str, str]:
+    return memory.project_id or "", memory.agent_id or ""
+
+
+def _ids(memories: Iterable[Memory]) -> tuple[str, ...]:
+    return tuple(one.id for one in memories)
+
+
+def _line(number: int, memory: Memory, **more: str) -> str:
+    said: dict[str, object] = {"number": number, "date": begins(memory).date().isoformat()}
+    if memory.kind is not Kind.TURN:
+        said |= {"kind": memory.kind.value, "category": memory.category, "tags": memory.tags}
+    said["text"] = quote(memory.content)[:_MOST_TEXT]
+    return json.dumps({name: value for name, value in (said | more).items() if value}, ensure_ascii=False)
+
+
+def _superseded(old: Memory, new: Memory) -> Change | None:
+    fits = may_be_compared(old, new) and old.kind is not Kind.EPISODIC and trusted_enough(new, old)
+    if not fits or in_order(old, new) != (old, new) or begins(old) == begins(new):
+        return None
+    return Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
+
+
+def _deleted(entry: Memory) -> Change | None:
+    """What was recalled, or called helpful, is no noise."""
+    if entry.access_count or feedback_of(entry).helpful:
+        return None
+    return Change(action=DELETE, reason="model", memory_id=entry.id)
+
+
+def _conflict(one: Memory, other: Memory) -> Change | None:
+    if not may_be_compared(one, other):
+        return None
+    return Change(action=CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
+
+
+def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, None]:
+    entry = named[0]
+    new: dict[str, Any] = {}
+    name = category_name(label.category or "")
+    if name and len(name) <= _MOST_LABEL and name != entry.category and not plants(name):
+        new["category"] = name
+    tags = [" ".join(tag.split()) for tag in label.tags or () if tag.strip() and len(tag) <= _MOST_LABEL]
+    tags = list(dict.fromkeys([*entry.tags, *tags[:_MOST_TAGS]]))
+    if tags != entry.tags:
+        new["tags"] = tags
+    return (Change(action=CATEGORISE, reason="model", memory_id=entry.id, labels=new) if new else None), None
+
+
+def _is_grounded(text: str, sources: Sequence[Memory]) -> bool:
+    return _may_stand(text, [one.content for one in sources])
+
+
+def _may_stand(text: str, said: Sequence[str]) -> bool:
+    """Whether a sentence of the model's may become a memory: short, no instruction to a model, and without a name or
+    number that nobody said.
+    """
+    heard = "\n".join(said)
+    if not text.strip() or len(text) > _MOST_TEXT or plants(text):
+        return False
+    known = {word.removesuffix("'s") for word in words(heard)} | _SENTENCE_STARTS
+    new = {word.removesuffix("'s") for name in names(text) for word in name.split("_")}
+    return numbers(text) <= numbers(heard) and new <= known | {word.rstrip("s") for word in known}
+
+
+def _keeps(text: str, source: str) -> bool:
+    """Whether a merged sentence has the names and numbers of a source, and enough of its other words."""
+    if not (numbers(source) <= numbers(text) and names(f"- {source}") <= names(f"- {text}")):
+        return False
+    about = topic(source) - names(source)
+    return not about or len(about & topic(text)) >= _LEAST_KEPT * len(about)
+
+
+def _is_quoted(said: str, text: str) -> bool:
+    """Whether these words stand in a message, blanks and case aside."""
+    wanted = " ".join(said.casefold().split()).strip(" .…\"'")
+    return bool(wanted) and wanted in " ".join(text.casefold().split())
