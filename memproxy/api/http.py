@@ -253,7 +253,9 @@ def _reason(problem: Mapping[str, Any]) -> str:
 
 
 def answer(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer."""
+    """A JSON answer; one of status 204 has no body."""
+    if status == 204:
+        return Response(status_code=status, headers=headers)
     return Response(msgspec.json.encode(data), status_code=status, headers=headers, media_type="application/json")
 
 

@@ -75,6 +75,10 @@ class Experiment:
             metrics().experiment_feedback.labels(arm, signal).inc(count)
             self._note(scope, {signal if signal in SIGNALS else "followups": count})
 
+    def note_followups(self, scope: Scope, count: int) -> None:
+        """So many messages of a chat corrected something that was said before."""
+        self.note_signal(scope, "followup", count)
+
     def _note(self, scope: Scope, counts: dict[str, int]) -> None:
         if not self._waiting:
             self._tasks.start(self._write_soon(), "write")

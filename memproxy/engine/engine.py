@@ -183,7 +183,7 @@ class Engine:
         worker.on_ended(self._row_ended)
         parts.changes.subscribe(self._changed)
         worker.on_deleted(self._eraser.soon)
-        worker.on_corrected(partial(self._experiment.note_signal, signal="followup"))
+        worker.on_corrected(self._experiment.note_followups)
 
     def _row_ended(self, row: JournalRow) -> None:
         self._pruner.wrote(row.entry.scope.owner)

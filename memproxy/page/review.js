@@ -1,7 +1,7 @@
 // What waits for a person's word: contradictions, quarantined memories, and what consolidation did.
 
 import { at, call, get } from "./api.js";
-import { add, ask, badge, counted, empty, facts, h, heading, link, note, paged, said, tell, time, words } from "./dom.js";
+import { add, ask, badge, counted, empty, facts, fill, h, heading, link, note, paged, said, tell, time, words } from "./dom.js";
 import { card } from "./search.js";
 
 const again = () => window.dispatchEvent(new HashChangeEvent("hashchange"));
@@ -68,7 +68,7 @@ export async function showDreams({ root, args: [id], signal }) {
   const run = (dry) => async () => {
     const made = await call("POST", "/dream", { body: { dry_run: dry } });
     if (!dry && made.id) { location.hash = `#/dreams/${encodeURIComponent(made.id)}`; return; }
-    tried.replaceChildren(h("h2", {}, "What it would do"), diff(made), notes(made));
+    fill(tried, h("h2", {}, "What it would do"), diff(made), notes(made));
   };
   const tried = h("section", { role: "status" });
   add(root, heading("Dreams", "Consolidation: what is the same is merged, what is over is ended. Each run shows what it did, and can be taken back.",

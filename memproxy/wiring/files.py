@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import sqlite3
 import ssl
 from collections.abc import Awaitable
 from pathlib import Path
@@ -24,6 +23,8 @@ def check_not_moved(settings: Settings, home: Path) -> None:
     Raises:
         ConfigError: it was, or is not complete yet (`memproxy move`).
     """
+    import sqlite3  # noqa: PLC0415 - the supervisor needs it for this look alone
+
     path = state_path(settings.state, home)
     if settings.state.backend != "sqlite" or not path.exists():
         return

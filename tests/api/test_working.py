@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from memproxy.api.http import answer
 from memproxy.core.protocol import Identity
 from memproxy.settings import Settings, WorkingSettings
 from tests.support.engine import Api, make_engine, serve_engine
@@ -192,3 +193,8 @@ async def test_entries_outlive_a_restart(tmp_path: Path) -> None:
 async def test_a_secret_that_is_recognised_is_not_kept(api: Api) -> None:
     await put(api, "run/x/env", {"key": "AKIAIOSFODNN7EXAMPLE"})
     assert (await api.call("GET", f"{WORKING}/run/x/env")).json()["data"] == {"key": "[redacted:aws-key]"}
+
+
+async def test_an_answer_without_content_has_no_body() -> None:
+    """A server refuses to send one, after the status has gone out."""
+    assert answer(None, 204).body == b""

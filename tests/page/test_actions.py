@@ -25,8 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def home(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     with folders.new("actions") as folder:
-        # not `clean`: the engine logs "Response content longer than Content-Length" once here; why is not known yet
-        async with running_proxy(shared_upstream.base_url, folder, clean=False) as proxy:
+        async with running_proxy(shared_upstream.base_url, folder) as proxy:
             yield proxy
 
 
