@@ -52,7 +52,7 @@ def command_in(text: str) -> Command | None:
     said = _plain(text)
     found: list[tuple[int, Command, bool]] = []
     for language, phrases in _data().items():
-        for bare in {said, _without_politeness(said, phrases["polite"])}:
+        for bare in (_without_politeness(said, phrases["polite"]), said):  # of equals the first one counts
             for name in _WHOLE:
                 if bare in phrases[name]:
                     return Command(name=name, language=language)
