@@ -20,8 +20,8 @@ from memproxy.stores.rebuild import EVERYBODY
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_schema import migrate
 
-ROWS = 500
-"""Rows, or points, that are read and written at once."""
+ROWS = 100
+"""Rows, or points, that are read and written at once: an entry of working memory, or a long turn, may be a megabyte."""
 
 NOT_COPIED = frozenset({STORE_ID, MOVED})
 """Facts of a state (``meta``) that are the installation's own."""

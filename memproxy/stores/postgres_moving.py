@@ -13,7 +13,7 @@ from memproxy.errors import ConfigError
 from memproxy.stores.moving import Key, Row, Table
 from memproxy.stores.postgres_state_callers import users_of
 from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, one
-from memproxy.stores.postgres_state_part import scope_of
+from memproxy.stores.postgres_state_part import read_meta, scope_of, write_meta
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.sqlite_part import micros, moment
 
@@ -120,15 +120,10 @@ class PostgresTables:
                     await db.execute("SELECT setval(%s::regclass, %s)", [f"{SCHEMA}.{table}_number_seq", number])
 
     async def meta(self, key: str) -> str | None:
-        async with self._database.connected() as db:
-            row = await (await db.execute("SELECT value FROM meta WHERE key = %s", [key])).fetchone()
-        return None if row is None else str(row[0])
+        return await read_meta(self._database, key)
 
     async def set_meta(self, key: str, value: str) -> None:
-        async with self._database.connected() as db:
-            await db.execute(
-                "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [key, value]
-            )
+        await write_meta(self._database, key, value)
 
     def _columns(self, table: Table) -> list[str]:
         """The columns here that hold what SQLite's do."""

@@ -24,7 +24,7 @@ from memproxy.stores.postgres_state_callers import PostgresCallers
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase
 from memproxy.stores.postgres_state_dreams import PostgresDreams
 from memproxy.stores.postgres_state_palace import PostgresPalace
-from memproxy.stores.postgres_state_part import NoSealing, Sealing
+from memproxy.stores.postgres_state_part import NoSealing, Sealing, read_meta, write_meta
 from memproxy.stores.postgres_state_receipts import PostgresReceipts
 from memproxy.stores.postgres_state_replicas import LEASE, ROWS
 from memproxy.stores.postgres_state_schema import migrate
@@ -166,15 +166,10 @@ class PostgresState(
         )
 
     async def get_meta(self, key: str) -> str | None:
-        async with self._database.connected() as db:
-            row = await (await db.execute("SELECT value FROM meta WHERE key = %s", [key])).fetchone()
-        return None if row is None else str(row[0])
+        return await read_meta(self._database, key)
 
     async def set_meta(self, key: str, value: str) -> None:
-        async with self._database.connected() as db:
-            await db.execute(
-                "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [key, value]
-            )
+        await write_meta(self._database, key, value)
 
     async def swap_meta(self, key: str, expected: str | None, value: str) -> bool:
         async with self._database.connected() as db:

@@ -136,6 +136,21 @@ class PostgresPart:
         self._erased = Erased(database)
 
 
+async def read_meta(database: PostgresDatabase, key: str) -> str | None:
+    """A fact of the state (`ports.MetaStore`)."""
+    async with database.connected() as db:
+        row = await (await db.execute("SELECT value FROM meta WHERE key = %s", [key])).fetchone()
+    return None if row is None else str(row[0])
+
+
+async def write_meta(database: PostgresDatabase, key: str, value: str) -> None:
+    """Note a fact of the state."""
+    async with database.connected() as db:
+        await db.execute(
+            "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value", [key, value]
+        )
+
+
 def scope_of(tenant: str, user: str, project: str | None, agent: str | None, session: str | None) -> Scope:
     """The scope in the columns `PLACE`."""
     return Scope(tenant=tenant, user=user, project=project, agent=agent, session=session or None)
