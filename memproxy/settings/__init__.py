@@ -678,6 +678,21 @@ class CompressSettings(Section):
     tenants: dict[str, Positive] = Field({}, description="Tenants with another `above_tokens`.")
 
 
+class CacheSettings(Section):
+    """What may be forgotten, and what replicas share of it."""
+
+    backend: Literal["memory", "redis"] = Field("memory", description="Where it is.")
+    url: str | None = Field(None, description="Address of the Redis server.")
+    ttl_s: Seconds = Field(300.0, description="How long a hot memory is kept.")
+    per_agent: Positive = Field(50, description="Most hot memories of an agent.")
+
+
+class ToolsSettings(Section):
+    """Tools that the proxy offers to the model itself."""
+
+    memory: Literal["none", "inject"] = Field("none", description="Whether the model gets the memory tools.")
+
+
 class ControlSettings(Section):
     """What users say to memory itself, in their chat."""
 
@@ -741,9 +756,11 @@ class Settings(Section):
     store: StoreSettings = StoreSettings()
     state: StateSettings = StateSettings()
     engine: EngineSettings = EngineSettings()
+    cache: CacheSettings = CacheSettings()
     retention: RetentionSettings = RetentionSettings()
     privacy: PrivacySettings = PrivacySettings()
     working: WorkingSettings = WorkingSettings()
+    tools: ToolsSettings = ToolsSettings()
     control: ControlSettings = ControlSettings()
     conversation: ConversationSettings = ConversationSettings()
     compress: CompressSettings = CompressSettings()

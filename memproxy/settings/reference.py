@@ -106,7 +106,7 @@ class Unbuilt:
     built: tuple[object, ...] = ()
 
 
-UNBUILT = (Unbuilt("telemetry.log_content"),)
+UNBUILT = (Unbuilt("cache"), Unbuilt("tools"), Unbuilt("telemetry.log_content"))
 
 
 def value_at(settings: Section, path: str) -> object:
