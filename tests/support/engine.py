@@ -155,11 +155,13 @@ class Api:
         memory: dict[str, Any] = response.json()
         assert response.status_code in {201, 202}, response.text
         if response.status_code == 202:  # it takes longer than the engine lets callers wait
-            await eventually(lambda: self._shows(memory["id"], identity), what="the memory is written")
+            whose = {"user_id": fields["user_id"]} if "user_id" in fields else {}
+            await eventually(lambda: self._shows(memory["id"], identity, whose), what="the memory is written")
         return memory
 
-    async def _shows(self, name: str, identity: Identity | None) -> bool:
-        return (await self.call("GET", f"/v1/memory/{name}", identity=identity)).status_code == 200
+    async def _shows(self, name: str, identity: Identity | None, whose: dict[str, str]) -> bool:
+        found = await self.call("GET", f"/v1/memory/{name}", identity=identity, params=whose)
+        return found.status_code == 200
 
     async def say(
         self, session: str, *said: str | dict[str, Any], identity: Identity | None = None, **fields: Any
