@@ -4,30 +4,38 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Real clients before the real proxy (docs/clients.md): each in its own environment, beside the project's.
+# Real clients before the real proxy (docs/conformance.md): each in its own environment, beside the project's.
 CLIENTS := .venv-clients
 CLIENTS_STAMP := $(CLIENTS)/.installed
 NODE := tests/clients/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 
+# The site of the documentation (docs/conf.py), likewise: nothing that the product or its tests need.
+SITE := .venv-docs
+SITE_STAMP := $(SITE)/.installed
+
 # The lowest versions that pyproject.toml allows, likewise, and the tests that meet most of what is not ours: servers,
 # clients, compression, tokens, JSON. Few examples of each property do: these look for what is not there or otherwise.
 LOWEST := .venv-lowest
-LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_vectors.py
+LOWEST_TESTS := tests/auth tests/wire tests/relay tests/core/test_vectors.py tests/stores/test_redis.py tests/e2e/test_traces.py
 
 # The tests start some hundred servers: without compiled files each compiles all its modules anew, which takes longer
 # than the rest of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-clients test-browser test-page test-alerts test-services test-lowest check lint types docs bench eval serve lock clean
+.PHONY: demo test test-clients test-browser test-page test-alerts test-services test-lowest check lint types docs site bench eval serve lock clean
 
 demo: $(STAMP)
 	$(BIN)/memproxy demo
 
 # A file's tests run in one worker: what they share (a server, an engine, a model) is started once. tests/conftest.py says
-# in which order.
+# in which order. Half of the time is spent waiting for processes that start or are broken: twice as many as there are cores.
+WORKERS ?= 4
+PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --maxfail 30
+
+# Every test but those of `make test-services`; CI runs both.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --maxfail 30
+	$(BIN)/python $(PYTEST) -m "not services"
 
 # Without Node.js its clients are skipped, and say so.
 test-clients: $(STAMP) $(CLIENTS_STAMP) $(if $(shell command -v npm),$(NODE_STAMP))
@@ -47,13 +55,14 @@ test-page: $(STAMP)
 		{ echo "No Chromium is here. Debian: apt-get install --no-install-recommends chromium"; exit 1; }
 	MEMPROXY_TEST_PAGE=1 $(BIN)/python -m pytest tests/page -v --no-header
 
-# On real servers: PostgreSQL (its programs come with the package pgserver), Redis and Qdrant where they are, skipped else; then
-# two whole installations for two minutes, killed and cut off (docs/cluster.md).
+# Servers that are stopped, broken and replaced beneath us: PostgreSQL (its programs come with the package pgserver), Redis,
+# Qdrant and Prometheus where they are, skipped else; then two whole installations for two minutes, killed and cut off
+# (docs/cluster.md). What a store promises on each of them, `make test` checks. Two workers: some of these promise a second.
 test-services: $(STAMP)
-	$(BIN)/python -m pytest tests/stores tests/e2e -k "postgres or redis or qdrant or cluster" -q --no-header -rs
+	$(BIN)/python $(PYTEST) -n 2 tests/stores tests/e2e tests/house -m services -rs
 	$(BIN)/python -m tests.e2e.cluster_soak --minutes 2 --replicas 2 --users 16
 
-# Alerts on made-up series, each of them broken, and a real Prometheus before a real server (docs/deploy.md); without
+# Alerts on made-up series, each of them broken, and a real Prometheus before a real server (docs/operating.md); without
 # promtool and prometheus `make test` skips these, and says so.
 test-alerts: $(STAMP)
 	@command -v promtool >/dev/null || \
@@ -66,8 +75,8 @@ ifdef MEMPROXY_SKIP_LOWEST
 	@echo "The lowest versions are not tried: MEMPROXY_SKIP_LOWEST is set."
 else
 	$(PYTHON) -m venv --clear --without-pip $(LOWEST)
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: -r pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --extra dev
-	PYTHONPATH=$(CURDIR) MEMPROXY_TEST_EXAMPLES=5 $(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n 2 --dist loadfile --no-loadscope-reorder --maxfail 30
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --only-binary :all: -r pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra redis --extra mcp --extra otel --extra dev
+	PYTHONPATH=$(CURDIR) MEMPROXY_TEST_EXAMPLES=5 $(LOWEST)/bin/python $(PYTEST) $(LOWEST_TESTS)
 endif
 
 # ruff, mypy, the documentation against the code, then the tests (the architecture check is one of them).
@@ -83,6 +92,12 @@ types: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m tests.docs_check
 
+# The pages of docs/ as a site in build/site, to be served by anything or opened as files. A link that leads nowhere, a page
+# that docs/index.md does not list, and anything that a page would load from another host fail.
+site: $(SITE_STAMP)
+	$(SITE)/bin/python -m sphinx --fresh-env --builder html --fail-on-warning --keep-going --quiet -d build/site-doctrees docs build/site
+	@echo "build/site/index.html"
+
 # Quality on public development data, our own chats and lives: a quarter of an hour. EVAL=--quick asks a few questions of
 # the large sets. A local model: MEMPROXY_EVAL_MODEL.
 eval: $(STAMP)
@@ -96,12 +111,13 @@ bench: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/memproxy serve --config config.example.yaml
 
-# With the local model and the clients of Qdrant and PostgreSQL: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it
+# With the local model and the clients of Qdrant, PostgreSQL and Redis: the image, `make demo` and the tests have it. Versions and hashes only: the lock names no index, so it
 # installs from whichever one pip is set up for. Extras stay (`coverage[toml]`): for one that the lock does not name, older pips
 # look at the newest version there is, and refuse it for want of a hash.
 lock: $(STAMP)
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra mcp --extra dev --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra redis --extra mcp --extra otel --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra fastembed --extra qdrant --extra postgres --extra redis --extra mcp --extra otel --extra dev --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile docs/requirements.in --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements-docs.lock
 	$(BIN)/uv pip compile tests/clients/requirements.in --universal --generate-hashes --no-emit-index-url --no-strip-extras --no-header --no-annotate --python-version 3.11 -o requirements-clients.lock
 
 $(STAMP): requirements-dev.lock pyproject.toml
@@ -115,9 +131,14 @@ $(CLIENTS_STAMP): requirements-clients.lock
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
 	touch $(CLIENTS_STAMP)
 
+$(SITE_STAMP): requirements-docs.lock
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	touch $(SITE_STAMP)
+
 $(NODE_STAMP): $(NODE)/package.json $(NODE)/package-lock.json
 	npm ci --prefix $(NODE) --no-audit --no-fund --ignore-scripts
 	touch $(NODE_STAMP)
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(LOWEST) $(NODE)/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CLIENTS) $(SITE) $(LOWEST) $(NODE)/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -12,7 +12,7 @@ Where each step lives:
 
     relay/     process one, the request in order: app, handler, sessions, gate, inject, upstream, stream, capture
     engine/    process two: its parts, and the routes that the relay and the memory API reach it by
-    recall/    rewrite → search → ranking by stages → relations, time, rerank → floor → tiers and budget → the block
+    recall/    rewrite → search → ranking by stages → relations, time, rerank → floor → budget → the block
     learn/     triggers, worker, extraction (by a model, or by rules/ without one), reconciliation, apply; reindex
     api/       the memory API, the palace, receipts, the OpenAPI description
     auth/      whose memory it is: the key passed through, proxy keys, tokens of an identity provider

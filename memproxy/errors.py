@@ -23,6 +23,7 @@
     └── MemoryUnavailable       503  memory does not work just now; never shown to a chat request
         ├── StoreUnavailable         the memory store; what waits is kept and tried again
         ├── StateUnavailable         the state store (journal, slots, sessions)
+        ├── CacheUnavailable         Redis; only what may be forgotten is there
         ├── EngineUnavailable        the engine process
         ├── EmbedderUnavailable      no vectors for now; recall goes on by words
         └── ModelError               a model's call failed
@@ -223,6 +224,12 @@ class StateUnavailable(MemoryUnavailable):
     """The state store (journal, slots, sessions) does not answer."""
 
     code = "state_unavailable"
+
+
+class CacheUnavailable(MemoryUnavailable):
+    """Redis does not answer, or does not take what it is given. What may be forgotten is there, nothing else."""
+
+    code = "cache_unavailable"
 
 
 class EngineUnavailable(MemoryUnavailable):

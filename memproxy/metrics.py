@@ -40,9 +40,9 @@ _KINDS = "input output cached"
 """Reasons beside a recall that found something, or nothing; the empty word is the usual one."""
 
 _OF_TASKS = {
-    RELAY: "experiment relay relay.notices relay.unwritten relay.aside relay.journal auth state",
+    RELAY: "experiment relay relay.notices relay.unwritten relay.aside relay.journal auth state redis",
     ENGINE: "experiment engine engine.receipts engine.backup engine.reindex embedder store.flags store.index "
-    "retention.accesses retention.erasing retention.pruning worker rows dreams questions state mcp",
+    "retention.accesses retention.erasing retention.pruning worker rows dreams questions state mcp hot redis",
     STATE: "state",
 }
 """Owners of background tasks (`tasks.TaskOwner`), whose failures count under the owner's name."""
@@ -60,12 +60,24 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "off": " settings write",
                 "skipped": "no_identity no_user user_not_allowed unusable_user memories no_user_message control "
                 "housekeeping unreadable turns_per_minute greeting smalltalk tool fact empty",
-                "degraded": "timeout busy engine loading store state upstream_rejected internal",
+                "degraded": "timeout busy engine loading store cache state upstream_rejected internal",
             }
         ),
     },
     "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
     "upstream_tokens": {RELAY: _pairs(dict.fromkeys(("injected", "none"), _KINDS))},
+    "tool_calls": {
+        RELAY: _pairs(
+            dict.fromkeys(
+                (
+                    *("save_memory", "search_memory", "delete_memory", "list_memory_categories"),
+                    *("save_to_working_memory", "get_from_working_memory", "list_working_memory"),
+                    "search_working_memory",
+                ),
+                "done refused unavailable",
+            )
+        )
+    },
     "control": {RELAY: _each("about", "forget", "unremember", "stop", "start")},
     "experiment_tokens": {RELAY: _pairs(dict.fromkeys(_ARMS, _KINDS))},
     "experiment_feedback": {ENGINE: _pairs(dict.fromkeys(_ARMS, "helpful wrong correction followup"))},
@@ -105,6 +117,8 @@ KNOWN: dict[str, dict[str, Rows]] = {
             ("model_tokens_per_day", "tenant"),
         ),
     },
+    "cache_failures": dict.fromkeys((RELAY, ENGINE), _each("timeout", "away", "refused", "memory")),
+    "trace_spans": dict.fromkeys((RELAY, ENGINE), _each("sent", "failed", "dropped")),
     "receipts_dropped": {RELAY: _each("relay"), ENGINE: _each("full", "state")},
     "internal_errors": {
         RELAY: _each(
@@ -114,6 +128,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "relay.conversation",
                 "relay.replay",
                 "relay.tap",
+                "relay.tools",
                 "relay process",
                 "state.sealed",
                 *_OF_TASKS[RELAY].split(),
@@ -180,6 +195,9 @@ class Metrics:
             "memproxy_upstream_tokens",
             "Tokens as the upstream counts them, by whether memory was injected; cached ones are part of the input.",
             ["memory", "kind"],
+        )
+        self.tool_calls = counter(
+            "memproxy_tool_calls", "Calls of memory tools by the models of chat requests.", ["tool", "result"]
         )
         self.control = counter("memproxy_control", "Messages to memory that were answered in the chat.", ["command"])
         self.experiment_seconds = histogram(
@@ -271,6 +289,9 @@ class Metrics:
         self.store_index_owners = prometheus.Gauge(
             "memproxy_store_index_owners", "Users who have an index in memory.", multiprocess_mode="mostrecent"
         )
+        self.cache_failures = counter(
+            "memproxy_cache_failures", "Calls of Redis (cache.backend: redis) that it did not do.", ["reason"]
+        )
         self.limits_reached = counter(
             "memproxy_limits_reached",
             "Requests and calls over a limit: refused, or done without memory.",
@@ -278,6 +299,12 @@ class Metrics:
         )
         self.receipts_dropped = counter(
             "memproxy_receipts_dropped", "Receipts that were not written; the requests are not concerned.", ["reason"]
+        )
+        self.trace_spans = counter(
+            "memproxy_trace_spans",
+            "Spans (telemetry.traces): sent; failed, where the collector did not take them; dropped, where too many "
+            "waited to be sent.",
+            ["result"],
         )
         self.internal_errors = counter(
             "memproxy_internal_errors", "Failures that were caught so that requests go on.", ["where"]

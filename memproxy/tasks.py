@@ -10,6 +10,20 @@ from memproxy.metrics import metrics
 log = logging.getLogger(__name__)
 
 
+def cancellations() -> int:
+    """How often the current task was cancelled so far."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def heed_cancellation(since: int) -> None:
+    """Raise the cancellation that came ``since`` (what `cancellations` was): Python 3.11's `asyncio.wait_for`, in
+    which a pool of connections waits, forgets one that comes in the moment in which the connection does.
+    """
+    if cancellations() > since:
+        raise asyncio.CancelledError
+
+
 class TaskOwner:
     """Owns background tasks: whatever starts one closes its owner, and nothing outlives that."""
 

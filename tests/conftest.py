@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.folders import MEMORY_FOLDER, Folders
 from tests.support.postgres import Databases, databases
 from tests.support.qdrant import QdrantAt, shared_qdrant
+from tests.support.redis import RedisProcess, redis_process
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 
 # Beside other work on two processors a property takes what it takes: no verdict depends on seconds.
@@ -28,7 +29,7 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
-LONGEST_ROOMS = ("e2e", "isolation", "demo", "retention", "evals")
+LONGEST_ROOMS = ("e2e", "isolation", "demo", "page", "retention", "house", "evals")
 """Rooms whose files take longest, mostly waiting for processes: begun last, they would leave one worker alone."""
 
 
@@ -84,6 +85,13 @@ def postgres_url(postgres: Databases) -> str:
 def qdrant() -> Iterator[QdrantAt]:
     """A Qdrant server that tests share, each with collections of its own."""
     with shared_qdrant() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisProcess]:
+    """A Redis server that tests share; what each keeps there has a name of its own."""
+    with redis_process() as server:
         yield server
 
 

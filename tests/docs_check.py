@@ -20,14 +20,15 @@ import memproxy.metrics
 from memproxy import errors
 from memproxy.api.calls import Operation
 from memproxy.api.openapi import OPERATIONS
-from memproxy.serve.reloading import RELOADED
+from memproxy.serve.supervisor import RELOADED
 from memproxy.settings import Section, Settings
-from memproxy.settings.reference import UNBUILT, Setting, Unbuilt, is_section, settings_of
+from memproxy.settings.reference import Setting, is_section, settings_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- generated: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 WIDTH = 110
+MOST_LINES = 200
 
 HEADER = """\
 # Every setting of memproxy with its default. Generated from memproxy/settings: change it there, then run
@@ -49,21 +50,6 @@ def yaml_value(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def unbuilt_entry(path: str) -> Unbuilt | None:
-    """What is not built of a setting, or of its section."""
-    return next((entry for entry in UNBUILT if f"{path}.".startswith(f"{entry.path}.")), None)
-
-
-def unbuilt_words(setting: Setting) -> str:
-    """A sentence about what this version does not do of a setting; empty if it does all."""
-    entry = unbuilt_entry(setting.path)
-    if entry is None:
-        return ""
-    built = entry.built or (setting.default,)
-    names = [name for name in re.findall(r"`([^`]+)`", setting.allowed) if name not in built]
-    return f"Not built yet: {', '.join(f'`{name}`' for name in names)}." if names else "Not built yet."
-
-
 def example_config() -> str:
     """The text of `config.example.yaml`."""
     return "\n".join([HEADER, *_example_section(Settings, "", "")]) + "\n"
@@ -80,16 +66,13 @@ def _example_section(section: type[Section], prefix: str, indent: str) -> Iterat
         if not indent:
             yield ""
         words = field.description or inspect.cleandoc(inner.__doc__ or "")
-        missing = " Not built yet." if any(entry.path == path for entry in UNBUILT) else ""
-        yield from _comment(words + missing, indent)
+        yield from _comment(words, indent)
         yield f"{indent}{name}:"
         yield from _example_section(inner, f"{path}.", f"{indent}  ")
 
 
 def _example_setting(setting: Setting, name: str, indent: str) -> Iterator[str]:
-    entry = unbuilt_entry(setting.path)
-    missing = unbuilt_words(setting) if entry and entry.path == setting.path else ""
-    yield from _comment(f"{setting.description} Allowed: {setting.allowed}. {missing}".replace("`", ""), indent)
+    yield from _comment(f"{setting.description} Allowed: {setting.allowed}.".replace("`", ""), indent)
     yield f"{indent}{name}: {yaml_value(setting.example)}"
 
 
@@ -108,17 +91,7 @@ def settings_table() -> str:
 
 
 def _setting_row(each: Setting) -> tuple[str, ...]:
-    meaning = f"{each.description} {unbuilt_words(each)}".strip()
-    return f"`{each.path}`", f"`{yaml_value(each.default)}`", each.allowed, meaning
-
-
-def unbuilt_list() -> str:
-    """What the schema names and this version refuses."""
-    settings = {setting.path: setting for setting in settings_of()}
-    return "\n".join(
-        f"- `{entry.path}`: " + (unbuilt_words(settings[entry.path]) if entry.path in settings else "Not built yet.")
-        for entry in UNBUILT
-    )
+    return f"`{each.path}`", f"`{yaml_value(each.default)}`", each.allowed, each.description
 
 
 def reloaded_list() -> str:
@@ -154,7 +127,7 @@ def metrics_table() -> str:
 def errors_table() -> str:
     """The tree of errors and what each looks like in an answer."""
     tree = textwrap.dedent((errors.__doc__ or "").split("\n\n")[1])
-    rows = map(_error_row, _subclasses(errors.MemproxyError))
+    rows = map(_error_row, error_classes(errors.MemproxyError))
     return f"```\n{tree}\n```\n\n" + _table(("error", "status", "type", "code", "meaning"), rows)
 
 
@@ -163,11 +136,12 @@ def _error_row(each: type[errors.MemproxyError]) -> tuple[str, ...]:
     return f"`{each.__name__}`", str(each.status), f"`{each.kind}`", code, _summary(each)
 
 
-def _subclasses(root: type[errors.MemproxyError]) -> Iterator[type[errors.MemproxyError]]:
+def error_classes(root: type[errors.MemproxyError]) -> Iterator[type[errors.MemproxyError]]:
+    """The classes of the tree below ``root``."""
     for each in root.__subclasses__():
         if each.__module__ == errors.__name__:
             yield each
-            yield from _subclasses(each)
+            yield from error_classes(each)
 
 
 def _summary(each: type) -> str:
@@ -195,7 +169,6 @@ def generated(name: str) -> str:
     """The text of a block by its name."""
     makers = {
         "settings": settings_table,
-        "unbuilt": unbuilt_list,
         "reloaded": reloaded_list,
         "metrics": metrics_table,
         "errors": errors_table,
@@ -238,10 +211,20 @@ def broken_links(root: Path = ROOT) -> list[str]:
     ]
 
 
+def long_pages(root: Path = ROOT) -> list[str]:
+    """Pages that are more than a sitting: what is generated aside."""
+    found = {page: BLOCK.sub("", page.read_text(encoding="utf-8")).count("\n") for page in markdown_files(root)}
+    return [
+        f"{page.relative_to(root)} has {lines} lines, over {MOST_LINES}"
+        for page, lines in found.items()
+        if lines > MOST_LINES
+    ]
+
+
 def main(arguments: list[str]) -> int:
     """Compare, or write with ``--write``; 1 when something is not as it should be."""
     changed = [path for path, text in wanted().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    problems = broken_links()
+    problems = broken_links() + long_pages()
     if "--write" in arguments:
         for path in changed:
             path.write_text(wanted()[path], encoding="utf-8")

@@ -1,5 +1,5 @@
 """Time of every regular expression of the package on texts that were made for it: it grows as the text does, or the
-pattern reads no more than so much (`core.lazy_regex`). Nothing is asserted in seconds: times are compared with times.
+pattern reads no more than so much (`core.bounded_regex`). Nothing is asserted in seconds: times are compared.
 """
 
 import re
@@ -151,7 +151,7 @@ def test_patterns_are_found_wherever_a_module_holds_them(where: str) -> None:
 def test_patterns_within_functions_are_found_and_none_is_put_together_of_what_only_the_call_knows() -> None:
     assert any(found.where.startswith("memproxy.core.slots:") for found in all_patterns())
     assert {(one.where.partition(":")[0], one.source) for one in unknown_patterns()} == {
-        ("memproxy.core.lazy_regex", "self.pattern"),  # of those that are found as `LazyPattern`
+        ("memproxy.core.bounded_regex", "pattern"),  # of those that are found as `BoundedPattern`
         ("memproxy.core.redact", "f'{left}(?:{pattern})(?![A-Za-z0-9])'"),  # held by `_FORMATS`
         ("memproxy.learn.rules.statements", "_written_out(row.pattern)"),  # those of `statements.patterns`
     }

@@ -54,6 +54,7 @@ class SettingsBody(Body):
     rerank: Switch | None = None
     learning: Switch | None = None
     compress_above_tokens: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    memory_tools: Literal["none", "inject"] | None = None
 
 
 class OwnChoices(msgspec.Struct):
@@ -64,6 +65,7 @@ class OwnChoices(msgspec.Struct):
     rerank: bool | None
     learning: bool | None
     compress_above_tokens: int | UnsetType = UNSET
+    memory_tools: Annotated[Any, one_of("none", "inject")] | UnsetType = UNSET
 
 
 class Choices(msgspec.Struct, kw_only=True):
@@ -76,6 +78,7 @@ class Choices(msgspec.Struct, kw_only=True):
     rerank: bool
     learning: bool
     compress_above_tokens: int | UnsetType = UNSET
+    memory_tools: Annotated[Any, one_of("none", "inject")]
     chosen: OwnChoices
 
 
@@ -105,6 +108,7 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
         rerank=body.rerank,
         learning=body.learning,
         compress_above_tokens=body.compress_above_tokens,
+        memory_tools=body.memory_tools,
     )
     async with api.locks.of(*scope.owner):
         check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
@@ -133,12 +137,14 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
         rerank=holds.rerank is not False and recall.rerank != "none",
         learning=holds.learns and api.settings.learn.enabled,
         compress_above_tokens=above or UNSET,
+        memory_tools=holds.memory_tools or api.settings.tools.memory,
         chosen=OwnChoices(
             own.mode,
             own.limit,
             own.rerank,
             own.learning,
             UNSET if own.compress_above_tokens is None else own.compress_above_tokens,
+            own.memory_tools or UNSET,
         ),
     )
 

@@ -17,7 +17,7 @@ from memproxy.auth import resolve_scope
 from memproxy.auth.experiment import Experiment
 from memproxy.core.audit import AuditEntry
 from memproxy.core.memory import Kind, Memory, is_cited_by
-from memproxy.core.protocol import Identity, PlanBody
+from memproxy.core.protocol import Identity, PlanBody, takes_back
 from memproxy.core.scope import Scope
 from memproxy.core.turn import name_within
 from memproxy.errors import Ambiguous, NotFound, StateUnavailable
@@ -32,7 +32,9 @@ from memproxy.ports import (
     MemoryFilter,
     MemoryStore,
     StateStore,
+    WorkingStore,
 )
+from memproxy.recall.hot import Hot
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
@@ -44,7 +46,7 @@ log = logging.getLogger(__name__)
 FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 WRITE_TIMEOUT_S = 10.0
-"""How long a write waits to be applied; after that it is queued (202), durable all the same."""
+"""How long a write waits to be applied; after that it is queued (202), and still durable."""
 
 CITED = "m:"
 """Prefix of the short ids by which blocks cite memories."""
@@ -77,7 +79,8 @@ class Backends:
     ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
     part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
     ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
-    ``quotas`` are what callers may keep. ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
+    ``quotas`` are what callers may keep, ``working`` is working memory, ``hot`` the memories that are kept hot.
+    ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
     ``accesses`` counts what was recalled, ``experiment`` what its arms came to. ``secret`` keys the nonces of blocks.
     ``write_timeout_s`` is how long a write waits to be applied before it is answered as queued. ``listeners`` counts
     each owner's open streams of activity.
@@ -94,6 +97,7 @@ class Backends:
     require_state: Callable[[], None]
     receipts_written: Callable[[], Awaitable[None]]
     quotas: Quotas
+    working: WorkingStore
     eraser: Eraser
     pruner: Pruner
     accesses: AccessCounter
@@ -101,6 +105,7 @@ class Backends:
     embedder: Embedder
     lexical: LexicalEncoder
     lexical_version: int = 0
+    hot: Hot | None = None
     write_timeout_s: float = WRITE_TIMEOUT_S
     locks: Locks = field(default_factory=Locks)
     import_locks: Locks = field(default_factory=Locks)
@@ -133,7 +138,12 @@ class Backends:
             StateUnavailable: the journal does not take it; nothing is written.
         """
         number = await self.append(scope, JournalKind.PLAN, plan, erases=erases)
-        return await self.worker.applied(number, self.write_timeout_s)
+        if self.hot is not None and takes_back(plan):
+            await self.hot.hold(scope, number)
+        applied = await self.worker.applied(number, self.write_timeout_s)
+        if applied and self.hot is not None:
+            self.hot.ended(number)
+        return applied
 
     async def audit(self, identity: Identity, action: str, counts: dict[str, int], **scope: str | None) -> None:
         """Add to the audit log what ``identity`` did: ids and counts, never content. A failure is logged and

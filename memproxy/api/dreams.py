@@ -69,7 +69,7 @@ class DreamSummary(msgspec.Struct, kw_only=True):
     id: str | None
     user_id: str
     state: Annotated[Any, one_of("waiting", "running", "done", "failed", "undone", "dry_run")]
-    trigger: Annotated[Any, one_of("call", "schedule")]
+    trigger: Annotated[Any, one_of("call", "schedule", "session_end", "count")]
     model: bool
     created_at: Instant
     ended_at: datetime | None

@@ -10,7 +10,7 @@ from memproxy.api.context import FACTS, QUEUED, Backends, find
 from memproxy.api.fields import Content, Id
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
-from memproxy.core.feedback import feedback_of, judged
+from memproxy.core.feedback import CORRECTS, feedback_of, judged
 from memproxy.core.memory import Kind, Memory, Source
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
@@ -238,6 +238,7 @@ def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
         updated_at=now,
         valid_from=now,
         supersedes=None if wrong.kind is Kind.TURN else wrong.id,
+        metadata={CORRECTS: [wrong.session_id, wrong.id]} if wrong.kind is Kind.TURN else {},
     )
 
 

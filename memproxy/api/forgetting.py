@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import FACTS, QUEUED, Backends, find, sees_session
 from memproxy.api.fields import Id
-from memproxy.api.memories import place_of
+from memproxy.api.memories import corrected, place_of
 from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
 from memproxy.api.versions import expected
 from memproxy.auth import clean_id, resolve_project
@@ -39,6 +39,12 @@ class ScopeQuery(Body):
     user_id: Id | None = None
     project_id: Id | None = None
     session_id: Id | None = None
+
+
+class ForgetQuery(OneQuery):
+    """`DELETE /v1/memory/{id}`. ``restore``: what the memory took the place of, a correction's say, holds again."""
+
+    restore: bool = False
 
 
 class PruneBody(Body):
@@ -76,10 +82,10 @@ def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Delete
 
 
 @operation("DELETE", "/v1/memory/{id}", "memory:write", statuses=(200, 202), errors=(404,), if_match=True)
-async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
+async def forget(api: Backends, call: Call, query: ForgetQuery) -> Reply[Deleted]:
     """Forget one memory.
 
-    With a message goes what was learned from it alone.
+    With a message goes what was learned from it alone. With ``restore`` what the memory took the place of holds again.
     """
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
@@ -87,7 +93,10 @@ async def forget(api: Backends, call: Call, query: OneQuery) -> Reply[Deleted]:
         if memory.kind is Kind.TURN and memory.session_id is not None:  # its namesake in another session stays
             plan = PlanBody(delete_where=Deletion(ids=[memory.id], session_ids=[memory.session_id]))
         else:
-            plan = PlanBody(deletes=[memory.id])
+            plan = PlanBody(deletes=[memory.id], gives_back=query.restore)
+            turn = await corrected(api, scope, memory) if query.restore else None
+            if turn is not None and turn.superseded_by == memory.id:
+                plan.turn_changes = {turn.session_id or "": {turn.id: {"superseded_by": None}}}
         plan.expects = expected(call.request, memory)
         facts = await _facts_of(api, scope, memory)
         applied = await api.write(place_of(scope, memory), plan)

@@ -1,6 +1,8 @@
 """`/v1/memory` and `/v1/memory/{id}`: store one, list, read, edit one, and what it took the place of."""
 
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,15 +18,18 @@ from memproxy.api.palace import in_palace
 from memproxy.api.versions import expected, tagged
 from memproxy.core.dream import INFERRED, PERMISSION
 from memproxy.core.facts import following
-from memproxy.core.feedback import FEEDBACK
+from memproxy.core.feedback import CORRECTS, FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
-from memproxy.core.protocol import Identity, PlanBody
+from memproxy.core.protocol import REFINE, Identity, LearnBody, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
-from memproxy.errors import Forbidden, NotFound, RequestError, StoreUnavailable
+from memproxy.errors import Forbidden, NotFound, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.planted import marked_anew, marked_unless_own
 from memproxy.learn.vectors import merged
+from memproxy.ports import JournalKind
 from memproxy.retention.leftovers import leave_empty_places
+
+log = logging.getLogger(__name__)
 
 SCOPE_FIELDS = frozenset({"user_id", "project_id", "agent_id", "session_id"})
 NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", "importance", "trust", "metadata"})
@@ -96,9 +101,10 @@ class MemoryFields(DescribedFields):
 
 
 class NewMemory(MemoryFields):
-    """`POST /v1/memory`."""
+    """`POST /v1/memory`. ``refine``: where a model learns, it splits, labels and relates the memory afterwards."""
 
     content: Content
+    refine: bool = False
 
 
 class MemoryEdit(MemoryFields):
@@ -135,7 +141,7 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     if body.expires_at is not None and body.expires_at <= now:
         raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
     await api.quotas.admit_memories(scope, 1)
-    fields = redact_memory(body.model_dump(exclude=set(SCOPE_FIELDS)), api.redacted) | {
+    fields = redact_memory(body.model_dump(exclude={*SCOPE_FIELDS, "refine"}), api.redacted) | {
         "id": call.new_id("mem"),
         "tenant": scope.tenant,
         "user_id": scope.user,
@@ -149,7 +155,13 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     }
     memory = await marked_unless_own(msgspec.convert(fields, Memory))
     location = {"location": f"/v1/memory/{memory.id}"}
-    if not await api.write(scope, PlanBody(upserts=[memory])):
+    applied = await api.write(scope, PlanBody(upserts=[memory]))
+    if body.refine and api.settings.learn.enabled and api.settings.learn.mode == "model":
+        try:
+            await api.append(scope, JournalKind.LEARN, LearnBody(unlearned=0, reason=REFINE, refine=memory.id))
+        except StateUnavailable as error:  # it is stored, and stays as it was told
+            log.warning("a saved memory is not refined: %s", error.message)
+    if not applied:
         return Reply(to_public(memory, nulls=call.nulls), 202, location | QUEUED)
     memory = await _as_stored(api, scope, memory)
     return Reply(to_public(memory, nulls=call.nulls), 201, location | tagged(memory))
@@ -224,6 +236,7 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
     if "metadata" in given:  # who spoke, and what was said of the memory, is not the caller's
         kept = {
             FEEDBACK,
+            CORRECTS,
             INFERRED,
             *({PERMISSION} - given["metadata"].keys()),
             *(TURN_METADATA if current.kind is Kind.TURN else ()),
@@ -246,7 +259,10 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
 
 @operation("GET", "/v1/memory/{id}/history", "memory:read", errors=(404, 409), etag=True)
 async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
-    """The supersession chain of a memory, oldest first."""
+    """The supersession chain of a memory, oldest first.
+
+    That of a message's correction begins with the message, where it took no fact's place.
+    """
     scope = call.scope(query.session_id)
     memory = await find(api, scope, call.path["id"])
     seen = {memory.id}
@@ -264,8 +280,19 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
         return found
 
     before = await followed("supersedes")
+    if not before and (turn := await corrected(api, scope, memory)) is not None:
+        before = [turn]
     chain = (*before[::-1], memory, *await followed("superseded_by"))
     return History([call.show(one) for one in chain])
+
+
+async def corrected(api: Backends, scope: Scope, correction: Memory) -> Memory | None:
+    """The message that a correction is of, as far as it is there and the caller sees it."""
+    match correction.metadata.get(CORRECTS):
+        case [str(session), str(turn)]:
+            with suppress(NotFound):
+                return await find(api, msgspec.structs.replace(scope, session=session), turn, session=session)
+    return None
 
 
 def _owner_of(scope: Scope, memory: Memory) -> Scope:

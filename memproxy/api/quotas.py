@@ -3,7 +3,7 @@
 import asyncio
 
 from memproxy.auth.limits import MEMORIES, QUOTA, Rates, limit_reached
-from memproxy.core.changes import Change, ChangeNotices
+from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.scope import Scope
 from memproxy.learn.budget import budgets, spent_on_learning
 from memproxy.ports import Clock, MemoryFilter, MemoryStore, UsageStore
@@ -121,6 +121,8 @@ class Quotas:
 
     def _changed(self, change: Change | None) -> None:
         """Something was deleted: count again."""
+        if change is not None and change.what is What.REPLACED:
+            return
         if change is None:
             self._held.clear()
             return

@@ -13,13 +13,14 @@ from memproxy.api.fields import MAX_MESSAGES, Id, Limit, Query, ReadableContent
 from memproxy.api.knowledge import below_categories
 from memproxy.api.models import Body, Filters, Shown, ShownMemory
 from memproxy.api.palace import in_palace
+from memproxy.api.receipts import contents_of, with_contents
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.protocol import Citation, RecallAnswer, RecallLimits, RecallRequest
 from memproxy.core.turn import INSTRUCTIONS, quoted_digests, text_digest
 from memproxy.errors import StoreUnavailable
-from memproxy.recall.select import Limits, select
+from memproxy.recall.select import Limits, why_left_out
 
 EARLIER_QUERIES = 3
 """User messages before the current one that a vague query is completed from."""
@@ -74,6 +75,7 @@ class Found(msgspec.Struct):
     """What a search found, best first."""
 
     data: list[FoundMemory]
+    floor: float | UnsetType = UNSET
 
 
 @operation("POST", "/v1/memory/search", "memory:read", query=Shown, repeatable=False, audited_read="user.search")
@@ -83,7 +85,8 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     No gate, no floor, no budget.
 
     What was superseded is left out unless ``active`` or ``as_of`` ask for it. With ``explain`` each memory says why a
-    recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it).
+    recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it), and
+    ``floor`` is the score that it needs.
     """
     scope, where = scope_and_filter(call.identity, body, api.clock.now())
     if not body.active and body.as_of is None:
@@ -93,12 +96,12 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     found = await api.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
     data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]
-    if body.explain:
-        limits = Limits.of(api.settings, RecallLimits())
-        judged = select(found, limits, present=frozenset(), now=api.clock.now())
-        for one, judgement in zip(data, judged, strict=True):
-            one.rejected = judgement.rejected
-    return Found(data)
+    if not body.explain:
+        return Found(data)
+    limits = Limits.of(api.settings, RecallLimits())
+    for one, reason in zip(data, why_left_out(found, limits, body.query, now=api.clock.now()), strict=True):
+        one.rejected = reason
+    return Found(data, floor=limits.floor)
 
 
 class Decision(msgspec.Struct):
@@ -118,6 +121,7 @@ class Recalled(msgspec.Struct, kw_only=True):
     timings: dict[str, float]
     degraded: str | UnsetType | None = UNSET
     query: str | UnsetType = UNSET
+    floor: float | UnsetType | None = UNSET
     candidates: list[dict[str, Any]] | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
 
@@ -164,6 +168,9 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
         raise StoreUnavailable("The memory store does not answer just now; nothing was recalled. Try again shortly.")
     api.accesses.note(scope, [line.memory_id for line in found.citations])
     verdict = gate.Verdict(searched=found.result != "skipped", reason=verdict.reason)
+    if body.explain:
+        contents = await contents_of(api, scope, [one["memory_id"] for one in found.candidates])
+        found = msgspec.structs.replace(found, candidates=with_contents(found.candidates, contents))
     return _recalled(found, verdict, explain=body.explain)
 
 
@@ -176,6 +183,7 @@ def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> R
         timings=found.timings,
         degraded=found.reason if found.result == "degraded" else UNSET,
         query=found.query if explain else UNSET,
+        floor=found.floor if explain else UNSET,
         candidates=found.candidates if explain else UNSET,
         notes=found.notes if explain else UNSET,
     )

@@ -7,7 +7,7 @@ names replaced; it goes with its user, its session, or after seven days.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from memproxy.api.context import Backends, find
 from memproxy.api.fields import Id, Limit
 from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
+from memproxy.core.memory import Memory, Trust
 from memproxy.core.receipt import Carried, Cited, Decided, Outcome
 from memproxy.core.receipt import Receipt as StoredReceipt
 from memproxy.core.retention import is_expired
@@ -56,7 +57,7 @@ _NOT_SHOWN = frozenset({"nothing", "tokens"})
 
 _LEARNED = ("stored", "superseded", "duplicate", "rejected", "retracted", "pending", "kept", "nothing")
 RESULTS = (*_LEARNED, "edited", "deleted", "feedback")
-"""What is told of a candidate of learning, of a memory that a call wrote, or that somebody judged."""
+"""Results in the activity of a candidate of learning, of a memory that a call wrote, or of one that was judged."""
 
 
 class OutcomeFields(msgspec.Struct, kw_only=True):
@@ -105,7 +106,9 @@ class Judgement(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct, kw_only=True):
-    """Everything that is known about one request."""
+    """Everything that is known about one request. ``said`` is the user's message, where nothing was searched for;
+    ``floor`` the score that a candidate needed.
+    """
 
     request_id: str
     created_at: Instant
@@ -118,6 +121,8 @@ class Receipt(msgspec.Struct, kw_only=True):
     mode: str | UnsetType | None = UNSET
     decision: dict[str, Any] | UnsetType | None = UNSET
     query: str | UnsetType | None = UNSET
+    said: str | UnsetType | None = UNSET
+    floor: float | UnsetType | None = UNSET
     memories: list[GivenMemory]
     tokens: int | None
     candidates: list[dict[str, Any]]
@@ -153,7 +158,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
     given = last.memories if last is not None else []
     candidates = recalled.candidates if recalled is not None else []
     ids = [one.memory_id for one in given] + [one["memory_id"] for one in candidates]
-    contents = await _contents(api, scope, [*ids, *_named(found.outcomes)])
+    contents = await contents_of(api, scope, [*ids, *_named(found.outcomes)])
     wider = _is_wider(found.scope, scope)
     if wider:  # it was given what this caller does not see, nor how much of it
         given = [one for one in given if one.memory_id in contents]
@@ -171,9 +176,11 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         mode=decided.mode if decided else None,
         decision=_verdict(found),
         query=recalled.query if recalled else None,
+        said=(await _said(api, scope, [found])).get(request_id),
+        floor=recalled.floor if recalled else None,
         memories=[_given(one, contents) for one in given],
         tokens=None if wider else last.tokens if last else 0,
-        candidates=[{**one, "content": contents.get(one["memory_id"])} for one in candidates],
+        candidates=with_contents(candidates, contents),
         timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
         upstream={"status": decided.status, "model": decided.model} if decided else None,
         context=decided.context if decided and decided.context is not None and not wider else UNSET,
@@ -184,9 +191,19 @@ async def receipt(api: Backends, call: Call) -> Receipt:
     )
 
 
-async def _contents(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
-    """What these memories say, as far as the caller's project (agent) sees them: a request outside of any may have
-    been given another's. Nothing while the store is away.
+async def contents_of(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
+    """What these memories say. Nothing while the store is away."""
+    return {name: one.content[:SNIPPET] for name, one in (await _memories(api, scope, ids)).items()}
+
+
+def with_contents(candidates: Sequence[Mapping[str, Any]], contents: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Candidates, each with what it says (null: it is not there any more)."""
+    return [{**one, "content": contents.get(one["memory_id"])} for one in candidates]
+
+
+async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, Memory]:
+    """Those of these memories that the caller's project (agent) sees: a request outside of any may have been given
+    another's. None while the store is away.
     """
     place = msgspec.structs.replace(scope, session=None)
     distinct = list(dict.fromkeys(ids))
@@ -196,7 +213,23 @@ async def _contents(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
     except StoreUnavailable:
         return {}
     now = api.clock.now()
-    return {name: one.content[:SNIPPET] for name, one in found.items() if not is_expired(one, now)}
+    return {name: one for name, one in found.items() if not is_expired(one, now)}
+
+
+async def _said(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) -> dict[str, str]:
+    """What the user said, by request, where nothing was searched for and the message is still there."""
+    silent = {
+        one.request_id: one.decided.turn_ids
+        for one in receipts
+        if one.decided is not None and not (one.recalled is not None and one.recalled.query)
+    }
+    turns = await _memories(api, scope, [name for names in silent.values() for name in names])
+    said = {}
+    for request_id, names in silent.items():
+        for turn in (turns[name] for name in names if name in turns):
+            if turn.trust is Trust.USER:
+                said[request_id] = turn.content[:SNIPPET]
+    return said
 
 
 async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
@@ -229,7 +262,9 @@ class ReceiptsQuery(PlacePageQuery):
 
 
 class ReceiptSummary(msgspec.Struct, kw_only=True):
-    """A request in short. ``memories`` and ``tokens`` are null where the caller does not see all that it was given."""
+    """A request in short. ``memories`` and ``tokens`` are null where the caller does not see all that it was given;
+    ``said`` is the user's message, where nothing was searched for.
+    """
 
     request_id: str
     created_at: Instant
@@ -239,6 +274,7 @@ class ReceiptSummary(msgspec.Struct, kw_only=True):
     result: str | None
     reason: str | None
     query: str | None
+    said: str | None
     memories: int | None
     tokens: int | None
     model: str | None
@@ -273,7 +309,8 @@ async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Rece
         before = (newest[-1].at, newest[-1].request_id)
     page, more = found[: query.limit], len(found) > query.limit
     cursor = write_cursor("receipts", page[-1].at.isoformat(), page[-1].request_id) if more else None
-    return Receipts([_summary(one, scope) for one in page], cursor)
+    said = await _said(api, scope, page)
+    return Receipts([_summary(one, scope, said.get(one.request_id)) for one in page], cursor)
 
 
 def _before(cursor: str | None) -> tuple[datetime, str] | None:
@@ -296,7 +333,7 @@ def _was_given(one: StoredReceipt, memory_id: str) -> bool:
     return last is not None and any(given.memory_id == memory_id for given in last.memories)
 
 
-def _summary(one: StoredReceipt, scope: Scope) -> ReceiptSummary:
+def _summary(one: StoredReceipt, scope: Scope, said: str | None) -> ReceiptSummary:
     last, wider = one.decided or one.recalled, _is_wider(one.scope, scope)
     return ReceiptSummary(
         request_id=one.request_id,
@@ -307,6 +344,7 @@ def _summary(one: StoredReceipt, scope: Scope) -> ReceiptSummary:
         result=last.result if last else None,
         reason=last.reason if last else None,
         query=one.recalled.query if one.recalled else None,
+        said=said,
         memories=None if wider else len(last.memories) if last else 0,
         tokens=None if wider else last.tokens if last else 0,
         model=one.decided.model if one.decided else None,
@@ -366,8 +404,8 @@ async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity 
 
 
 async def _told(api: Backends, scope: Scope, query: ActivityQuery) -> AsyncIterator[bytes]:
-    """Activity as server-sent events (``learned``). The stream ends after a while: whoever listens asks again, and is
-    told the newest again.
+    """Activity as server-sent events (``learned``). The stream ends after a while: a client that asks again gets the
+    newest again.
     """
     api.listeners[scope.owner] += 1
     known: set[bytes] = set()
@@ -398,7 +436,7 @@ async def _newest(api: Backends, scope: Scope, session: str | None, window: int)
     """What the caller sees of the newest ``window``, and whether there are others behind them."""
     noted = await api.state.outcomes(scope, session=session, limit=window)
     parked = await api.state.parked(scope, limit=window)
-    contents = await _contents(api, scope, _named(one.outcome for one in noted))
+    contents = await contents_of(api, scope, _named(one.outcome for one in noted))
     events = [
         Event(at=one.at, **_place(one.scope), **_outcome(one.outcome, contents))
         for one in noted

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-
 
 def guarded(endpoint: Endpoint) -> Endpoint:
     """The endpoint, with every failure answered OpenAI-shaped."""

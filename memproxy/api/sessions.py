@@ -1,8 +1,8 @@
 """`/v1/memory/sessions`: a user's conversations; one is over (`/{id}/end`), or is learned from again (`/{id}/mine`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -13,11 +13,8 @@ from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends, sees_session
 from memproxy.api.http import answer, caller
 from memproxy.api.models import Instant, PlacePageQuery, PlaceQuery, UserQuery, one_of
-from memproxy.api.pages import read_cursor, write_cursor
 from memproxy.api.turns import WAIT_S
-from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
-from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter
 
 BEGIN_S = 2.0
@@ -31,16 +28,11 @@ MOST_SESSIONS = 100_000
 
 OWNERS_AT_ONCE = 500
 
-_FIELDS = ("session_id", "kind", "created_at", "project_id", "agent_id")
-"""What is read of each memory to tell the sessions from it, in this order."""
-
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class Session(msgspec.Struct, kw_only=True):
     """A conversation as far as the caller sees it. ``begun_at`` is the time of its first turn, where it has one, else
-    of its first memory; project and agent are those of what is newest in it. ``memories`` are not turns, and may be
-    superseded.
+    of its first memory; project, agent and ``last_words`` (their first 200 characters) are those of its last turn,
+    or of its newest memory. ``memories`` are not turns, and may be superseded.
     """
 
     id: str
@@ -51,6 +43,7 @@ class Session(msgspec.Struct, kw_only=True):
     turns: int
     memories: int
     ended: bool
+    last_words: str
 
 
 class SessionPage(msgspec.Struct):
@@ -64,19 +57,22 @@ class SessionPage(msgspec.Struct):
 async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> SessionPage:
     """A user's conversations, that in which something was said last first."""
     scope = msgspec.structs.replace(call.scope(), session=None)
-    after = _after(query.cursor)
     api.require_store()
     api.require_state()
     now = api.clock.now()
-    rows = await api.store.columns(scope, MemoryFilter(now=now), _FIELDS)
-    found = await asyncio.to_thread(_sessions, rows)  # off the event loop: there may be many memories
-    following = [one for one in found if _place(one) > after]
-    page, more = following[: query.limit], len(following) > query.limit
-    over = await api.state.ended(scope, [one.id for one in page])
+    page = await api.store.conversations(scope, MemoryFilter(now=now), limit=query.limit, cursor=query.cursor)
+    over = await api.state.ended(scope, [one.id for one in page.conversations])
     silence = timedelta(seconds=api.settings.conversation.silence_s)  # over until somebody says something in it again
-    for one in page:
-        one.ended = one.id in over or now - (one.last_turn_at or one.begun_at) > silence
-    return SessionPage(page, write_cursor("sessions", *_place(page[-1])) if more else None)
+    return SessionPage(
+        [
+            Session(
+                **msgspec.structs.asdict(one),
+                ended=one.id in over or now - (one.last_turn_at or one.begun_at) > silence,
+            )
+            for one in page.conversations
+        ],
+        page.next_cursor,
+    )
 
 
 class LearnQuery(UserQuery):
@@ -190,54 +186,3 @@ async def _owners(api: Backends, tenant: str) -> AsyncIterator[Scope]:
             if after[0] != tenant:
                 return
             yield Scope(tenant=tenant, user=after[1])
-
-
-def _sessions(rows: Iterable[tuple[Any, ...]]) -> list[Session]:
-    """The sessions that these memories are of, the latest first."""
-    found: dict[str, Session] = {}
-    newest: dict[str, datetime] = {}
-    for name, kind, created, project, agent in rows:
-        if not isinstance(name, str) or not isinstance(created, str):
-            continue  # of no conversation, or damaged
-        at = msgspec.convert(created, datetime)
-        one = found.get(name)
-        if one is None:
-            one = found[name] = Session(
-                id=name,
-                project_id=None,
-                agent_id=None,
-                begun_at=at,
-                last_turn_at=None,
-                turns=0,
-                memories=0,
-                ended=False,
-            )
-        if at >= newest.setdefault(name, at):
-            newest[name], one.project_id, one.agent_id = at, project, agent
-        if kind != Kind.TURN.value:
-            one.memories += 1
-            one.begun_at = min(one.begun_at, at) if not one.turns else one.begun_at
-        else:
-            one.begun_at = min(one.begun_at, at) if one.turns else at
-            one.last_turn_at = max(one.last_turn_at or at, at)
-            one.turns += 1
-    return sorted(found.values(), key=_place)
-
-
-def _place(one: Session) -> tuple[int, str]:
-    """Where it stands in the list."""
-    return -((one.last_turn_at or one.begun_at) - _BEGINNING) // timedelta(microseconds=1), one.id
-
-
-def _after(cursor: str | None) -> tuple[int, str]:
-    """The place that a cursor holds; without one, before all others.
-
-    Raises:
-        RequestError: it is not a cursor of this list.
-    """
-    if cursor is None:
-        return -(2**63), ""
-    place = read_cursor("sessions", cursor)
-    if len(place) != 2 or not isinstance(place[0], int) or not isinstance(place[1], str):
-        raise RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
-    return place[0], place[1]

@@ -1,9 +1,6 @@
 """Working memory: entries that agents hand to each other for some minutes (`core.working`)."""
 
 import asyncio
-import math
-from collections import Counter
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -14,13 +11,18 @@ from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Label, Limit, Query, check_text
 from memproxy.api.models import Body, Cursor, Instant, PlaceQuery
+from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.redact import redact
-from memproxy.core.working import MAX_KEY, MAX_TTL_S, WorkingEntry, check_key, may_write, words_of
+from memproxy.core.scope import Scope
+from memproxy.core.working import MAX_KEY, MAX_TTL_S, Place, WorkingEntry, check_key, may_write, words_of
 from memproxy.errors import BodyTooLarge, Conflict, Forbidden, NotFound, RequestError
-from memproxy.ports import LexicalEncoder
+from memproxy.recall.documents import word_scores
 
 LOOKED_THROUGH = 2_000
-"""Entries that a search looks at, those changed last; a prefix chooses others."""
+"""Entries that a search looks at: those changed last, or with a prefix, category or tag the first such ones by key."""
+
+READ_AT_ONCE = 1_000
+"""Entries that are read at once where few of them are shown; others use the state between two readings."""
 
 SNIPPET = 200
 """Characters of an entry that a search shows."""
@@ -50,7 +52,7 @@ class WorkingQuery(PlaceQuery):
     category: Label | None = None
     tag: Label | None = None
     limit: Limit = 50
-    cursor: Annotated[Cursor, AfterValidator(check_text)] | None = None
+    cursor: Cursor | None = None
 
 
 class WorkingSearch(Body):
@@ -87,7 +89,7 @@ class WorkingItem(WorkingInfo):
     data: Any
 
 
-class WorkingPage(msgspec.Struct):
+class EntryPage(msgspec.Struct):
     """Entries by their keys."""
 
     data: list[WorkingInfo]
@@ -147,7 +149,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
         words=words_of(key, body.category, body.tags or [], msgspec.json.decode(data)),
     )
     api.require_state()
-    new = await api.state.put_working(scope, entry, most=settings.max_entries_per_namespace)
+    new = await api.working.put_working(scope, entry, most=settings.max_entries_per_namespace)
     if new is None:
         raise Conflict(
             f"{entry.namespace}: the namespace holds {settings.max_entries_per_namespace} entries, the most that it "
@@ -170,7 +172,7 @@ async def get_entry(api: Backends, call: Call) -> WorkingItem:
     """
     key = _key(call)
     api.require_state()
-    entry = await api.state.working(call.scope(), key, api.clock.now())
+    entry = await api.working.working(call.scope(), key, api.clock.now())
     if entry is None:
         raise _not_there(key)
     return WorkingItem(**msgspec.structs.asdict(_info(entry)), data=msgspec.json.decode(entry.data or b"null"))
@@ -193,7 +195,7 @@ async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     if not may_write(scope, key):
         raise Forbidden(f"{key}: another session's or agent's namespace, which can be read and not written.")
     api.require_state()
-    if not await api.state.drop_working(scope, key, api.clock.now()):
+    if not await api.working.drop_working(scope, key, api.clock.now()):
         raise _not_there(key)
     return Reply(None, 204)
 
@@ -203,16 +205,15 @@ async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     "/v1/memory/working",
     "memory:read",
 )
-async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> WorkingPage:
+async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryPage:
     """List what is in working memory, without the data.
 
-    In the order of their keys.
+    In the order of their keys; where they are encrypted, in another one that stays the same.
     """
-    found = await _entries(api, call, query.prefix, query.category, query.tag)
-    behind = sorted((one for one in found if one.key > (query.cursor or "")), key=lambda one: one.key)
-    shown = behind[: query.limit]
-    more = len(behind) > len(shown)
-    return WorkingPage([_info(one) for one in shown], shown[-1].key if more else None)
+    api.require_state()
+    where = (query.prefix, query.category, query.tag)
+    found, after = await _entries(api, call.scope(), *where, after=_place(query.cursor), most=query.limit)
+    return EntryPage([_info(one) for one in found], write_cursor("working", *after) if after is not None else None)
 
 
 @operation("POST", "/v1/memory/working/search", "memory:read", repeatable=False)
@@ -221,33 +222,54 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
 
     Keys, categories, tags and the texts of the data, of the entries changed last.
     """
-    found = await _entries(api, call, body.prefix, body.category, body.tag, words=True)
-    scores = await asyncio.to_thread(scored, api.lexical, body.query, [one.words for one in found])
+    api.require_state()
+    scope, where = call.scope(), (body.prefix, body.category, body.tag)
+    if any(where):
+        found, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)
+    else:
+        found = await api.working.newest_working(scope, api.clock.now(), most=LOOKED_THROUGH, words=True)
+    scores = await asyncio.to_thread(word_scores, api.lexical, body.query, [one.words for one in found])
     best = sorted(zip(scores, found, strict=True), key=lambda each: (-each[0], each[1].key))
     hits = [WorkingHit(_info(one), score, one.words[:SNIPPET]) for score, one in best[: body.limit] if score > 0]
     return WorkingHits(hits)
 
 
 async def _entries(
-    api: Backends, call: Call, prefix: str, category: str | None, tag: str | None, *, words: bool = False
-) -> list[WorkingEntry]:
-    api.require_state()
-    limit = LOOKED_THROUGH if words and category is None and tag is None else None
-    found = await api.state.working_entries(call.scope(), prefix, api.clock.now(), words=words, limit=limit)
-    return [one for one in found if category in {None, one.category} and (tag is None or tag in one.tags)]
+    api: Backends,
+    scope: Scope,
+    prefix: str,
+    category: str | None,
+    tag: str | None,
+    *,
+    after: Place | None = None,
+    most: int,
+    words: bool = False,
+) -> tuple[list[WorkingEntry], Place | None]:
+    """The first entries behind a place, and the place behind which there are more."""
+    found: list[WorkingEntry] = []
+    now, at_once, last = api.clock.now(), min(most + 1, READ_AT_ONCE), after
+    while True:
+        page = await api.working.working_page(scope, prefix, now, after=after, most=at_once, words=words)
+        for one, place in zip(page.entries, page.places, strict=True):
+            if category in {None, one.category} and (tag is None or tag in one.tags):
+                if len(found) == most:
+                    return found, last
+                found.append(one)
+                last = place
+        if page.after is None:
+            return found, None
+        after, at_once = page.after, READ_AT_ONCE
 
 
-def scored(lexical: LexicalEncoder, query: str, texts: Sequence[str]) -> list[float]:
-    """BM25 of each text, its IDF counted over them: ln(1 + (n - df + .5) / (df + .5)), as the stores count it."""
-    terms = set(lexical.encode_query(query).indices)
-    documents = [lexical.encode_document(text) for text in texts]
-    weights = [
-        {term: weight for term, weight in zip(one.indices, one.values, strict=True) if term in terms}
-        for one in documents
-    ]
-    held = Counter(term for one in weights for term in one)
-    idf = {term: math.log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for term, count in held.items()}
-    return [sum(weight * idf[term] for term, weight in one.items()) for one in weights]
+def _place(cursor: str | None) -> Place | None:
+    """The place that a cursor of the list holds."""
+    match read_cursor("working", cursor):
+        case []:
+            return None
+        case [str(key), str(project)]:
+            return key, project
+        case _:
+            raise foreign_cursor()
 
 
 def _key(call: Call) -> str:

@@ -76,7 +76,7 @@ class Experiment:
             self._note(scope, {signal if signal in SIGNALS else "followups": count})
 
     def note_followups(self, scope: Scope, count: int) -> None:
-        """So many messages of a chat corrected something that was said before."""
+        """Count ``count`` messages of a chat that corrected something said before."""
         self.note_signal(scope, "followup", count)
 
     def _note(self, scope: Scope, counts: dict[str, int]) -> None:

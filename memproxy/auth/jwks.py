@@ -179,8 +179,8 @@ class JwksFile:
 class JwksUrl:
     """A provider's keys. Tokens of known keys never wait for it: old keys serve while new ones are fetched behind.
 
-    One fetch runs at a time, whoever needs it waits for that one. After a fetch that failed none begins for ``pause_s``
-    seconds; key ids that are not known cause `BURST` fetches, then one in ``pause_s`` seconds.
+    One fetch runs at a time, and all callers that need it share it. After a failed fetch none begins for ``pause_s``
+    seconds; unknown key ids cause up to `BURST` fetches, then one in ``pause_s`` seconds.
     """
 
     def __init__(

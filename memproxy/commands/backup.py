@@ -1,7 +1,8 @@
 """``memproxy backup``: everything of an installation into a folder, while it is served. `restore` brings it back.
 
 A backup is a folder (`core.backup`): the embedded store, the state, the installation's secret. The master key of
-``privacy.encrypt`` is not in it; neither is the configuration.
+``privacy.encrypt`` is not in it; neither is the configuration. A Qdrant server makes a snapshot of its memories, which
+the folder names; what is in PostgreSQL is for pg_dump.
 
 The engine copies store and state without the store's holes, so that writes wait as short as can be. The command packs
 that copy file by file and reads back what it wrote. A file that the previous backup has unchanged becomes a hard link
@@ -10,25 +11,31 @@ and takes no room; it is read like the others, so that a damaged one is never co
 
 import asyncio
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
+import httpx
 import msgspec
 import typer
+import zstandard
 
 import memproxy
-from memproxy.commands.backup_files import Damaged, digest_of, drop_cached, pack, read_manifest, synced, unpacked
 from memproxy.commands.installation import installation, without_learning
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
-from memproxy.core.backup import MANIFEST, PACKED, SECRET, VERSION, BackedUp, Manifest
+from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, VERSION, BackedUp, Manifest, Snapshot
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
+from memproxy.engine import sparse
 from memproxy.engine.sparse import data_size
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
@@ -38,6 +45,9 @@ app = typer.Typer()
 
 RAW = "raw"
 """Folder of the copy that is not packed yet; it is gone when a backup is complete."""
+
+_DROP_S = 60.0
+"""Longest time that a server may take to remove a snapshot."""
 
 _DATED = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
 _DRAFT = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}")
@@ -62,7 +72,8 @@ def backup_command(
 ) -> None:
     """Copy store, state and secret into a new folder, also while serving: packed, and read back when written.
 
-    What is not in it: the configuration, and the master key of privacy.encrypt.
+    What is not in it: the configuration, and the master key of privacy.encrypt. A Qdrant server makes
+    a snapshot of its memories, which the folder names. What is in PostgreSQL is for pg_dump.
     """
     settings = quiet_settings(config)
     told_of_all(tenant, "backup")
@@ -73,7 +84,18 @@ def backup_command(
     shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
     line = f"{count} files, {size:,} bytes in {where}{shared}. `memproxy restore {where}` brings them back."
     result = {"folder": str(where), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed}
-    show(result, [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)], as_json=json)
+    lines = [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)]
+    if (snapshot := manifest.snapshot) is not None:
+        result["snapshot"] = msgspec.to_builtins(snapshot)
+        lines.insert(
+            1,
+            f"The memories are in snapshot {snapshot.name} ({snapshot.size:,} bytes) of collection "
+            f"{snapshot.collection}, which Qdrant keeps. Copy it elsewhere: {snapshot_address(settings, snapshot)}",
+        )
+    if settings.state.backend == "postgres":
+        lines.append(f"The state is not in it: {DUMP}")
+    lines += [f"A snapshot that is not needed any more is still on the server: {name}" for name in made.left]
+    show(result, lines, as_json=json)
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +104,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     manifest: Manifest
     removed: list[Path] = []
+    left: list[str] = []
+    """Addresses of their snapshots that could not be removed."""
 
 
 async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | None = None) -> Made:
@@ -93,7 +117,7 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
         ConfigError: the folder is in use for something else, or the store is a server's.
         MemproxyError: it could not be done; the message says why. No folder of that name is left then.
     """
-    check_embedded(settings)
+    check_backends(settings)
     folder = await asyncio.to_thread(folder.absolute)
     previous, made = None, folder
     if keep is not None:
@@ -104,20 +128,67 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
     with _draft(made) as draft:
         async with installation(without_learning(settings)) as here:
             # the first third of the work; then every file is packed and checked
-            asked = BackupAsked(folder=str(draft / RAW))
-            await here.finish(BACKUP_PATH, asked, BackupTold, lambda done, total: show(done, 3 * total))
-        manifest = await asyncio.to_thread(_finished, draft, made, previous, show)
-    removed = await asyncio.to_thread(_rotated, folder, made, keep) if keep is not None else []
-    return Made(folder=made, manifest=manifest, removed=removed)
+            asked = BackupAsked(folder=str(draft / RAW), state=settings.state.backend == "sqlite")
+            told = await here.finish(BACKUP_PATH, asked, BackupTold, lambda done, total: show(done, 3 * total))
+        try:
+            manifest = await asyncio.to_thread(_finished, draft, made, previous, show, told.snapshot)
+        except BaseException:
+            await _drop_snapshots(settings, [told.snapshot] if told.snapshot else [])
+            raise
+    old = await asyncio.to_thread(_outdated, folder, made, keep) if keep is not None else []
+    snapshots = [one for path in old if (one := await asyncio.to_thread(_snapshot_of, path)) is not None]
+    await asyncio.to_thread(_remove_all, old)
+    left = await _drop_snapshots(settings, snapshots)
+    return Made(folder=made, manifest=manifest, removed=old, left=left)
 
 
-def check_embedded(settings: Settings) -> None:
-    """Refuse an installation whose memories are not in files of its own. Raises `ConfigError`."""
-    if settings.store.backend != "edge" or settings.state.backend != "sqlite":
+DUMP = (
+    "pg_dump --format=custom --file=memproxy.dump DATABASE, and back with pg_restore --clean --if-exists while nobody "
+    "serves."
+)
+"""How PostgreSQL is backed up."""
+
+
+def check_backends(settings: Settings) -> None:
+    """Refuse an installation whose memories are in PostgreSQL, or in files while its state is there. Raises
+    `ConfigError`.
+    """
+    if settings.store.backend == "postgres":
+        raise ConfigError(f"The memories are in PostgreSQL, which is backed up by its own tool: {DUMP}")
+    if settings.store.backend == "edge" and settings.state.backend == "postgres":
         raise ConfigError(
-            "Only the embedded store and state (store.backend: edge, state.backend: sqlite) are backed up and restored "
-            "here. Use pg_dump for PostgreSQL, the snapshots of Qdrant itself, and `memproxy export` for each user."
+            "The state is in PostgreSQL and the memories are in files, and both must be of one moment: stop memproxy, "
+            f"copy store.path, and back the state up: {DUMP}"
         )
+
+
+def snapshot_address(settings: Settings, snapshot: Snapshot) -> str:
+    """Where the server gives a snapshot."""
+    return f"{(settings.store.url or '').rstrip('/')}/collections/{snapshot.collection}/snapshots/{snapshot.name}"
+
+
+def _snapshot_of(folder: Path) -> Snapshot | None:
+    with contextlib.suppress(ConfigError):  # whatever is wrong with it, it goes
+        return read_manifest(folder).snapshot
+    return None
+
+
+async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list[str]:
+    """Have the server remove these; the addresses of those that it has not removed."""
+    key = settings.store.api_key
+    headers = {"api-key": key.get_secret_value()} if key else {}
+    left = []
+    async with httpx.AsyncClient(headers=headers, timeout=_DROP_S) as client:
+        for one in snapshots:
+            address = snapshot_address(settings, one)
+            try:
+                answer = await client.delete(address)
+            except httpx.HTTPError:
+                left.append(address)
+            else:
+                if answer.is_error and answer.status_code != HTTPStatus.NOT_FOUND:
+                    left.append(address)
+    return left
 
 
 def dated(folder: Path) -> list[Path]:
@@ -168,7 +239,7 @@ def _draft(folder: Path) -> Iterator[Path]:
         (draft / RAW).mkdir(mode=0o700)
         held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise ConfigError(f"{draft} cannot be made ({error.strerror}).") from error
+        raise ConfigError(f"{draft} cannot be made ({error.strerror}). Name a folder elsewhere.") from error
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield draft
@@ -177,13 +248,13 @@ def _draft(folder: Path) -> Iterator[Path]:
         os.close(held)
 
 
-def _finished(draft: Path, folder: Path, previous: Path | None, show: Show) -> Manifest:
+def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snapshot: Snapshot | None) -> Manifest:
     """Pack what was copied, and the secret; check it, add the manifest, make all durable, and give it its name."""
     raw = draft / RAW
     secret = home_dir() / SECRET
     if not os.environ.get("MEMPROXY_SECRET") and secret.exists():
         shutil.copyfile(secret, raw / SECRET)
-    manifest = _packed(raw, draft, previous, show)
+    manifest = msgspec.structs.replace(_packed(raw, draft, previous, show), snapshot=snapshot)
     shutil.rmtree(raw)
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     (draft / MANIFEST).chmod(0o600)
@@ -254,11 +325,161 @@ def _check(draft: Path, name: str, expected: BackedUp) -> None:
         pass
 
 
-def _rotated(folder: Path, made: Path, keep: int) -> list[Path]:
-    """Remove all dated backups but the newest; the one just made stays, whatever the clock says."""
+def _outdated(folder: Path, made: Path, keep: int) -> list[Path]:
+    """All dated backups but the newest; the one just made stays, whatever the clock says."""
     others = [one for one in dated(folder) if one != made]
-    old = others[: max(0, len(others) - (keep - 1))]
+    return others[: max(0, len(others) - (keep - 1))]
+
+
+def _remove_all(old: list[Path]) -> None:
     for one in old:
         (one / MANIFEST).unlink()  # half of a backup is none
         shutil.rmtree(one)
-    return old
+
+
+MOST_MANIFEST_BYTES = 64 * 1024 * 1024
+"""A manifest has some 150 bytes for each file, and a store some hundred files."""
+
+LEVEL = 3
+"""Of zstd: its own default. A hole of a gigabyte becomes 30 KB."""
+
+_MOST_WINDOW = 128 * 1024 * 1024
+"""Memory that a packed file may ask for; ours ask for 2 MiB."""
+
+
+class Damaged(Exception):
+    """A file of a backup is not what the manifest says. The message says in which way."""
+
+
+def pack(raw: Path, packed: Path) -> BackedUp:
+    """Write a file packed, durably; what is in it."""
+    length = raw.stat().st_size
+    with os.fdopen(os.open(packed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with zstandard.ZstdCompressor(LEVEL).stream_writer(file, size=length, closefd=False) as packing:
+            content = digest_of(raw, packing.write)
+        file.flush()
+        os.fsync(file.fileno())
+        return msgspec.structs.replace(content, packed=os.fstat(file.fileno()).st_size)
+
+
+def digest_of(raw: Path, take: Callable[[bytes], object] | None = None) -> BackedUp:
+    """What is in a file that is not packed; ``take`` is given its pieces."""
+    digest, size = hashlib.sha256(), 0
+    file = os.open(raw, os.O_RDONLY)
+    try:
+        for piece in sparse.contents(file):
+            digest.update(piece)
+            size += len(piece)
+            if take is not None:
+                take(piece)
+    finally:
+        os.close(file)
+    return BackedUp(size=size, sha256=digest.hexdigest())
+
+
+@contextlib.contextmanager
+def opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """A regular file of the backup, for reading: neither it nor a folder on the way to it is a link.
+
+    Raises:
+        OSError: there is none.
+    """
+    with contextlib.ExitStack() as held:
+        *folders, last = name.split("/")
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        held.callback(os.close, at)
+        for part in folders:
+            at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+            held.callback(os.close, at)
+        # a named pipe would be waited for
+        file = os.fdopen(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at), "rb")
+        held.enter_context(file)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", name)
+        yield file
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the backup in this folder.
+
+    Raises:
+        ConfigError: it is no backup, or none that this version can read; the message says which.
+    """
+    try:
+        with opened(folder, MANIFEST) as file:
+            manifest = msgspec.json.decode(file.read(MOST_MANIFEST_BYTES), type=Manifest)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{folder} has no {MANIFEST}: it is no backup, or one that was not finished. Name a folder that `memproxy "
+            "backup` made."
+        ) from error
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(
+            f"{folder / MANIFEST} cannot be read: {error}. Name the folder that `memproxy backup` made."
+        ) from error
+    if manifest.version != VERSION:
+        raise ConfigError(
+            f"{folder} was made by memproxy {manifest.memproxy}, whose backups have another form: use that one."
+        )
+    for name in manifest.files:
+        if not _is_ours(name):
+            raise ConfigError(f"{folder / MANIFEST} names a file that no backup has: {name[:200]!r}.")
+    if manifest.snapshot is not None:
+        return manifest
+    if STATE not in manifest.files or not any(name.startswith(f"{STORE}/") for name in manifest.files):
+        raise ConfigError(f"{folder} holds no {STATE} or no {STORE}: nothing was restored. Use another backup.")
+    return manifest
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a backup has a file of this name: state, secret, or something below the store, in plain parts."""
+    first, *below = name.split("/")
+    plain = "\0" not in name and all(part not in {"", ".", ".."} for part in below)
+    return plain and (bool(below) if first == STORE else name in {STATE, SECRET})
+
+
+def unpacked(folder: Path, name: str, expected: BackedUp) -> Iterator[bytes]:
+    """A file of a backup, piece by piece, as it was before it was packed. It is complete, and what the manifest says,
+    when the last piece was given.
+
+    Raises:
+        Damaged: it is not; of a file that is longer than it should be the rest is not read.
+    """
+    digest, size = hashlib.sha256(), 0
+    try:
+        with opened(folder, name + PACKED) as file:
+            if os.fstat(file.fileno()).st_size != expected.packed:
+                raise Damaged("it has another length than the manifest says")
+            unpacking = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).stream_reader(file, closefd=False)
+            while size <= expected.size and (piece := unpacking.read(sparse.PIECE)):
+                digest.update(piece)
+                size += len(piece)
+                if size <= expected.size:
+                    yield piece
+    except FileNotFoundError as error:
+        raise Damaged("it is missing") from error
+    except zstandard.ZstdError as error:
+        raise Damaged(f"it cannot be unpacked: {error}") from error
+    except OSError as error:
+        raise Damaged(f"it cannot be read: {error.strerror or error}") from error
+    if not expected.is_same(BackedUp(size=size, sha256=digest.hexdigest())):
+        raise Damaged("it holds other bytes than the manifest says")
+
+
+def drop_cached(path: Path) -> None:
+    """Have the next reading of a file come from the disk, where the system takes the hint."""
+    if hasattr(os, "posix_fadvise"):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
+
+
+def synced(path: Path) -> None:
+    """Bring a file or folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -18,6 +18,7 @@ from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings, UpstreamSettings
 from memproxy.settings.home import home_dir, state_path
 from memproxy.settings.loading import load_settings
+from memproxy.wiring.cache import redis_server
 from memproxy.wiring.engine import make_embedder, make_store
 from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
 from memproxy.wiring.state import make_state
@@ -28,6 +29,7 @@ TIMEOUT_S = 10.0
 MODELS_FROM = "https://huggingface.co"
 DOWNLOAD_PATIENCE_S = 3.0
 EMBEDDER_PATIENCE_S = 60.0
+CACHE_PATIENCE_S = 5.0
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -60,7 +62,11 @@ def check_address(settings: Settings) -> Finding:
 
 def check_home(settings: Settings, home: Path) -> Finding:
     """Where state, store and secret are: MEMPROXY_HOME is no setting, and without it all is somewhere else."""
-    new = settings.state.backend == "sqlite" and not state_path(settings.state, home).exists()
+    try:
+        new = settings.state.backend == "sqlite" and not state_path(settings.state, home).exists()
+    except OSError as error:
+        remedy = "Run as the account that memproxy runs under, or set MEMPROXY_HOME."
+        return Finding("home", False, f"{home} cannot be read ({error.strerror}). {remedy}")
     return Finding("home", None if new else True, f"{home}{': nothing was here before (MEMPROXY_HOME)' if new else ''}")
 
 
@@ -89,7 +95,7 @@ async def check_upstream(upstream: UpstreamSettings, *, clients_key: bool = True
     if answer.status_code in {401, 403} and upstream.api_key:
         return Finding("upstream", False, f"{shown} refuses upstream.api_key ({answer.status_code}).")
     if answer.status_code in {401, 403} and not clients_key:
-        remedy = "Set upstream.api_key (or the route's): callers' keys do not go upstream in this auth.mode."
+        remedy = "Set upstream.api_key: callers' keys do not go upstream in this auth.mode."
         return Finding("upstream", False, f"{shown} asks for a key ({answer.status_code}). {remedy}")
     return Finding("upstream", True, f"{shown} answers ({answer.status_code} for /models)")
 
@@ -139,6 +145,26 @@ async def check_store(settings: Settings, home: Path) -> Finding:
     return Finding("store", True, f"{settings.store.backend}: {points} points")
 
 
+async def check_cache(settings: Settings) -> Finding:
+    """Redis answers, and is one that can be used. Without it all goes on, each replica by itself."""
+    try:
+        check_files(settings)
+        server = redis_server(settings, _of_nobody)
+    except MemproxyError as error:
+        return Finding("cache", False, error.message)
+    await server.start(CACHE_PATIENCE_S)
+    told = server.state
+    await server.close()
+    if told == "ready":
+        return Finding("cache", True, f"Redis at {server.where} answers")
+    remedy = "Limits count for each process by itself meanwhile, and there is no working memory."
+    return Finding("cache", False, f"Redis at {server.where}: {told.removeprefix('degraded: ')}. {remedy}")
+
+
+async def _of_nobody() -> str:
+    return "check"
+
+
 async def check_embedder(settings: Settings, home: Path) -> Finding:
     """The model loads; without it recall goes on by words, which is a fault where a model was named by its place."""
     if settings.embedding.provider == "none":
@@ -186,11 +212,8 @@ async def _settled(state: Callable[[], str]) -> str:
 
 async def findings(settings: Settings, home: Path) -> list[Finding]:
     """Everything but the configuration itself, checked one after the other."""
-    routes = [settings.upstream.of_route(route) for route in settings.upstream.routes]
-    upstreams = {upstream.base_url: upstream for upstream in (*routes, settings.upstream)}
     checks: list[Callable[[], Awaitable[Finding]]] = [
-        partial(check_upstream, one, clients_key=settings.auth.mode == "passthrough" and one is settings.upstream)
-        for one in upstreams.values()
+        partial(check_upstream, settings.upstream, clients_key=settings.auth.mode == "passthrough")
     ]
     if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
         checks.append(lambda: check_tokens(settings))
@@ -199,6 +222,8 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
     if files is None:
         found.append(check_address(settings))
         checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
+    if settings.cache.backend == "redis":
+        checks.append(lambda: check_cache(settings))
     checks.append(lambda: check_embedder(settings, home))
     found += [await check() for check in checks]
     return found if files is None else [*found, files]

@@ -76,11 +76,13 @@ class Installation:
         *,
         tenant: str | None = None,
         user: str | None = None,
+        project: str | None = None,
+        agent: str | None = None,
         headers: Mapping[str, str] | None = None,
         **arguments: Any,
     ) -> httpx.Response:
         """As `call`; the whole answer, whatever it holds."""
-        identity = Identity(tenant=self._tenant(tenant), named_user=user, by=COMMAND_LINE)
+        identity = Identity(tenant=self._tenant(tenant), named_user=user, project=project, agent=agent, by=COMMAND_LINE)
         sent = {**(headers or {}), IDENTITY_HEADER: encode_identity(identity)}
         try:
             answer = await self._client.request(method, path, headers=sent, **arguments)

@@ -130,6 +130,9 @@ def keys_list(
     """List the proxy keys that were made here; their ids, never the keys."""
     found = asyncio.run(_listed(quiet_settings(config), tenant))
     show({"data": [_shown(one) for one in found]}, map(line, found), as_json=json)
+    if not found:
+        of = f" of tenant {tenant}" if tenant is not None else ""
+        typer.echo(f"There are no proxy keys{of}; memproxy keys new makes one.", err=True)
 
 
 @app.command("revoke")

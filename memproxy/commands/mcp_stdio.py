@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from memproxy.commands.installation import Refused, served
-from memproxy.commands.options import Config, Tenant, a_name, quiet_settings
+from memproxy.commands.options import Config, Tenant, a_name, quiet_settings, tell_of_tenants
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 
@@ -20,6 +20,14 @@ def mcp(
         str | None,
         typer.Option("--user", help="Whose memory it is; default the user `default`.", metavar="U", callback=a_name),
     ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", help="The project it works in; default all.", metavar="P", callback=a_name),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", help="Its name among the user's agents.", metavar="A", callback=a_name),
+    ] = None,
     tenant: Tenant = None,
     config: Config = None,
 ) -> None:
@@ -30,10 +38,11 @@ def mcp(
             'The library of the protocol is not installed; run: pip install "PATH[mcp]" (PATH: the wheel or '
             "folder that memproxy came from)."
         )
-    asyncio.run(_serve(settings, tenant, user or "default"))
+    tell_of_tenants(tenant)
+    asyncio.run(_serve(settings, {"tenant": tenant, "user": user or "default", "project": project, "agent": agent}))
 
 
-async def _serve(settings: Settings, tenant: str | None, user: str) -> None:
+async def _serve(settings: Settings, who: dict[str, Any]) -> None:
     from memproxy.mcp.tools import make_server, refused  # noqa: PLC0415 - an extra
 
     async with served(settings) as here:
@@ -47,7 +56,7 @@ async def _serve(settings: Settings, tenant: str | None, user: str) -> None:
             json: Any = None,
         ) -> dict[str, Any]:
             try:
-                answer = await here.answer(method, path, tenant=tenant, user=user, params=params, json=json)
+                answer = await here.answer(method, path, **who, params=params, json=json)
             except Refused as error:
                 raise refused(error.message) from error
             read: dict[str, Any] = answer.json() if answer.content else {}

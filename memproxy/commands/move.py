@@ -79,8 +79,12 @@ def move_command(
             as_json=json,
         )
         return
+    try:
+        wanted = load_settings(to)
+    except ConfigError as error:
+        raise ConfigError(f"--to {error.message}") from error
     with progress("moving") as shows:
-        moved = asyncio.run(move(settings, load_settings(to), shows, switch=not copy_only))
+        moved = asyncio.run(move(settings, wanted, shows, switch=not copy_only))
     lines = [f"{moved.memories} memories and {moved.rows} rows of the state are in {moved.place}, compared and equal."]
     if moved.switched:
         lines.append(f"Start it there: memproxy serve --config {to}. Other machines need the same MEMPROXY_SECRET.")

@@ -106,13 +106,15 @@ def whose(tenant: str | None) -> str:
 
 
 def tell_of_tenants(tenant: str | None) -> None:
-    """Say, where nothing was found and no tenant was named, that it may be another's."""
-    if tenant is None:
-        told = (
-            "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys list shows that of "
-            "proxy keys, memproxy keys hash prints that of others)."
-        )
-        typer.echo(told, err=True)
+    """Say, where nothing was found, that what is sought may be another tenant's, or in another installation."""
+    told = (
+        "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys list shows that of "
+        "proxy keys, memproxy keys hash prints that of others)."
+        if tenant is None
+        else "A key's tenant has another name in another installation: this looked into the one that --config or "
+        "MEMPROXY_HOME names."
+    )
+    typer.echo(told, err=True)
 
 
 def confirmed(what: str, *, yes: bool) -> None:
@@ -137,7 +139,8 @@ def told_forgotten(
         BadParameter, Abort: as `confirmed`.
     """
     confirmed(f"forget {what}", yes=yes)
-    gone = asyncio.run(forget())
+    with progress("forgetting"):
+        gone = asyncio.run(forget())
     show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=as_json)
     if not gone:
         tell_of_tenants(tenant)

@@ -2,27 +2,36 @@
 
 First everything is looked at that could be in the way, and said: nothing is written before. Then what the manifest
 lists is unpacked beside its place, and nothing else; what was there gets another name when all of it is there. No link
-is followed, whoever made the backup.
+is followed: a backup may come from anybody.
 """
 
 import contextlib
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 import memproxy
-from memproxy.commands.backup import check_embedded
-from memproxy.commands.backup_files import Damaged, digest_of, read_manifest, synced, unpacked
+from memproxy.commands.backup import (
+    DUMP,
+    Damaged,
+    check_backends,
+    digest_of,
+    read_manifest,
+    snapshot_address,
+    synced,
+    unpacked,
+)
 from memproxy.commands.installation import holding
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
-from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp
+from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp, Manifest, Snapshot
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
@@ -74,8 +83,42 @@ def restore(
         with progress("restoring") as told:
             aside = restoration.run(told)
     lines = [f"What was there before is now {path}; remove it when it is not needed." for path in aside]
-    result = {"restored": str(restoration.folder), "aside": [str(path) for path in aside]}
+    result: dict[str, Any] = {"restored": str(restoration.folder), "aside": [str(path) for path in aside]}
+    if restoration.manifest.snapshot is not None:
+        lines += (steps := remaining_steps(settings, restoration.manifest.snapshot))
+        result["steps"] = steps
     show(result, [f"Restored from {restoration.folder}.", *lines], as_json=json)
+
+
+_KEY = "QDRANT_API_KEY"
+
+
+def remaining_steps(settings: Settings, snapshot: Snapshot) -> list[str]:
+    """What the operator does next: commands that bring back what is on servers, each after a line that says what it is
+    for.
+    """
+    url, address = (settings.store.url or "").rstrip("/"), snapshot_address(settings, snapshot)
+    curl = "curl --fail-with-body -H 'content-type: application/json'"
+    curl += ' -H "api-key: $QDRANT_API_KEY"' if settings.store.api_key else ""
+    asked: dict[str, Any] = {"location": address, "priority": "snapshot", "checksum": snapshot.sha256}
+    if settings.store.api_key:
+        asked["api_key"] = _KEY
+    recover = shlex.quote(msgspec.json.encode({name: value for name, value in asked.items() if value}).decode())
+    recover = recover.replace(_KEY, "'\"$QDRANT_API_KEY\"'")
+    steps = [
+        "Then the memories, before a server is started. Qdrant fetches its snapshot itself:",
+        f"{curl} -X PUT {url}/collections/{snapshot.collection}/snapshots/recover?wait=true -d {recover}",
+    ]
+    if snapshot.collection != settings.store.collection:  # a reindex has switched
+        alias = {"collection_name": snapshot.collection, "alias_name": f"{settings.store.collection}__current"}
+        actions = shlex.quote(msgspec.json.encode({"actions": [{"create_alias": alias}]}).decode())
+        steps += [
+            "The name by which memproxy finds that collection, where it is gone:",
+            f"{curl} -X POST {url}/collections/aliases -d {actions}",
+        ]
+    if settings.state.backend == "postgres":
+        steps.append(f"The state, from its dump: {DUMP}")
+    return steps
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +156,12 @@ class Restoration:
         self._force = force
         self._free = free
         self._served = served
-        self._targets = {STORE: store_path(settings.store, home), STATE: state_path(settings.state, home)}
+        _check_is_of(self.manifest, settings)
+        self._targets = {}
+        if self.manifest.snapshot is None:
+            self._targets[STORE] = store_path(settings.store, home)
+        if STATE in self.manifest.files:
+            self._targets[STATE] = state_path(settings.state, home)
         if SECRET in self.manifest.files:
             self._targets[SECRET] = home / SECRET
 
@@ -205,8 +253,9 @@ class Restoration:
         for path in self._targets.values():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove(_draft(path))
-        store = _draft(self._targets[STORE])
-        store.mkdir(mode=0o700)
+        store = _draft(self._targets[STORE]) if STORE in self._targets else None
+        if store is not None:
+            store.mkdir(mode=0o700)
         total, done = self._size(), 0
         for name, expected in self.manifest.files.items():
             first, _, below = name.partition("/")
@@ -220,9 +269,25 @@ class Restoration:
                 ) from error
             done += expected.size
             show(done, total)
-        for path in (store, *store.rglob("*")):
+        for path in () if store is None else (store, *store.rglob("*")):
             if path.is_dir():
                 synced(path)
+
+
+def _check_is_of(manifest: Manifest, settings: Settings) -> None:
+    """Refuse a backup of an installation that keeps things elsewhere. Raises `ConfigError`."""
+    theirs = "edge" if manifest.snapshot is None else "qdrant"
+    if settings.store.backend != theirs:
+        raise ConfigError(
+            f"It is of an installation with store.backend: {theirs}, and here it is {settings.store.backend}: nothing "
+            "was restored. Name that installation's configuration with --config."
+        )
+    if (STATE in manifest.files) != (settings.state.backend == "sqlite"):
+        here = "holds none, and here it is in a file" if STATE not in manifest.files else "holds one"
+        raise ConfigError(
+            f"It {here} (state.backend: {settings.state.backend}): nothing was restored. Name that installation's "
+            "configuration with --config."
+        )
 
 
 def _about_files(damaged: list[str]) -> Finding:
@@ -244,7 +309,7 @@ def restoring(
             it is one of the findings: a backup can be checked where its server runs.
         ConfigError: the folder is no backup, and holds none; or the store is a server's.
     """
-    check_embedded(settings)
+    check_backends(settings)
     with contextlib.ExitStack() as held:
         served = None
         try:

@@ -1,5 +1,6 @@
 """``memproxy top``: what a running server does, in the terminal: its ``/metrics`` and ``/readyz``, again and again."""
 
+import signal
 import threading
 import time
 from collections import defaultdict
@@ -12,7 +13,7 @@ import msgspec
 import typer
 
 from memproxy.commands.options import Config, Json, Whole, quiet_settings, show, told_of_all
-from memproxy.errors import MemproxyError
+from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Server:
     """A running server's two pages."""
 
     def __init__(self, settings: Settings, url: str | None) -> None:
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ConfigError(f"--url {url}: must be an address that starts with http:// or https://.")
         host = _ANY_ADDRESS.get(settings.server.host, settings.server.host)
         self.url = (url or f"http://{host}:{settings.server.port}").rstrip("/")
         token = settings.telemetry.metrics_token
@@ -231,8 +234,15 @@ def _watch(server: Server, seen: Scrape, interval: float) -> None:
     from rich.live import Live  # noqa: PLC0415 - as above
 
     told, pause = view(server.url, seen, None), threading.Event()
+    ended: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        ended.append(number)  # what is raised within a garbage collection is lost
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, end)
     with Live(_panel(told, None), screen=True, auto_refresh=False) as live:
-        while not pause.wait(interval):
+        while not (ended or pause.wait(interval)):
             trouble = None
             try:
                 before, seen = seen, server.look()

@@ -129,7 +129,7 @@ class Taken(msgspec.Struct, kw_only=True):
     queued: bool = False
 
     def add(self, told: dict[str, Any], numbers: list[int], *, queued: bool) -> None:
-        """What the API told of a piece; ``numbers`` are its lines' numbers in the file."""
+        """Add the API's answer to a piece; ``numbers`` are its lines' numbers in the file."""
         for name in ("imported", "replaced", "unchanged", "turns", "rejected"):
             setattr(self, name, getattr(self, name) + told[name])
         wrong = [(numbers[one["line"] - 1], one["message"]) for one in told["errors"]]
@@ -236,6 +236,8 @@ def _ours(path: Path, file: BinaryIO) -> Iterator[_Line]:
             )
         at += len(raw)
         yield raw if raw.endswith(b"\n") else raw + b"\n", at
+    if not at:
+        raise ConfigError(f"{path} is empty: an export has a line at least. Export again, or name another file.")
 
 
 def _is_ours(raw: bytes) -> bool:

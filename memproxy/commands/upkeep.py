@@ -46,7 +46,7 @@ STALLED_AFTER_S = 180.0
 """Longer than the longest pause between two tries of a row: what has not moved by then waits for something."""
 
 WARNED_AFTER_S = 10.0
-"""After so long without a row done, the command says once what it may be waiting for."""
+"""How long without a row done until the command says, once, what it may be waiting for."""
 
 MOST_SHOWN = 200
 """Characters of a memory that a dry run shows."""
@@ -141,7 +141,9 @@ def prune_command(
     json: Json = False,
 ) -> None:
     """Erase what has expired or is over the limit (retention) now, of everybody or of one user."""
-    gone = asyncio.run(prune(quiet_settings(config), tenant=tenant, user=user, dry_run=dry_run))
+    settings = quiet_settings(config)
+    with progress("pruning"):
+        gone = asyncio.run(prune(settings, tenant=tenant, user=user, dry_run=dry_run))
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
     count, became = sum(gone.values()), "would go" if dry_run else "pruned"
     result = {"pruned": count, "reasons": gone, "dry_run": dry_run}
@@ -159,6 +161,9 @@ def audit(
     """Show the audit log: administrative and erasing operations, newest first; never content."""
     found = asyncio.run(_audited(quiet_settings(config), tenant, limit))
     show({"data": found}, map(_audit_line, found), as_json=json)
+    if not found:
+        of = f" of tenant {tenant}" if tenant is not None else ""
+        typer.echo(f"The audit log holds nothing{of}: nobody administered, read or erased anything yet.", err=True)
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):

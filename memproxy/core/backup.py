@@ -1,4 +1,8 @@
-"""The form of a backup: a folder with ``store/``, ``state.db``, the installation's secret, and a manifest of them."""
+"""The form of a backup: a folder with ``store/``, ``state.db``, the installation's secret, and a manifest of them.
+
+What is on a server is not in it: of memories in Qdrant the manifest names the snapshot that was made of them there; a
+state in PostgreSQL is dumped by its operator.
+"""
 
 from datetime import datetime
 
@@ -28,10 +32,22 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return other is not None and (self.size, self.sha256) == (other.size, other.sha256)
 
 
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of a collection, which its Qdrant server keeps: its size in bytes, and its SHA-256 in hex where the
+    server tells it.
+    """
+
+    collection: str
+    name: str
+    size: int
+    sha256: str | None = None
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder holds; written last, so that a folder without it is no backup. ``files`` are by relative path.
 
-    ``shared`` of the files are those of the backup before, under a second name (hard links).
+    ``shared`` of the files are those of the backup before, under a second name (hard links). ``snapshot`` is where
+    the memories are that are on a Qdrant server.
     """
 
     version: int
@@ -39,6 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     memproxy: str
     files: dict[str, BackedUp]
     shared: int = 0
+    snapshot: Snapshot | None = None
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from memproxy.core.lazy_regex import SENTENCE, LazyPattern
+from memproxy.core.bounded_regex import SENTENCE, BoundedPattern
 
 NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
@@ -21,7 +21,7 @@ CLOSE = '</recalled-memory id="{nonce}">'
 versions end with ``</recalled-memory>``.
 """
 
-_LINE = LazyPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
+_LINE = BoundedPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
 
 _QUOTED_BRACKET = "("
 """Takes the place of a delimiter's bracket; no angle bracket, for those look like one another."""
@@ -33,7 +33,7 @@ _ATTRIBUTES = 200
 """Characters of a delimiter behind its name: with more it is none."""
 
 _MOST_DELIMITERS = 2_000
-"""Of one text that is stripped; what is behind so many is no message, and is left out with the block before it."""
+"""Most delimiters of one text that is stripped; what follows the last of them is left out with the block before it."""
 
 _INVISIBLE = "\0"
 _LOOK_ALIKES = {

@@ -4,10 +4,10 @@ import time
 
 FAILURES_TO_OPEN = 3
 OPEN_S = 1.0
-"""After this many failures in a row it is left alone for a second, so that what hangs costs no request."""
+"""Pause after `FAILURES_TO_OPEN` failures in a row, so that a hanging service costs no request."""
 
 REFUSED_OPEN_S = 0.1
-"""The same for one that refuses connections: that is known at once, and it is being started again."""
+"""The same for a service that refuses connections: that is known at once, and it is being started again."""
 
 
 class Breaker:

@@ -1,7 +1,7 @@
-"""Notices of changes: what one process did to somebody's memory, told to all others that may have kept something of it.
+"""Notices of changes: what one process did to somebody's memory, sent to all others that may have cached some of it.
 
-Whoever keeps what a user said, or counts it, beyond a request subscribes. A notice says whom it concerns and what was
-done, never how it is now: who hears it forgets what it kept, and reads it anew.
+Everything that caches or counts what a user said beyond one request subscribes. A notice says whom it concerns and
+what was done, never the new value: a subscriber drops what it cached and reads it again.
 """
 
 import enum
@@ -17,6 +17,8 @@ class What(enum.StrEnum):
 
     CHANGED = "changed"
     """A call wrote, changed or deleted memories of the user, or undid a conversation."""
+    REPLACED = "replaced"
+    """What the user said gave memories of his another form: texts that somebody keeps may not hold any more."""
 
 
 class Change(NamedTuple):
@@ -49,8 +51,8 @@ Told = Callable[[Change | None], None]
 class ChangeNotices:
     """Notices within one process. A subclass carries them to the other processes and machines.
 
-    A change is published when it is done: who is told before could read once more what is about to go. Every process is
-    told within a second, or, where that is not sure (the connection was lost), told None.
+    Publish a change when it is done: a subscriber notified before could read again what is about to go. Every process
+    is notified within a second; where that is not sure (the connection was lost) it gets None.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``limit`` is how many memories a recall may bring, ``rerank`` False leaves out the configured reranker, ``learning``
     False stops extraction alone: turns are still kept, found and recalled. ``compress_above_tokens``: from where on a
-    history is compressed, 0 for never.
+    history is compressed, 0 for never. ``memory_tools``: ``inject`` offers the memory tools to the model, ``none`` not.
     """
 
     mode: str | None = None
@@ -20,6 +20,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rerank: bool | None = None
     learning: bool | None = None
     compress_above_tokens: int | None = None
+    memory_tools: str | None = None
 
     def over(self, wider: "Choices") -> "Choices":
         """These, and where nothing was chosen those of the wider place."""
@@ -31,6 +32,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             compress_above_tokens=(
                 self.compress_above_tokens if self.compress_above_tokens is not None else wider.compress_above_tokens
             ),
+            memory_tools=self.memory_tools if self.memory_tools is not None else wider.memory_tools,
         )
 
     @property

@@ -1,7 +1,7 @@
-"""A dream: what is remembered of one user is tidied while nobody waits. What it does, and how it is taken back.
+"""A dream: tidying one user's memories in the background. What it does, and how it is undone.
 
-A dream erases nothing. What it sets aside becomes inactive, and every memory that it changes notes in its own metadata
-how it was before: so a dream goes wherever the memories go (exports, erasure, encryption), and undoing it needs nothing
+A dream erases nothing. What it sets aside becomes inactive, and every memory that it changes notes its former values
+in its own metadata: so these go wherever the memories go (exports, erasure, encryption), and undoing needs nothing
 else. The record of a dream holds ids, numbers and times, no text.
 """
 
@@ -36,6 +36,9 @@ MERGE, SUPERSEDE, END, DELETE = "merge", "supersede", "end", "delete"
 CATEGORISE, INFER, AVOID, REFLECT, CONFLICT = "categorise", "infer", "avoid", "reflect", "conflict"
 ACTIONS = (MERGE, SUPERSEDE, END, DELETE, CATEGORISE, INFER, AVOID, REFLECT, CONFLICT)
 
+SESSION_END, COUNT = "session_end", "count"
+"""Triggers of a dream that reflects and does nothing else."""
+
 WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed", "undone"
 
 
@@ -66,10 +69,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dream(msgspec.Struct, kw_only=True):
-    """One dream and how far it is. ``entries`` are the user's active facts when it began, ``looked_at`` how many it has
-    looked at, ``cursor`` where it goes on, ``stage`` what it does after these. ``complete`` False: it stopped at a
-    bound, and the next dream goes on at ``cursor``. ``tokens`` are input and output of model calls;
-    ``stopped`` has ``model`` where it is asked no more.
+    """One dream and its progress. ``entries`` is the number of the user's active facts when it began, ``looked_at`` how
+    many it has looked at, ``cursor`` where it continues, ``stage`` its current step. ``complete`` False: it stopped at
+    a limit, and the next dream continues at ``cursor``. ``tokens`` are input and output of model calls; ``stopped``
+    holds ``model`` where the model is not asked any more.
     """
 
     id: str
@@ -92,6 +95,11 @@ class Dream(msgspec.Struct, kw_only=True):
     error: str | None = None
     changes: list[Change] = []
     stopped: list[str] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it looks at what is remembered, or reflects alone."""
+        return self.trigger not in {SESSION_END, COUNT}
 
     @property
     def is_open(self) -> bool:
@@ -173,10 +181,6 @@ def _without_dreams(metadata: Mapping[str, Any]) -> dict[str, Any]:
 def needs_permission(memory: Memory) -> bool:
     """Whether a memory was inferred about something delicate, and its user has not allowed it yet."""
     return memory.metadata.get(PERMISSION) is True
-
-
-CONVENTIONS = ("user-preferences", "project-context", "anti-patterns", "decisions", "procedures", "reflections")
-"""First words of the categories that a model is asked to use; others of the user's own stay."""
 
 
 def category_name(category: str) -> str:

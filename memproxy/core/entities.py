@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.lazy_regex import LazyPattern
+from memproxy.core.bounded_regex import BoundedPattern
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.palace import USER, slug, subject_name
 from memproxy.core.slots import predicate_name
@@ -123,10 +123,10 @@ _SHORTENED = re.compile(_NO_VOWELS)
 _LEAD = 8
 """Characters before a name that tell whether it begins a sentence, or an item of a list."""
 
-_SENTENCE = LazyPattern(
+_SENTENCE = BoundedPattern(
     r"(?:(?:^|[.!?:;…\n])[\s*_#>•|“”\"'(\[–—-]*(?:\d{1,3}[.)]\s*)?[*_\"“]*|[\"“(]\s*)$", most=_BEFORE
 )
-_WORD_BEFORE = LazyPattern(r"([^\W\d_]+)\W*$", most=_BEFORE)
+_WORD_BEFORE = BoundedPattern(r"([^\W\d_]+)\W*$", most=_BEFORE)
 
 
 def mentions(memory: Memory) -> list[Mention]:

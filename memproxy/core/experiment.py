@@ -1,4 +1,4 @@
-"""Does memory help? A share of users, by a keyed hash, is given none; what both arms came to, and how sure that is.
+"""Does memory help? A share of users, by a keyed hash, gets none; the results of both arms and their confidence.
 
 A user is one draw, however many requests come from it: a mean per request is a ratio of two sums over users, and its
 variance that of a ratio estimator (Cochran, Sampling Techniques, 1977, 2.11 and 6.4). Shares of judgements have

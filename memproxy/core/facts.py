@@ -133,8 +133,8 @@ def position(candidate: Memory, chain: Sequence[Memory]) -> int:
 
 
 def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
-    """The end of the chain that was taken back after the candidate was said, among what a slot held: what was said
-    before "forget it" was meant by it, also when it comes late.
+    """The end of the chain, among a slot's statements, that was retracted after the candidate was said: "forget it"
+    covers what was said before it, even if that arrives later.
     """
     ends = [(at, memory) for memory in past if (at := retracted_at(memory)) and memory.superseded_by is None]
     later = [(at, memory) for at, memory in ends if at >= said_at(candidate)]
@@ -154,9 +154,10 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
     changes = trimmed(chain[: here - 1] if here else [], begins(new), now=now)
     if before is not None:
         changes[before.id] = _closed(before, begins(new)) | {"superseded_by": new.id, "updated_at": now}
-        taken = retracted_at(before)
+        taken, by = retracted_at(before), str(before.metadata.get(RETRACTED_BY))
         if after is None and taken is not None:
-            new = msgspec.structs.replace(new, **_taken_back(new, str(before.metadata.get(RETRACTED_BY)), taken))
+            if by not in new.turn_ids:  # else its own message took back what it takes the place of
+                new = msgspec.structs.replace(new, **_taken_back(new, by, taken))
             changes[before.id]["metadata"] = _without(before.metadata, RETRACTED_BY, RETRACTED_AT)
     if after is not None:
         end = min(begins(later) for later in chain[here:])
@@ -166,7 +167,9 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
 
 
 def repeat(known: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
-    """What a repetition changes: of the one repeated, and of those before it in its chain if it began earlier."""
+    """The changes that a repetition makes: to the repeated statement, and to its predecessors if the repetition began
+    earlier.
+    """
     changes = reinforce(known, again, now=now)
     if not changes:
         return {}
@@ -195,6 +198,11 @@ def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
     if memory.active and memory.valid_to is not None:
         closed["metadata"] = memory.metadata | {STATED_END: memory.valid_to.isoformat()}
     return closed
+
+
+REFINED = "refined"
+"""Name in ``metadata``: a model has read the memory as it was saved; true where separate statements have replaced it.
+"""
 
 
 def ended(memory: Memory, end: datetime, *, now: datetime) -> dict[str, Any]:
@@ -351,7 +359,7 @@ def _may_be_corrected(candidate: Memory, known: Memory) -> bool:
 
 
 def _states(memory: Memory, wrong: str) -> bool:
-    """Whether it says what the correction calls wrong: its value, or most of its words."""
+    """Whether a memory says what the correction calls wrong: its value, or most of its words."""
     if memory.object and same_value(value_name(memory.object), value_name(wrong)):
         return True
     about = topic(wrong) | names(wrong)
@@ -362,7 +370,7 @@ def _states(memory: Memory, wrong: str) -> bool:
 
 
 def _closest(candidate: Memory, fitting: Sequence[Memory]) -> Memory | None:
-    """The one that shares most of the candidate's topic; among equals the one of its conversation, said last."""
+    """The memory that shares most of the candidate's topic; among equals the latest of the same conversation."""
     about = topic(candidate.content)
 
     def fit(memory: Memory) -> tuple[int, bool, float]:
@@ -380,7 +388,7 @@ def _same_sort(candidate: Memory, known: Memory) -> bool:
 
 
 def stands_alone(candidate: Memory) -> bool:
-    """Whether it can be understood without what was said before: it speaks of something, not only of a value."""
+    """Whether a statement can be understood by itself: it names a subject, not only a value."""
     about = topic(candidate.content) - topic(candidate.object or "")
     return bool(about) and _first_word(candidate.content) not in _PRONOUNS
 
@@ -409,13 +417,13 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
 
 
 def _turns(candidate: Memory, target: Memory) -> bool:
-    """Whether it says otherwise about the same thing ("likes coffee", "hates coffee")."""
+    """Whether two statements say opposite things about the same thing ("likes coffee", "hates coffee")."""
     slot, value = slot_name(candidate), value_name(candidate.object or "")
     return slot is not None and slot == slot_name(target) and value != "" and value == value_name(target.object or "")
 
 
 def is_whole(candidate: Memory) -> bool:
-    """Whether a correction says by itself of what it is: it has names, and a sentence of its own."""
+    """Whether a correction says by itself what it is about: it has names, and is a whole sentence."""
     said = words(candidate.content)
     named = candidate.subject and candidate.predicate and candidate.object
     return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
@@ -427,8 +435,8 @@ def _first_word(text: str) -> str:
 
 
 def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that follow when ``given`` ones of a statement are edited, as far as they are not given themselves: no
-    object, relation or entity goes on saying what its words do not say any more.
+    """The fields to change with the edited fields ``given`` of a statement, unless they are given themselves: no
+    object, relation or entity keeps saying what the words no longer say.
     """
     if memory.kind is Kind.TURN:
         return {}
@@ -456,7 +464,7 @@ def _is_gone(value: str | None, before: str, after: str) -> bool:
 
 
 def _in_its_place(value: str, before: str, after: str) -> str | None:
-    """What the new words say where the old ones said a value; None where more than that has changed."""
+    """The words in place of the old value; None where more than that has changed."""
     head, found, tail = before.partition(value)
     new = after[len(head) : len(after) - len(tail)].strip()
     return new if found and after.startswith(head) and after.endswith(tail) and new else None
@@ -494,17 +502,19 @@ _ORDER = re.compile(
     r"|elim[ií]n(?:a|e|ar)\w*|oublie[rsz]?|efface[rsz]?|supprime[rsz]?)\b|忘掉|忘记|忘了|删",
     re.IGNORECASE,
 )
-"""An order to forget. "I'm not on Instagram any more" ends what was told as well, but tells something itself."""
+"""An order to forget. "I'm not on Instagram any more" ends a statement as well, but makes one itself."""
 
 
 def orders(text: str) -> bool:
-    """Whether a message orders to forget something; one that does not and ends what was told says what is so now."""
+    """Whether a message orders to forget something. One that ends a statement without such an order says what holds
+    now.
+    """
     return _ORDER.search(text.replace("’", "'")) is not None
 
 
-def only_asks(text: str, quotes: Sequence[str]) -> bool:
-    """Whether a message does nothing but ask to forget, in these of its words: it tells nothing else. One that goes on
-    behind a comma may ("Forget the budget, money is no object").
+def only_asks_to_forget(text: str, quotes: Sequence[str]) -> bool:
+    """Whether a message does nothing but ask to forget, in the words ``quotes``. One that continues after a comma may
+    say more ("Forget the budget, money is no object").
     """
     asked = [_quoted(quote) for quote in quotes]
     said = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
@@ -565,7 +575,9 @@ def _same_question(request: Memory, known: Memory, wanted: frozenset[str]) -> bo
 
 
 def _may_be_meant(request: Memory, known: Memory) -> bool:
-    """Whether nothing speaks against it: its time, another value, another subject, another name or number."""
+    """Whether a request may mean a memory: neither its time nor another value, subject, name or number speaks against
+    it.
+    """
     if not known.active or known.kind is Kind.TURN or last_said_at(known) > said_at(request):
         return False
     if _other_value(request, known) or _other_subject(request, known) or _other_question(request, known):
@@ -610,7 +622,7 @@ def _told(memory: Memory) -> frozenset[str]:
 
 
 def _terms(request: Memory) -> frozenset[str]:
-    """What the request asks to forget. Words that are in many memories whatever they are about count beside others."""
+    """The terms of what the request asks to forget. Words that are in many memories count only beside others."""
     found = frozenset(singular(term) for term in topic(request.content)) - _FORGETTING
     specific = found - GENERIC_WORDS
     predicate = frozenset(name_words(request.predicate or ""))
@@ -619,7 +631,7 @@ def _terms(request: Memory) -> frozenset[str]:
 
 class Operation(enum.StrEnum):
     """What becomes of a candidate: a new memory, one that replaces another, a repetition, a new one beside a related
-    one, the end of what somebody takes back; or nothing, when it speaks of something that is not known.
+    one, the end of a retracted one; or nothing, when it is about something unknown.
     """
 
     ADD = "add"
@@ -711,7 +723,7 @@ def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decis
 
 
 def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
-    """By the values of those next to it in time, and of one that the same turn told already."""
+    """Decide by the values of the slot's statements next to it in time, and of one that the same turn stated before."""
     here = position(candidate, chain)
     beside = [*chain[max(0, here - 1) : here][::-1], *chain[here : here + 1]]
     told = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
@@ -724,7 +736,7 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
 
 
 def told_already(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
-    """Which of what a slot held the candidate's own turn told before, when it is read again."""
+    """Which of a slot's statements the candidate's own turn has stated before, when the turn is read again."""
     turns, value = set(candidate.turn_ids), slot_value(candidate)
     told = (memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory)))
     return next(told, None)
@@ -764,7 +776,7 @@ def _is_the_same_turn(candidate: Memory, known: Memory) -> bool:
 
 
 def _was_taken_back(candidate: Memory, known: Memory) -> bool:
-    """Whether the user took back what it says, in these or other words, after it was said."""
+    """Whether the user retracted the statement, in these or other words, after it was said."""
     taken = retracted_at(known)
     if taken is None or known.active or said_at(candidate) > taken or affirms(candidate) != affirms(known):
         return False
@@ -796,8 +808,8 @@ def in_gray_zone(candidate: Memory, near: Neighbour, bands: Bands) -> bool:
 
 
 def may_replace(candidate: Memory, known: Memory) -> bool:
-    """Whether it may be the known statement in another form, whoever says so: episodes, other kinds, other aspects and
-    items of lists live side by side; what is less trusted, or in quarantine, replaces nothing that is not.
+    """Whether it may be the known statement in another form, no matter what proposes so. Episodes, other kinds, other
+    aspects and items of lists live side by side; what is less trusted or in quarantine replaces nothing that is not.
     """
     if candidate.kind is not known.kind or candidate.kind in (Kind.EPISODIC, Kind.TURN):
         return False
@@ -809,7 +821,7 @@ def may_replace(candidate: Memory, known: Memory) -> bool:
 
 
 def trusted_enough(candidate: Memory, known: Memory) -> bool:
-    """Whether whoever says it may change what is known: nobody less trusted, nothing that waits to be confirmed."""
+    """Whether the candidate is trusted enough to change the known one; one that waits to be confirmed is not."""
     if candidate.quarantined and not known.quarantined:
         return False
     return candidate.trust.level >= known.trust.level

@@ -15,6 +15,9 @@ from memproxy.core.memory import Memory
 FEEDBACK = "feedback"
 """Key of the metadata."""
 
+CORRECTS = "corrects"
+"""Key of a correction's metadata: the session and id of the message that it corrects."""
+
 HELPFUL_IMPORTANCE, HELPFUL_CONFIDENCE = 0.25, 0.1
 """A helpful memory comes nearer to 1 by this part of what is missing."""
 

@@ -1,17 +1,16 @@
-"""The order to forget everything that is known of whoever gives it, as it is worded in a message.
+"""Recognises a user's order to forget everything known of them.
 
-Only a plain order counts: the whole sentence, said to the assistant, of the one who says it, with nothing beside it
-that makes it a quote, a question, a text to work on or a joke. "Forget everything I said about the trip", "forget it"
-and "can you forget everything?" are none. "Forget everything I told you" names nobody: it is one where the message says
+Only a plain order counts: a whole sentence to the assistant, about the writer, in a message without anything that makes
+it a quote, a question, a text to work on or a joke. "Forget everything I said about the trip", "forget it" and "can you
+forget everything?" are none. "Forget everything I told you" names nobody: it is an order only where the message says
 nothing else ("The trip is off. Forget everything I told you." is about the trip), and then also as a polite question.
-In doubt nothing is forgotten: who wants it says it again more plainly.
+In doubt nothing is forgotten: the user can say it again more plainly.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.text import sentences
 
 ALL_FORGOTTEN_BY = "all_forgotten_by"
@@ -73,7 +72,7 @@ _FRENCH = (
     r"as enregistr[ée])|vous (?:savez|avez appris|avez retenu|avez enregistr[ée])|je t'ai dit) "
     r"(?:sur|de|[àa] propos de) moi|tout (?:sur|[àa] propos de) moi|tous (?:mes|tes) souvenirs(?: (?:de|sur) moi)?)"
 )
-_ORDER = LazyPattern(
+_ORDER = re.compile(
     "|".join(
         (
             f"(?:{_LEAD}{_ENGLISH}{_TAIL})",
@@ -100,7 +99,7 @@ _TOLD_ELSEWHERE = (
     rf"|(?:{_FRENCH_LEAD}(?:oublie|efface|supprime) tout ce que je t'ai (?:dit|racont[ée]){_FRENCH_TAIL})"
 )
 _POLITELY = r"(?:(?:can|could|would|will) you (?:(?:please|kindly|just) )*(?P<asked>))?"
-_ORDER_ALONE = LazyPattern(
+_ORDER_ALONE = re.compile(
     f"{_LEAD}{_POLITELY}{_TOLD}{_TAIL}|{_TOLD_ELSEWHERE}",
     re.IGNORECASE,
 )

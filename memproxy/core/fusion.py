@@ -3,8 +3,8 @@
 Rank fusion throws away what scores know, and raw scores mean different things for every query and corpus (a cosine of
 0.5 can be the best there is or noise). So each signal is looked at in two ways, by itself and against the other
 candidates of the query, and a logistic regression fitted on questions with known answers (its weights are in
-`recall.recipes`, with those of the other stages) turns them into a number in [0, 1]. The order and the score are one
-formula, so the order is always that of the scores.
+``recall/data/weights.json``, with those of the other stages) turns them into a number, of which `recall.scores` makes
+the score.
 
 A user with three memories has no meaningful mean or spread, so both are drawn towards what is usual (``_Usual``) with
 the weight of ``PRIOR_CANDIDATES`` candidates.

@@ -19,7 +19,7 @@ VAGUE_CHARACTERS = 20
 COMMAND_CHARACTERS = 160
 
 UNDECIDED = "default"
-"""The reason of a verdict that nothing spoke for or against."""
+"""The reason of the default verdict."""
 
 FACT = "fact"
 
@@ -62,7 +62,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def asks_memory(self) -> bool:
-        """Whether it is searched for after all if the user's memories speak of what is asked."""
+        """Whether the message is still searched for if the user's memories speak of what it asks."""
         return self.reason == FACT and not self.searched
 
     @property

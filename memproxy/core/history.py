@@ -28,7 +28,7 @@ WORKING_HEADING = (
 )
 
 MOST_ENTRIES = 20
-"""Entries of working memory that one request is told of."""
+"""Most entries of working memory listed in one request."""
 
 _INDEX = "-index"
 _FOLLOW_UPS = frozenset({"tool", "function"})
@@ -115,7 +115,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 class KeptState(msgspec.Struct, frozen=True, kw_only=True):
     """A state as it is kept: it stands for everything up to the user's message that ``after`` names (with all before
-    it), rests on so many ``turns``, and took the place of about ``tokens``.
+    it), rests on ``turns`` turns, and replaced about ``tokens`` tokens.
     """
 
     after: str
@@ -140,7 +140,7 @@ class CompressAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_kept(frame: str | None, turns: int) -> KeptState | None:
-    """The state that is kept in this text beside so many turns; None without one, or where one of its turns is gone."""
+    """The state kept in this text with ``turns`` turns; None without one, or where one of its turns is gone."""
     try:
         kept = None if frame is None else _KEPT.decode(frame)
     except msgspec.DecodeError:
@@ -162,8 +162,8 @@ def state_block(state: State, nonce: str) -> str:
 def told_of(
     entries: Sequence[WorkingEntry], *, session: str | None, agent: str | None, others: bool
 ) -> list[WorkingEntry]:
-    """The entries of working memory that a request is told of, `MOST_ENTRIES` at most: those of its session and agent,
-    then, with ``others``, keys that end in ``-index``, then the rest, each as they were given.
+    """The entries of working memory to list in a request, `MOST_ENTRIES` at most: those of its session and agent, then,
+    with ``others``, keys that end in ``-index``, then the rest, each group in the order given.
     """
     own = {f"{kind}/{name}" for kind, name in (("session", session), ("agent", agent)) if name is not None}
 

@@ -1,10 +1,10 @@
 """Whether a chat client wrote a prompt for itself: titles, tags, follow-up suggestions, search queries, summaries."""
 
-from memproxy.core.lazy_regex import LazyPattern
+from memproxy.core.bounded_regex import BoundedPattern
 
 
-def _any_of(*alternatives: str, most: int) -> LazyPattern:
-    return LazyPattern("|".join(f"(?:{alternative})" for alternative in alternatives), most=most)
+def _any_of(*alternatives: str, most: int) -> BoundedPattern:
+    return BoundedPattern("|".join(f"(?:{alternative})" for alternative in alternatives), most=most)
 
 
 _TALK = (

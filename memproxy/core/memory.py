@@ -121,6 +121,11 @@ PLANTED = "planted"
 the user said it himself; the name is also that reason in a receipt.
 """
 
+ASKED = "asked"
+"""Key in the metadata of a user's turn: True where a model that extracts found nothing told in it, False where another
+reading did (`core.telling.only_asks`).
+"""
+
 INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
 """Fields of the stored form that no API answer shows."""
 

@@ -2,7 +2,8 @@
 world answers, or something of the user's own.
 
 The weights are over words, pairs of words, letters, the end mark and the length. ``python -m
-tests.fitting.message_kinds`` fits them and writes ``message_kinds.json``. By hand stand the first-person words alone.
+tests.fitting.message_kinds`` fits them and writes ``message_kinds.json``. Only the first-person words are a list made
+by hand.
 """
 
 import json
@@ -61,7 +62,7 @@ _LENGTHENED = re.compile(r"([^\W\d_])\1{2,}")
 _TOLD = re.compile(
     r"\b(?:tell|give|show|let|teach|explain to|sag|gib|zeig|erklär|dis|donne|explique|raconte)[ -](?:me|mir|moi)\b"
 )
-"""Who is told is not what is asked about."""
+"""Phrases like "tell me": their "me" is not what is asked about."""
 
 
 class Weights(NamedTuple):

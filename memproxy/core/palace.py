@@ -51,7 +51,7 @@ _ONE_PERSON = frozenset(
     """.split()  # noqa: SIM905
 )
 _UNIQUE_ROLES = _ONE_PERSON | frozenset({"dog", "cat", "puppy", "kitten", "horse", "employer"})
-"""What a person has one of, as a rule: "my dog" is Biscuit from then on."""
+"""Roles of which a person has one, as a rule: "my dog" means Biscuit from then on."""
 
 _ROLES = _UNIQUE_ROLES | frozenset(
     {"friend", "brother", "sister", "son", "daughter", "child", "kid", "uncle", "aunt", "cousin", "colleague", "pet"}
@@ -100,8 +100,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def circle(project: str | None, agent: str | None) -> str:
-    """In what something was told, as the state and exports hold it: ``project=atlas``, ``project=atlas&agent=coder``;
-    empty for what is of no project and no agent, and so is told to all of them.
+    """The project and agent of a statement, as the state and exports write them: ``project=atlas``,
+    ``project=atlas&agent=coder``; empty for what is of no project and no agent, and so holds in all of them.
     """
     told = {"project": project, "agent": agent}
     return urlencode({what: name for what, name in told.items() if name is not None})
@@ -115,8 +115,8 @@ def read_circle(text: str) -> tuple[str | None, str | None] | None:
 
 
 def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
-    """The circles whose names hold for a memory of this project and agent, the narrowest first: all who see the memory
-    may see what was told in them.
+    """The circles whose names hold for a memory of this project and agent, the narrowest first: every caller that sees
+    the memory may see their statements.
     """
     if project is None and agent is None:
         return ("",)
@@ -126,7 +126,7 @@ def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
 
 
 def is_told(text: str, project: str | None, agent: str | None) -> bool:
-    """Whether who stands in a project (agent) sees what was told in a circle; who stands in none sees it all."""
+    """Whether a request of this project and agent sees statements of the circle ``text``; one of neither sees all."""
     told = read_circle(text)
     return told is not None and all(
         own is None or other in {None, own} for own, other in zip((project, agent), told, strict=True)
@@ -199,8 +199,8 @@ def assign(memory: Memory) -> Names:
 
 
 def _anchored(memory: Memory, pair: tuple[str, str]) -> tuple[str, str]:
-    """The pair; a name of the user that is told in a project (agent) does not name the user's wing, which is all of
-    theirs, but is another name of it there.
+    """The pair, unless a project (an agent) gives the user a name: that does not name the user's wing, which all
+    projects share, but is another name of it in that project.
     """
     is_narrow = memory.project_id is not None or memory.agent_id is not None
     return (pair[1], pair[0]) if is_narrow and pair[0] == USER else pair
@@ -232,7 +232,7 @@ def same_names(memory: Memory) -> list[tuple[str, str]]:
 
 
 def is_role(name: str) -> bool:
-    """Whether a name is what somebody has one of at a time ("dog", "boss"): another one may take it over."""
+    """Whether a name is a role that one holds at a time ("dog", "boss"): another holder may take it over."""
     return name in _UNIQUE_ROLES
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.backup import Snapshot
 from memproxy.core.dream import Step
 from memproxy.core.history import CompressAsked, Said
 from memproxy.core.memory import Memory
@@ -30,7 +31,7 @@ OWNERS_PATH = "/internal/owners"
 BACKUP_PATH = "/internal/backup"
 
 STATE_PROBE = bytes(4)
-"""What the state's process answers with the same to, whoever else it works for: a message of no bytes."""
+"""A message of no bytes, which the state's process echoes at once even while it works for others."""
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -38,14 +39,12 @@ IDENTITY_HEADER = "x-memproxy-internal-identity"
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only.
 
-    ``model`` empty: the request named none (an API call). ``route`` is which of ``upstream.routes`` it took, None where
-    it went to ``upstream.base_url``: two routes may lead to one address with different keys.
+    ``model`` empty: the request named none (an API call).
     """
 
     base_url: str
     model: str
     api_key: str | None = None
-    route: int | None = None
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,11 +96,12 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
 
-    ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two. ``timings``
-    are milliseconds by stage (own_words, rewrite, embed, search, look, rank, hops, rerank, first_turn, assemble,
-    recall). ``query`` is what was searched after rewriting. ``notes`` tell what was done without: ``rewrite: timeout``,
-    ``rerank: unreadable``. ``expiring`` says of cited memories that expire when they do: their lines are not repeated
-    after that.
+    ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two (``cache``:
+    the block is made of hot memories, as the store is away or too slow). ``timings`` are milliseconds by stage
+    (own_words, rewrite, embed, search, look, rank, hops, former, rerank, first_turn, assemble, cache, recall).
+    ``query`` is what was searched after rewriting, ``floor`` the score in [0, 1] that its candidates needed. ``notes``
+    tell what was done without: ``rewrite: timeout``, ``rerank: unreadable``. ``expiring`` says of cited memories that
+    expire when they do: their lines are not repeated after that.
     """
 
     result: str
@@ -111,9 +111,15 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     citations: list[Citation] = []
     timings: dict[str, float] = {}
     query: str = ""
+    floor: float | None = None
     candidates: list[dict[str, Any]] = []
     notes: list[str] = []
     expiring: dict[str, datetime] = {}
+
+    @property
+    def has_block(self) -> bool:
+        """Whether there is something to inject."""
+        return self.result == "injected" or bool(self.context)
 
 
 class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,14 +180,15 @@ class ReindexTold(msgspec.Struct, kw_only=True):
 
 
 class BackupAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks the engine for a backup into this folder, an absolute path."""
+    """Asks the engine for a backup into this folder, an absolute path; ``state``: of the state as well."""
 
     folder: str
+    state: bool = True
 
 
 class BackupTold(msgspec.Struct, kw_only=True):
     """How far a backup is: ``idle`` (there was none), ``copying``, ``done`` or ``failed`` (``error`` says why);
-    ``done`` bytes of ``total`` are copied. ``run`` names it.
+    ``done`` bytes of ``total`` are copied. ``run`` names it. ``snapshot`` is where a server's memories were put.
     """
 
     run: str = ""
@@ -189,6 +196,7 @@ class BackupTold(msgspec.Struct, kw_only=True):
     error: str | None = None
     done: int = 0
     total: int = 0
+    snapshot: Snapshot | None = None
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -219,6 +227,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TurnsBody(msgspec.Struct, kw_only=True):
     """Journal row ``turns``: messages to be indexed as verbatim turns, in order. ``said_at`` is the time of those
     that have none of their own; ``learn_now`` asks to learn at once. ``decision`` goes into the request's receipt.
+    ``is_machine_time``: ``said_at`` is by the clock of the machine that took them in, for the state that all share was
+    not reached yet; it is put right when the row is appended.
     """
 
     messages: list[Message]
@@ -227,6 +237,7 @@ class TurnsBody(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] = {}
     learn_now: bool = False
     decision: Decided | None = None
+    is_machine_time: bool = False
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +261,8 @@ class PlanBody(msgspec.Struct, kw_only=True):
     from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
     row's only) are versions (`core.memory.version_of`) by memory id: if one is another by then, nothing is done.
     ``vectors`` (a row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who
-    deletes: a call, or what pruned it (``expired``, ``limit``). ``dream`` (a row's only) is a step of a dream.
+    deletes: a call, or what pruned it (``expired``, ``limit``). ``gives_back`` (a row's only): what the ``deletes``
+    took the place of holds again. ``dream`` (a row's only) is a step of a dream.
     """
 
     upserts: list[Memory] = []
@@ -262,18 +274,28 @@ class PlanBody(msgspec.Struct, kw_only=True):
     expects: dict[str, str] = {}
     outcomes: list[Outcome] = []
     deleted_by: str = "api"
+    gives_back: bool = False
     vectors: dict[str, GivenVectors] = {}
     dream: Step | None = None
+
+
+def takes_back(plan: PlanBody) -> bool:
+    """Whether the plan ends or changes something that was given out before."""
+    changes = plan.deletes or plan.changes or plan.turn_changes or plan.undo_session
+    return bool(changes) or plan.delete_where is not None
 
 
 IDLE = "idle"
 """Reason of a row of a session that fell silent."""
 
 SILENT = "silent"
-"""Reason of a row of a session that was silent for so long that it counts as over: it is summarised, too."""
+"""Reason of a row of a session that was silent long enough to count as over: it is summarised, too."""
 
 DRIFT = "drift"
 """Reason of a row of a session whose topic has just changed: it is summarised, too."""
+
+REFINE = "refine"
+"""Reason of a row that splits, labels and relates a memory that was saved as it was told."""
 
 COMPRESS = "compress"
 """Reason of a row that makes a session's state."""
@@ -282,7 +304,7 @@ COMPRESS = "compress"
 class LearnBody(msgspec.Struct, kw_only=True):
     """Journal row ``learn``: extract from the last ``unlearned`` turns of the scope's session (with their window), of
     those said until ``until`` (the newest one when the row was made; what comes later has a later row). ``compress``:
-    nothing is learned, the session's state is made.
+    nothing is learned, the session's state is made; ``refine`` is the id of a memory that alone is read.
     """
 
     unlearned: int
@@ -290,3 +312,4 @@ class LearnBody(msgspec.Struct, kw_only=True):
     model: str | None = None
     until: datetime | None = None
     compress: CompressAsked | None = None
+    refine: str | None = None

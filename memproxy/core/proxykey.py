@@ -1,8 +1,8 @@
 """Proxy keys: their form, the record that is kept of one (never the key itself), and the hash in it.
 
 The hash is BLAKE2b (RFC 7693) with a salt. A key has 256 random bits, so nobody finds it from its hash by trying,
-however fast the hash is: stretching, which passwords need, would only let whoever knows a key's id make the relay
-compute. Checking costs microseconds, so every request is checked and no key is kept.
+however fast the hash is: stretching, which passwords need, would only let anybody who knows a key's id make the
+relay compute. Checking costs microseconds, so every request is checked and no key is kept.
 """
 
 import base64
@@ -18,7 +18,7 @@ import msgspec
 UPSTREAM_ALL = "upstream:all"
 PERMISSIONS = ("chat", "memory:read", "memory:write", "act_as_user", UPSTREAM_ALL, "admin")
 """What a key may allow. ``admin`` is for keys, quotas, erasure and statistics; never for another user's text.
-``upstream:all`` is for what the upstream keeps under the operator's key, whoever it is of.
+``upstream:all`` is for what the upstream keeps under the operator's key, for any caller.
 """
 
 DEFAULT_PERMISSIONS = frozenset({"chat", "memory:read", "memory:write"})

@@ -39,14 +39,15 @@ class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What recall did: the gate's ``verdict``, the ``query`` after rewriting, and the candidates, each with its signals
-    and why it is in the block or not. ``timings`` are milliseconds by stage. ``notes`` tell which model recall had to
-    do without, and why.
+    and why it is in the block or not. ``floor`` is the score that they needed. ``timings`` are milliseconds by stage.
+    ``notes`` tell which model recall had to do without, and why.
     """
 
     result: str
     reason: str | None = None
     verdict: str | None = None
     query: str = ""
+    floor: float | None = None
     tokens: int = 0
     memories: list[Cited] = []
     candidates: list[dict[str, Any]] = []
@@ -59,7 +60,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``replayed`` messages were put before it. ``left_out`` messages were replaced by a state, ``kept`` as they were;
     ``tokens`` are about what the history cost before and after, ``left_out_turns`` the turns that hold what is left out
-    (the first 200). ``entries`` are the keys of working memory that it was told of. ``reasons`` say what could not be
+    (the first 200). ``entries`` are the keys of working memory that it was told of. ``tools`` is how many
+    memory tools the model was offered, ``called`` the names of those that it called. ``reasons`` say what could not be
     done, and why.
     """
 
@@ -69,6 +71,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: tuple[int, int] | None = None
     left_out_turns: list[str] = []
     entries: list[str] | None = None
+    tools: int | None = None
+    called: list[str] = []
     reasons: dict[str, str] = {}
 
     def header(self) -> str:
@@ -81,6 +85,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parts.append(f"compress;left_out={self.left_out};kept={self.kept};tokens={before}-{after}")
         if self.entries is not None:
             parts.append(f"working;entries={len(self.entries)}")
+        if self.tools is not None:
+            parts.append(f"tools;offered={self.tools}")
         return ", ".join([*parts, *(f"{what};reason={why}" for what, why in self.reasons.items())])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from memproxy.core.lazy_regex import AT_ONCE
+from memproxy.core.bounded_regex import AT_ONCE
 from memproxy.core.memory import TEXT_FIELDS
 
 KINDS = frozenset({"secrets", "cards", "emails", "phones"})

@@ -19,9 +19,9 @@ MIDDLE_IMPORTANCE = 0.5
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """What counts in the score of pruning, each about a number in [0, 1].
 
-    ``half_life_h``: after so many hours since it was last written or recalled the recency is one half.
-    ``most_retrievals``: more than these count no more. ``turn_confidence``: what a verbatim turn, which has no
-    confidence of its own, counts with.
+    ``half_life_h``: hours since a memory was last written or recalled after which its recency is one half.
+    ``most_retrievals``: retrievals beyond this number do not count. ``turn_confidence``: the confidence of a verbatim
+    turn, which has none of its own.
     """
 
     confidence: float = 0.40
@@ -32,6 +32,9 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     half_life_h: float = 24.0
     most_retrievals: int = 10
     turn_confidence: float = 0.5
+
+
+PRUNING = Weights()
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +54,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     score: float
 
 
-def score(memory: Memory, weights: Weights, *, now: datetime) -> float:
+def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float:
     """How much a memory is worth keeping: the lowest go first.
 
     Confidence, recency and retrievals by their weights; importance above or below the middle, and what people said of
@@ -92,11 +95,11 @@ def is_expired(memory: Memory, now: datetime) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
 
 
-def due(memories: Iterable[Memory], policy: Policy, weights: Weights, *, now: datetime) -> list[Due]:
+def due(memories: Iterable[Memory], policy: Policy, *, now: datetime) -> list[Due]:
     """What is to go of all that a user has: what has expired, and as many more as are over the limit: history first,
     then by score, of equal ones the older.
     """
-    scored = [(one, score(one, weights, now=now)) for one in memories]
+    scored = [(one, score(one, now=now)) for one in memories]
     gone = [Due(memory=one, reason=EXPIRED, score=worth) for one, worth in scored if is_expired(one, now)]
     left = [pair for pair in scored if not is_expired(pair[0], now)]
     over = len(left) - policy.most if policy.most is not None else 0

@@ -37,7 +37,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.project is not None or self.agent is not None
 
     def sees(self, project: str | None, agent: str | None) -> bool:
-        """Whether who stands here may see what is of this project and agent: his own and what has none."""
+        """Whether this scope may see memories of this project and agent: those of its own, and those of none."""
         return project in {None, self.project or project} and agent in {None, self.agent or agent}
 
 
@@ -46,7 +46,7 @@ _PAYER: ContextVar[str | None] = ContextVar("payer", default=None)
 
 @contextmanager
 def paid_by(tenant: str) -> Iterator[None]:
-    """Within it, and in tasks begun within it, what is asked of a model is this tenant's."""
+    """A context in which, and in whose tasks, model calls are charged to this tenant."""
     token = _PAYER.set(tenant)
     try:
         yield

@@ -22,7 +22,7 @@ _CHANGE_TERMS = frozenset(
     {"change", "changed", "increase", "increased", "raise", "raised", "reduce", "reduced", "lowered", "update"}
     | {"updated", "switch", "switched", "moved", "instead", "longer", "anymore", "became", "become", "correction"}
 )
-_CHANGE_WORDS = _CHANGE_TERMS | {"now", "new", "no"}
+CHANGE_WORDS = _CHANGE_TERMS | {"now", "new", "no"}
 _NEGATIVE = frozenset(
     {"not", "no", "never", "longer", "stopped", "quit", "anymore", "cancelled", "canceled", "without"}
 )
@@ -32,7 +32,8 @@ _SINGLE_ANSWER = (
 )  # fmt: skip
 """Neighbouring words after which a person names one thing at a time."""
 
-_NAMELESS = frozenset({"user", "users", "user's", "the", "their", "his", "her", "a", "an", "i", "my"})
+_USER = "user"
+"""What statements call the user; it is nobody's name."""
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -51,9 +52,7 @@ def lexical_overlap(one: str, other: str) -> float:
 def topic(text: str) -> frozenset[str]:
     """What a statement is about: its key terms without values, names of the user and words of change."""
     terms = (singular(term) for term in key_terms(text, 64))
-    return frozenset(
-        term for term in terms if term not in _NAMELESS and term not in _CHANGE_TERMS and not numbers(term)
-    )
+    return frozenset(term for term in terms if term != _USER and term not in _CHANGE_TERMS and not numbers(term))
 
 
 def one_topic(one: Memory, other: Memory) -> bool:
@@ -85,15 +84,15 @@ def _listed(memory: Memory) -> bool:
 
 def affirms(memory: Memory) -> bool:
     """Whether its words hold no negation."""
-    said = set(words(memory.content))
-    return not (said & _NEGATIVE) and not any(word.endswith("n't") for word in said)
+    spoken = set(words(memory.content))
+    return not (spoken & _NEGATIVE) and not any(word.endswith("n't") for word in spoken)
 
 
 def names(text: str) -> frozenset[str]:
     """Capitalised words other than a sentence's first one: people, places, days."""
     tokens = [token.strip(".,;:!?\"'()“”’") for token in text.split()]
     found = (token.removesuffix("'s") for token in tokens[1:] if token[:1].isupper())
-    return frozenset(singular(value_name(name)) for name in found) - _NAMELESS
+    return frozenset(singular(value_name(name)) for name in found) - {_USER}
 
 
 def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool:
@@ -125,14 +124,14 @@ def names_another(one: str, other: str) -> bool:
     """Whether two statements are of one form and have another thing in one place, beside another value: the budget
     "for roof is 500" and the one "for garden is 1001" are two, and so are a "Spanish tutor" and a "French tutor".
     """
-    first, second = _plain(one), _plain(other)
+    first, second = said(one), said(other)
     form = SequenceMatcher(None, first, second, autojunk=False)
     parts = [part for part in form.get_opcodes() if part[0] != "equal"]
     if any(kind != "replace" for kind, *_ in parts):
         return False
     if numbers(one) == numbers(other):
         owned = [_OWNED.match(text) for text in (one, other)]
-        ends = [len(_plain(found["x"])) if found else 0 for found in owned]
+        ends = [len(said(found["x"])) if found else 0 for found in owned]
         parts = [part for part in parts if part[2] <= ends[0] and part[4] <= ends[1]] if len(parts) > 1 else []
     return any(_is_thing(first[a:b]) and _is_thing(second[c:d]) for _, a, b, c, d in parts)
 
@@ -140,22 +139,24 @@ def names_another(one: str, other: str) -> bool:
 _OWNED = re.compile(r"User's (?P<x>.+?) (?:is|are)\b")
 
 
-def _plain(text: str) -> list[str]:
-    return [singular(word) for word in words(text) if word not in _NAMELESS]
+def said(text: str) -> list[str]:
+    """The words of a statement as they are compared: numbers in one form, no articles, no user."""
+    found = value_name(text.replace("’", "'")).split("_")
+    return [word for word in map(singular, found) if word and word != _USER]
 
 
-def _is_thing(said: list[str]) -> bool:
+def _is_thing(part: list[str]) -> bool:
     """Whether words begin with what names a thing; what stands behind a number is its unit."""
-    named = list(itertools.takewhile(lambda word: not numbers(word), said))
+    named = list(itertools.takewhile(lambda word: not numbers(word), part))
     terms = key_terms(" ".join(named), 64)
-    return bool(terms) and not any(term in _CHANGE_WORDS for term in terms)
+    return bool(terms) and not any(term in CHANGE_WORDS for term in terms)
 
 
 def _of_another(one: Memory, other: Memory) -> bool:
     """Whether one is of somebody, or of something of somebody's, of whom the other does not speak."""
     owner = re.match(r"User's (?P<who>[\w-]+)(?:['’]s|(?<=s)['’]) ", one.content)
     subject = one.subject if (one.subject or "user") != (other.subject or "user") else None
-    who = {singular(term) for term in key_terms(f"{subject or ''} {owner['who'] if owner else ''}", 64)} - _NAMELESS
+    who = {singular(term) for term in key_terms(f"{subject or ''} {owner['who'] if owner else ''}", 64)} - {_USER}
     return bool(who) and not who & topic(other.content)
 
 
@@ -167,7 +168,7 @@ def marks_change(candidate: Memory) -> bool:
 
 def says_changed(text: str) -> bool:
     """Whether words say that something changed."""
-    return bool(set(words(text)) & _CHANGE_WORDS)
+    return bool(set(words(text)) & CHANGE_WORDS)
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from memproxy.core.memory import Kind, Memory
 
 FEEL_ABOUT = "feel_about"
-"""The one name of all predicates that say what somebody holds of a thing."""
+"""The common name of all predicates that say somebody's opinion of a thing."""
 
 REGARD = "regard"
 """The same where the thing itself is the subject ("TypeScript's generics": "annoying")."""
@@ -42,7 +42,7 @@ def is_open_opinion(said: Sequence[str]) -> bool:
 
 
 def acts_on(said: Sequence[str]) -> bool | None:
-    """Whether a thing pleases (True) or troubles (False) whom it acts on; None for other predicates."""
+    """Whether a predicate says that a thing pleases (True) or troubles (False) somebody; None for other predicates."""
     return _ON_ME.get(said[0]) if said else None
 
 
@@ -144,7 +144,7 @@ DOING = frozenset(
 _BARE = frozenset(
     {"is", "is_a", "is_an", "are", "am", "was", "were", "be", "has", "have", "had", "do", "does", "did", "to"}
 )
-"""What is left of "is a nurse" or "has been to Rome" when the object carries all the meaning."""
+"""Predicates that carry no meaning of their own, as in "is a nurse" or "has been to Rome"."""
 
 MANY = _PEOPLE | _ANIMALS | _THINGS | DOING | _BARE | {FEEL_ABOUT}
 """Predicates that several memories may answer at once, prepositions at their end and "name" aside."""
@@ -374,8 +374,8 @@ def slot_value(memory: Memory) -> str:
 
 
 def denies_another(candidate: Memory, holder: Memory) -> bool:
-    """Whether it says that something else than what the holder of its slot says does not hold ("no longer lives in
-    Paris", "broke up with Tom"): that ends nothing. What names no value of its own ("has no car") means any.
+    """Whether a denial is of another value than the holder of its slot has ("no longer lives in Paris", "broke up with
+    Tom"): it ends nothing then. A denial without a value ("has no car") is of any.
     """
     if not candidate.object or not holder.object:
         return False

@@ -3,8 +3,10 @@
 Everything here is pure, takes any `str` (lone surrogates too) and runs in time linear in its length.
 """
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from urllib.parse import quote
 
 MAX_PARTS = 32
@@ -23,6 +25,10 @@ _UNSPACED = (
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_](?:[^\W_{_UNSPACED}]|['’](?=[^\W_]))*")
+_PIECE = re.compile(r"\w+|[^\w\s]")
+_LONG_WORD = re.compile(rf"(?<!\S)\S{{{PART_TOKENS // 2 + 1}}}")
+_WORD_AND_SPACES = re.compile(r"\S+\s*")
+_CHARACTER_AND_SPACES = re.compile(r"\S\s*")
 _PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 """The same for small ASCII letters, in a third of the time."""
 
@@ -103,7 +109,7 @@ def key_terms(text: str, limit: int = 12) -> list[str]:
 
 
 def has_key_terms(text: str, count: int) -> bool:
-    """Whether it has so many of `key_terms`, looking no further than to the last of them."""
+    """Whether a text has at least ``count`` `key_terms`; it is read no further than that."""
     low = clean(text).lower().replace("’", "'")
     found = set[str]()
     for match in (_PLAIN_WORD if low.isascii() else _WORD).finditer(low):
@@ -127,7 +133,13 @@ def embedder_tokens(text: str) -> int:
     """How many tokens a WordPiece embedder makes of it, about: one per four letters of a word (at least one), one per
     character of an unspaced script, one per punctuation mark. Meant to be too high rather than too low.
     """
-    return sum(_piece_count(piece) for piece in re.findall(r"\w+|[^\w\s]", text))
+    return sum(map(_piece_count, _PIECE.findall(text)))
+
+
+def _is_longer(text: str, max_tokens: int) -> bool:
+    """Whether it has more tokens than these; no more of it is read than tells."""
+    counts = itertools.accumulate(_piece_count(piece.group()) for piece in _PIECE.finditer(text))
+    return any(count > max_tokens for count in counts)
 
 
 def _piece_count(word: str) -> int:
@@ -142,7 +154,7 @@ def split_parts(text: str, *, max_tokens: int = PART_TOKENS, max_parts: int = MA
     """The text in parts of at most about ``max_tokens`` embedder tokens, cut at sentence ends where possible.
 
     Always at least one part (the text itself when it is short, also when empty), at most ``max_parts``; what is beyond
-    is left out.
+    is left out, and not read: a message may be a megabyte.
     """
     if len(text) <= max_tokens:  # a token has at least one character
         return [text]
@@ -166,32 +178,26 @@ def sentences(text: str) -> list[str]:
     return [stripped for piece in _SENTENCE_END.split(text) if (stripped := piece.strip())]
 
 
-def _sentences(text: str, max_tokens: int) -> list[str]:
-    found = []
+def _sentences(text: str, max_tokens: int) -> Iterator[str]:
     for sentence in sentences(text):
-        if embedder_tokens(sentence) <= max_tokens:
-            found.append(sentence)
+        if _is_longer(sentence, max_tokens):
+            yield from _cut(sentence, max_tokens)
         else:
-            found.extend(_cut(sentence, max_tokens))
-    return found
+            yield sentence
 
 
-def _cut(sentence: str, max_tokens: int) -> list[str]:
+def _cut(sentence: str, max_tokens: int) -> Iterator[str]:
     """A sentence that is too long by itself: cut between words, or within one that is too long."""
-    pieces: list[str] = []
     start = size = 0
-    for match in re.finditer(r"\S\s*", sentence) if _is_dense(sentence) else re.finditer(r"\S+\s*", sentence):
+    # with words longer than a part (unspaced script, base64 and the like) between characters
+    pattern = _CHARACTER_AND_SPACES if _LONG_WORD.search(sentence) else _WORD_AND_SPACES
+    for match in pattern.finditer(sentence):
         tokens = embedder_tokens(match.group())
         if size and size + tokens > max_tokens:
-            pieces.append(sentence[start : match.start()].strip())
+            yield sentence[start : match.start()].strip()
             start, size = match.start(), 0
         size += tokens
-    return [*pieces, sentence[start:].strip()]
-
-
-def _is_dense(sentence: str) -> bool:
-    """Whether it has words that are longer than a part: unspaced script, base64 and the like."""
-    return any(len(word) > PART_TOKENS // 2 for word in sentence.split())
+    yield sentence[start:].strip()
 
 
 def piece_of_path(name: str) -> str:

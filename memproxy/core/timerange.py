@@ -167,7 +167,7 @@ def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
-    """As exact as it is told: "two weeks ago" is a week, "3 months ago" a month."""
+    """A range as exact as the words: "two weeks ago" is a week, "3 months ago" a month."""
     back, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 15), "year": (365, 180)}[match["unit"]]
     day = today - timedelta(days=back * _count(match))
     return day - timedelta(days=slack), day + timedelta(days=slack + 1)

@@ -45,7 +45,7 @@ class GivenVectors(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class PalaceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One number of a palace (``core.palace``): of which kind, in what, and what has it."""
+    """One numbered place of a palace (``core.palace``): its kind, the place that it is in, its name and its number."""
 
     kind: str
     parent: str

@@ -82,8 +82,8 @@ def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) 
 
 
 def name_within(project: str, name: str) -> str:
-    """The id under which a project's key keeps what it calls so: whoever else has something of this name, in whatever
-    project, keeps it, and the key is not told of it.
+    """The id for something that a project's key calls ``name``. It is different in every project, so the key neither
+    overwrites nor learns of anything that another project has under the same name.
     """
     return _uuid5("\x1f".join(("project", project, name)))
 
@@ -121,9 +121,7 @@ def text_digest(text: str) -> str:
 
 
 class _Named(tuple[int, int]):
-    """A text under a name that tells nothing of it (its hash within this process): what is remembered of a text is no
-    text, also not one that was erased since.
-    """
+    """A text under its hash within this process: no text is remembered, so nothing is left of one that is erased."""
 
     text: str
 
@@ -185,7 +183,7 @@ def _sentences(line: str) -> list[str]:
 
 
 def _forms(piece: str, *, headed: bool = True) -> list[str]:
-    """How a memory that says it may be written; ``headed``: a heading may stand before it."""
+    """The forms in which a memory may say the text; ``headed``: a heading may stand before it."""
     bare = piece.strip(_QUOTES)
     if not has_key_terms(bare, _TELLING):
         return []

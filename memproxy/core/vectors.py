@@ -12,7 +12,6 @@ Packed: the format (one byte), the numbers of a vector (two bytes, little endian
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,25 +86,53 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     another model (another number of numbers).
     """
     result = np.full((len(packed), len(question)), np.nan)
-    counts = _counts(packed, question.shape[1])
-    readable = [place for place, count in enumerate(counts) if count]
-    if not readable or not len(question):
+    readable, products, starts, _ = _compared(question, packed)
+    if not readable:
         return result
-    width, tokens = _width(question.shape[1]), [counts[place] for place in readable]
-    # what is beyond `MOST_TOKENS` is cut off; a text with none has nothing beyond its header
-    most = _HEADER_BYTES + MOST_TOKENS * width
-    kept = [one[_HEADER_BYTES:most] for one, count in zip(packed, counts, strict=True) if count]
-    bits = np.frombuffer(b"".join(kept), np.uint8).reshape(-1, width)
-    starts = list(accumulate(tokens[:-1], initial=0))
-    best = np.maximum.reduceat(_products(bits, question), starts, axis=0)
+    best = np.maximum.reduceat(products, starts, axis=0)
     if len(readable) == len(packed):
         return best.astype(np.float64)
     result[readable] = best
     return result
 
 
+def mutual(text: bytes, others: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How near the tokens of a text come to each of the others, and theirs to it: mean cosines of the nearest tokens,
+    without the marks at both ends of a text; 0 where one has none.
+    """
+    towards, back = np.zeros(len(others)), np.zeros(len(others))
+    tokens = unpack(text)[1:-1]
+    readable, products, starts, counts = _compared(tokens, others)
+    if not readable:
+        return towards, back
+    towards[readable] = np.maximum.reduceat(products, starts, axis=0).mean(axis=1)
+    nearest, last = products.max(axis=1), starts + counts - 1
+    inner = np.add.reduceat(nearest, starts) - nearest[starts] - np.where(counts > 1, nearest[last], 0.0)
+    back[readable] = inner / np.maximum(counts - 2, 1)
+    return towards, back
+
+
+def _compared(
+    tokens: Vectors, packed: Sequence[bytes]
+) -> tuple[list[int], Vectors, NDArray[np.intp], NDArray[np.intp]]:
+    """The places of the texts that can be compared with these tokens; the cosines of all their tokens (rows), text
+    after text, and of those; where each text begins, and how many tokens it has.
+    """
+    counts = _counts(packed, tokens.shape[1]) if len(tokens) else []
+    readable = [place for place, count in enumerate(counts) if count]
+    sizes = np.array([counts[place] for place in readable], np.intp)
+    if not readable:
+        return [], np.zeros((0, 0), np.float32), sizes, sizes
+    width = _width(tokens.shape[1])
+    # what is beyond `MOST_TOKENS` is cut off; a text with none has nothing beyond its header
+    most = _HEADER_BYTES + MOST_TOKENS * width
+    kept = [packed[place][_HEADER_BYTES:most] for place in readable]
+    bits = np.frombuffer(b"".join(kept), np.uint8).reshape(-1, width)
+    return readable, _products(bits, tokens), np.cumsum(sizes) - sizes, sizes
+
+
 def _counts(packed: Sequence[bytes], numbers: int) -> list[int]:
-    """How many tokens of each text are compared; 0 where they cannot be compared with vectors of so many numbers."""
+    """How many tokens of each text are compared; 0 where their vectors do not have ``numbers`` numbers."""
     header, width = bytes([_FORMAT]) + numbers.to_bytes(2, "little"), _width(numbers)
     lengths = list(map(len, packed))
     tokens = {

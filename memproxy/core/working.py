@@ -23,6 +23,9 @@ MAX_TTL_S = 31 * 24 * 3600.0
 SEARCHED = 4_000
 """Characters of an entry that a search by words looks at: its key, category, tags, and the texts of its data."""
 
+Place = tuple[str, str]
+"""Where an entry stands among others: its key as its store writes it (encrypted, where keys are), and its project."""
+
 _PIECE = re.compile(r"[A-Za-z0-9._~:@+=,-]{1,128}")
 
 
@@ -47,6 +50,14 @@ class WorkingEntry(msgspec.Struct, frozen=True, kw_only=True):
     def namespace(self) -> str:
         """The namespace of its key."""
         return namespace_of(self.key)
+
+
+class WorkingPage(msgspec.Struct, frozen=True):
+    """Some entries by their keys, where each stands, and the place that the next page is behind; None: no page is."""
+
+    entries: list[WorkingEntry] = []
+    places: list[Place] = []
+    after: Place | None = None
 
 
 def check_key(key: str) -> str:

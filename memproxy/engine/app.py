@@ -161,7 +161,8 @@ class Internal:
         """`POST` of a `BackupAsked`, by the command line: begin one. Answers a `BackupTold`, as `GET` does."""
         if request.method == "GET":
             return answer(self._engine.backup_progress())
-        return answer(self._engine.back_up(Path((await _read(request, self._backups)).folder)))
+        asked = await _read(request, self._backups)
+        return answer(self._engine.back_up(Path(asked.folder), state=asked.state))
 
     async def prune(self, request: Request) -> Response:
         """`POST` by the command line: prune everybody, or its tenant's users, or tell what would go."""

@@ -1,5 +1,5 @@
-"""The engine: recall, learning and the store behind the API. Its parts open in the background, so that it says how
-ready it is from its first moment.
+"""The engine: recall, learning and the store behind the API. Its parts open in the background, so that it can
+report its readiness from the start.
 """
 
 import asyncio
@@ -58,9 +58,14 @@ from memproxy.ports import (
     LexicalEncoder,
     MemoryFilter,
     RebuildableStore,
+    SharedServer,
+    SnapshotStore,
     StateStore,
+    UsageStore,
+    WorkingStore,
 )
 from memproxy.recall.answer import Judgement
+from memproxy.recall.hot import Hot
 from memproxy.recall.pipeline import Recall
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
@@ -74,7 +79,7 @@ _BACK_OFF = wait_exponential(multiplier=0.2, max=5.0)
 
 
 _SAID = frozenset({Trust.USER, Trust.ASSISTANT})
-"""Who speaks in what is replayed."""
+"""The roles of replayed messages."""
 
 _PAGE = 100
 
@@ -130,10 +135,12 @@ class IndexInLulls:
 class Parts:
     """What an engine is made of; nothing of it is open yet.
 
-    ``held`` is the store where its files are ours to copy. ``models`` are the chat models of worker and recall, closed
-    with the engine. ``changes`` tell every engine whose memories have changed. ``tally`` counts what questions cost a
-    paid embedder. ``secret`` keys the nonces of blocks (by default one for this process). ``write_timeout_s`` is how
-    long an API write waits to be applied before it is answered as queued.
+    ``held`` is the store where its files are ours to copy, or where its server makes snapshots. ``models`` are the
+    chat models of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
+    changed. ``usage`` (what limits count) and ``working`` (working memory) are the state by default. ``hot``: the
+    memories that are kept hot, where they are; ``shared``: the server of what may be forgotten. ``tally`` counts what
+    questions cost a paid embedder. ``secret`` keys the nonces of blocks (by default one for this process).
+    ``write_timeout_s`` is how long an API write waits to be applied before it is answered as queued.
     """
 
     settings: Settings
@@ -145,8 +152,12 @@ class Parts:
     worker: Worker
     access: ModelAccess
     clock: Clock
-    held: HeldStore | None = None
+    held: HeldStore | SnapshotStore | None = None
     changes: ChangeNotices = field(default_factory=ChangeNotices)
+    usage: UsageStore | None = None
+    working: WorkingStore | None = None
+    hot: Hot | None = None
+    shared: SharedServer | None = None
     models: Sequence[ChatModel] = ()
     tally: QuestionTally | None = None
     lexical_version: int = 0
@@ -171,7 +182,7 @@ class Engine:
         self._eraser = Eraser(store, state)
         self._accesses = AccessCounter(store, clock)
         self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
-        self._quotas = Quotas(settings, state, store, clock, parts.changes)
+        self._quotas = Quotas(settings, parts.usage or state, store, clock, parts.changes)
         self._experiment = Experiment(settings.experiment.holdout, parts.secret, state, clock.now)
         self._indexing = IndexInLulls(worker.wake_index)
         self._backing_up = BackingUp(parts.held, state, clock)
@@ -186,6 +197,8 @@ class Engine:
         worker.on_corrected(self._experiment.note_followups)
 
     def _row_ended(self, row: JournalRow) -> None:
+        if self.parts.hot is not None:
+            self.parts.hot.ended(row.number)
         self._pruner.wrote(row.entry.scope.owner)
         if row.entry.kind is JournalKind.PLAN:
             self.parts.changes.publish(Change.of(row.entry.scope))
@@ -199,6 +212,8 @@ class Engine:
         """Begin to open everything, and return at once."""
         await self.parts.embedder.start()
         self._tasks.start(self._open(), "open")
+        if self.parts.shared is not None:
+            await self.parts.shared.start()
         self._tasks.start(self._readiness.keep_true(), "measure")
         self._tasks.start(self._sweep_working(), "sweep")
 
@@ -207,7 +222,7 @@ class Engine:
         await self._all_open.wait()
         while True:
             try:
-                await self.parts.state.sweep_working(self.parts.clock.now())
+                await (self.parts.working or self.parts.state).sweep_working(self.parts.clock.now())
             except StateUnavailable as error:
                 log.warning("expired entries of working memory stay until the next sweep: %s", error.message)
             await asyncio.sleep(SWEEP_EVERY_S)
@@ -224,7 +239,8 @@ class Engine:
         3. the chat models, which only recall and the worker call;
         4. the store: flushes what the worker wrote;
         5. the receipts, the costs of questions and the counts of the experiment that wait to be written;
-        6. the state: after the store, because rows are acknowledged after the store's flush;
+        6. the server of what may be forgotten, then the state: after the store, because rows are acknowledged after the
+           store's flush;
         7. the embedder.
         """
         parts = self.parts
@@ -233,6 +249,8 @@ class Engine:
         await self._reindexing.close()
         await self._backing_up.close()
         await self._pruner.close()
+        if parts.hot is not None:
+            await parts.hot.close()
         await parts.worker.close(grace_s)
         await self._accesses.close(grace_s)
         await self._eraser.close()
@@ -244,6 +262,8 @@ class Engine:
         if parts.tally is not None:
             await parts.tally.close()
         await self._experiment.close()
+        if parts.shared is not None:
+            await parts.shared.close()
         if self._readiness.is_open("state"):
             await _quietly(parts.state.close(), "state")
         await parts.embedder.close()
@@ -276,6 +296,8 @@ class Engine:
             accesses=self._accesses,
             experiment=self._experiment,
             quotas=self._quotas,
+            working=parts.working or parts.state,
+            hot=parts.hot,
             embedder=parts.embedder,
             lexical=parts.lexical,
             lexical_version=parts.lexical_version,
@@ -288,9 +310,12 @@ class Engine:
         with self._indexing.recalling(), self.parts.worker.serving():
             if self._readiness.is_open("store"):
                 answer = await self.parts.recall.recall(request)
+            elif self._readiness.parts["store"] == LOADING:
+                answer = RecallAnswer(result="degraded", reason="loading")
+            elif self._readiness.parts["store"].startswith(REFUSED):
+                answer = RecallAnswer(result="degraded", reason="store")
             else:
-                loading = self._readiness.parts["store"] == LOADING
-                answer = RecallAnswer(result="degraded", reason="loading" if loading else "store")
+                answer = await self.parts.recall.without_store(request)
         self._readiness.note_recall(answer.reason)
         asyncio.get_running_loop().call_soon(self._note, request, answer)
         return answer.explained(0) if isinstance(answer, Judgement) else answer
@@ -327,9 +352,11 @@ class Engine:
     def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         self._receipts.note(request, answer)
         self._accesses.note(request.scope, [line.memory_id for line in answer.citations])
+        if self.parts.hot is not None and answer.result != "degraded":
+            self.parts.hot.recalled(request.scope)
 
     async def full(self, scope: Scope) -> str | None:
-        """Whose quota of memories is full: ``user``, ``tenant``, or nobody's.
+        """Which quota of memories is full: ``user``, ``tenant``, or none.
 
         Raises:
             StoreUnavailable: that cannot be told.
@@ -410,8 +437,8 @@ class Engine:
         """How far the running reindex is, or how the last one ended."""
         return self._reindexing.progress
 
-    def back_up(self, folder: Path) -> BackupTold:
-        """Begin a backup into this folder.
+    def back_up(self, folder: Path, *, state: bool = True) -> BackupTold:
+        """Begin a backup into this folder; ``state``: of the state as well.
 
         Raises:
             NotBuilt, Conflict: as `BackingUp.begin`.
@@ -419,7 +446,7 @@ class Engine:
         """
         self._readiness.require("state")
         self._readiness.require("store")
-        return self._backing_up.begin(folder)
+        return self._backing_up.begin(folder, state=state)
 
     def backup_progress(self) -> BackupTold:
         """How far the running backup is, or how the last one ended."""
@@ -430,7 +457,8 @@ class Engine:
         embedder = self.parts.embedder.state
         if embedder.startswith("unavailable"):
             embedder = f"degraded{embedder.removeprefix('unavailable')}"
-        return {**self._readiness.parts, "embedder": embedder, "learning": self.parts.worker.learning}
+        parts = {**self._readiness.parts, "embedder": embedder, "learning": self.parts.worker.learning}
+        return parts if self.parts.shared is None else {**parts, "cache": self.parts.shared.state}
 
     async def _open(self) -> None:
         try:
@@ -472,7 +500,7 @@ class Engine:
 
     async def _serve(self) -> None:
         """State and store are open now."""
-        try:  # a search that nobody waits for: the first one takes as long as a request may wait
+        try:  # a warm-up search: the first one takes as long as a request may wait
             nobody = Scope(tenant="warm-up", user="warm-up")
             await self.parts.recall.search(nobody, "warm up", limit=1, where=MemoryFilter())
         except StoreUnavailable as error:

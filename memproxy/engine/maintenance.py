@@ -1,5 +1,5 @@
-"""Long work that the command line asks for: a reindex, and a backup of the embedded store. One of each at a time, in
-the background; each says how far it is.
+"""Long work for the command line: a reindex, and a backup. One of each at a time, in the background; each reports its
+progress.
 """
 
 import asyncio
@@ -9,14 +9,23 @@ from pathlib import Path
 from uuid import uuid4
 
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
-from memproxy.core.backup import STATE, STORE
+from memproxy.core.backup import STATE, STORE, Snapshot
 from memproxy.core.protocol import BackupTold, ReindexAsked, ReindexTold
 from memproxy.engine import sparse
 from memproxy.errors import Conflict, EmbedderUnavailable, MemproxyError, NotBuilt
 from memproxy.learn.reindex import Reindexer
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, Embedder, HeldStore, LexicalEncoder, Rebuild, RebuildableStore, StateStore
+from memproxy.ports import (
+    Clock,
+    Embedder,
+    HeldStore,
+    LexicalEncoder,
+    Rebuild,
+    RebuildableStore,
+    SnapshotStore,
+    StateStore,
+)
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
@@ -153,48 +162,49 @@ def _named(asked: ReindexAsked) -> str:
 
 
 class BackingUp:
-    """Copies the embedded store and state into a folder while they serve.
+    """Copies the embedded store and state into a folder while they serve. Of a store in Qdrant it has a snapshot made.
 
     Writes to the store wait meanwhile (turns go to the journal as always, and into the copied state up to the moment
     it is copied); searches do not.
     """
 
-    def __init__(self, store: HeldStore | None, state: StateStore, clock: Clock) -> None:
+    def __init__(self, store: HeldStore | SnapshotStore | None, state: StateStore, clock: Clock) -> None:
         self._store = store
         self._state = state
         self._clock = clock
         self._tasks = TaskOwner("engine.backup")
         self.progress = BackupTold()
 
-    def begin(self, folder: Path) -> BackupTold:
-        """Begin one into this folder, which must be there and empty.
+    def begin(self, folder: Path, *, state: bool) -> BackupTold:
+        """Begin one into this folder, which must be there and empty; ``state``: of the state as well.
 
         Raises:
-            NotBuilt: the store is a server's.
+            NotBuilt: the memories are in PostgreSQL.
             Conflict: another one runs, or the folder cannot be used.
         """
         if self._store is None:
-            raise NotBuilt(
-                "Only the embedded store is backed up here. Take a snapshot of the Qdrant collection with Qdrant's own "
-                "tools, and `memproxy export` for each user."
-            )
+            raise NotBuilt("Memories in PostgreSQL are backed up by pg_dump (docs/postgres.md).")
         if self.progress.state == COPYING:
             raise Conflict("A backup is being made; wait until it is done.")
         if not folder.is_dir() or any(folder.iterdir()):
             raise Conflict(f"{folder} is no empty folder that the server can see.")
         self.progress = BackupTold(run=uuid4().hex, state=COPYING)
-        self._tasks.start(self._run(self._store, folder), "backup")
+        self._tasks.start(self._run(self._store, folder, state=state), "backup")
         return self.progress
 
     async def close(self) -> None:
         """End the running one; its copy is of no use."""
         await self._tasks.cancel()
 
-    async def _run(self, store: HeldStore, folder: Path) -> None:
+    async def _run(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:
         try:
-            async with store.held() as source:
-                await asyncio.to_thread(self._copy, source, folder / STORE)
-                await self._state.backup(folder / STATE)
+            async with store.held() if isinstance(store, HeldStore) else store.snapshot() as source:
+                if isinstance(source, Snapshot):
+                    self.progress.snapshot = source
+                else:
+                    await asyncio.to_thread(self._copy, source, folder / STORE)
+                if state:
+                    await self._state.backup(folder / STATE)
             counts = {"bytes": self.progress.done}
             await self._state.note_audit(
                 [AuditEntry(at=self._clock.now(), tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)]

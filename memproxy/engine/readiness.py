@@ -92,7 +92,7 @@ class Readiness:
 
     def note_recall(self, trouble: str | None) -> None:
         """A recall is over, perhaps degraded for this reason: after trouble with the store it is looked at soon."""
-        if trouble == "store":
+        if trouble in {"store", "cache"}:
             self._doubted.set()
 
     async def keep_true(self) -> None:

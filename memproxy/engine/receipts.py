@@ -42,7 +42,7 @@ _Waiting = tuple[str, Callable[[], ReceiptPart]]
 
 
 class ReceiptKeeper:
-    """Takes what recall answered, and what the relay tells, and writes it soon."""
+    """Queues the recalls that were answered and the relay's decisions, and writes their receipts soon."""
 
     def __init__(self, state: ReceiptStore, clock: Clock, settings: Settings) -> None:
         self._state = state
@@ -55,7 +55,7 @@ class ReceiptKeeper:
         self._asked = asyncio.Event()
 
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
-        """Have the receipt of an answer written, with what it can tell of its candidates; returns at once."""
+        """Queue the receipt of an answer, with an explanation of its candidates; returns at once."""
         told = answer.explained(LEFT_OUT_SHOWN) if isinstance(answer, Judgement) else answer
         self._add(request.scope.tenant, partial(self._part, request.asked_at or self._clock.now(), request, told))
 
@@ -109,6 +109,7 @@ class ReceiptKeeper:
             reason=answer.reason,
             verdict=request.verdict,
             query=redact(answer.query, self._redact),
+            floor=answer.floor,
             tokens=answer.tokens,
             memories=[
                 Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4))

@@ -1,17 +1,15 @@
 """``--qa`` of LongMemEval and LoCoMo: a model answers every question from what was recalled, another one judges.
 
-A model that fails is asked again; a question that goes on failing is left out, counted, and taken up by the next run,
-which asks only what the log does not hold yet: one line of JSON for each question that was answered and judged.
+A model that fails is asked again; a question that goes on failing is left out and counted.
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import re
 import string
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
 
 PROMPTS = "qa/1"
-"""The version of what is asked goes into every log line: other prompts are other figures."""
+"""The version of what is asked goes into the report: other prompts are other figures."""
 
 READER = (
     "You are the assistant of the user whose question follows. Answer from what is recalled from earlier "
@@ -85,10 +83,8 @@ def _rule(question: Question) -> str:
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """One question. ``key`` names everything that the line depends on; ``correct`` None: the verdict cannot be read."""
+    """One question; ``correct`` None: the verdict cannot be read."""
 
-    key: str
-    recipe: str
     question_id: str
     group: str
     question: str
@@ -97,58 +93,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     judged: str
     correct: bool | None
-    reader: str
-    judge: str
     input_tokens: int = 0
     output_tokens: int = 0
-    version: str = PROMPTS
-
-
-def key_of(question: Question, context: str, recipe: str, reader: str, judge: str) -> str:
-    """The same for the same question with the same context, models and prompts."""
-    named = "\0".join((PROMPTS, recipe, reader, judge, question.id, question.text, question.answer, context))
-    return hashlib.sha256(named.encode()).hexdigest()[:24]
-
-
-class AnswerLog:
-    """Appends lines to a file and knows those of earlier runs."""
-
-    def __init__(self, path: Path) -> None:
-        """Reads what is there.
-
-        Raises:
-            ConfigError: the file cannot be read or written.
-        """
-        self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.known = {line.key: line for line in _lines(path) if line.correct is not None}
-            self._file = path.open("a", encoding="utf-8")
-            if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-                self._file.write("\n")  # the end of a line that was cut short
-        except OSError as error:
-            raise ConfigError(f"--qa-log {path} cannot be opened ({error.strerror}); name another file") from error
-
-    def add(self, line: Answered) -> None:
-        """On disk when it returns, as far as the operating system is concerned."""
-        self.known[line.key] = line
-        self._file.write(msgspec.json.encode(line).decode() + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def _lines(path: Path) -> Iterator[Answered]:
-    """The lines that can be read; the last one may have been cut short."""
-    if not path.exists():
-        return
-    for line in path.read_text("utf-8").splitlines():
-        try:
-            yield msgspec.json.decode(line, type=Answered)
-        except msgspec.DecodeError:
-            continue
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -164,48 +110,37 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers, who judges, where that is logged, and how many questions are asked at once."""
+    """Who answers, who judges, and how many questions are asked at once."""
 
     reader: Role
     judge: Role
-    log: Path
     parallel: int = 4
 
 
-class Answering(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says of it: names of models above those of the configuration, and the log's file."""
-
-    reader: str | None = None
-    judge: str | None = None
-    log: Path | None = None
-    config: Path | None = None
-
-
 @asynccontextmanager
-async def reading(answering: Answering, log: Path) -> AsyncIterator[Reading]:
-    """The models, open. ``log`` is where lines go when the command line names no file.
+async def reading(config: Path | None) -> AsyncIterator[Reading]:
+    """The models of this configuration, open.
 
     Raises:
         ConfigError: the configuration cannot be used, or names no model.
     """
-    settings = load_settings(answering.config)
-    reader = _role("reader", settings.models.reader, answering.reader, settings)
-    judge = _role("judge", settings.models.judge, answering.judge, settings)
+    settings = load_settings(config)
+    reader = _role("reader", settings.models.reader, settings)
+    judge = _role("judge", settings.models.judge, settings)
     try:
-        yield Reading(reader=reader, judge=judge, log=(answering.log or log).expanduser())
+        yield Reading(reader=reader, judge=judge)
     finally:
         await reader.model.close()
         await judge.model.close()
 
 
-def _role(name: str, role: ModelSettings, asked: str | None, settings: Settings) -> Role:
-    model = asked or role.model
-    if not model:
-        raise ConfigError(f"--qa needs a model for this: give --{name} MODEL, or models.{name}.model in --config")
+def _role(name: str, role: ModelSettings, settings: Settings) -> Role:
+    if not role.model:
+        raise ConfigError(f"--qa needs a model for this: name it in models.{name}.model of --config")
     base_url = role.base_url or settings.upstream.base_url
     own_host = base_url == settings.upstream.base_url
     key = role.api_key or (settings.upstream.api_key or _key_from_environment() if own_host else None)
-    credential = Credential(base_url=base_url, model=model, api_key=key.get_secret_value() if key else None)
+    credential = Credential(base_url=base_url, model=role.model, api_key=key.get_secret_value() if key else None)
     return Role(OpenAIChatModel(role), credential)
 
 
@@ -221,25 +156,17 @@ async def answer_all(
 
     Raises:
         ModelRefused: a model takes no such key.
-        ConfigError: the log cannot be written.
     """
-    log = AnswerLog(reading.log)
-    try:
-        found = {recipe: await _recipe(recipe, asked, reading, log, console) for recipe, asked in outcomes.items()}
-    finally:
-        log.close()
+    found = {recipe: await _recipe(recipe, asked, reading, console) for recipe, asked in outcomes.items()}
     return {
         "prompts": PROMPTS,
         "reader": reading.reader.name,
         "judge": reading.judge.name,
-        "log": reading.log.name,
         "recipes": {recipe: figures(outcomes[recipe], lines, total) for recipe, lines in found.items()},
     }
 
 
-async def _recipe(
-    recipe: str, outcomes: Sequence[Outcome], reading: Reading, log: AnswerLog, console: Console
-) -> dict[str, Answered]:
+async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, console: Console) -> dict[str, Answered]:
     """The lines of the questions that were answered and judged, by question id."""
     width = asyncio.Semaphore(reading.parallel)
     lines: dict[str, Answered] = {}
@@ -247,7 +174,7 @@ async def _recipe(
 
         async def one(outcome: Outcome) -> None:
             async with width:
-                line = await _one(recipe, outcome, reading, log, console)
+                line = await _one(outcome, reading, console)
             if line is not None:
                 lines[outcome.question.id] = line
             step(1)
@@ -264,28 +191,21 @@ async def _recipe(
     return lines
 
 
-async def _one(recipe: str, outcome: Outcome, reading: Reading, log: AnswerLog, console: Console) -> Answered | None:
-    key = key_of(outcome.question, outcome.found.context, recipe, reading.reader.name, reading.judge.name)
-    if key in log.known:
-        return log.known[key]
+async def _one(outcome: Outcome, reading: Reading, console: Console) -> Answered | None:
     try:
-        line = await _asked(key, recipe, outcome, reading)
+        return await _asked(outcome, reading)
     except ModelRefused:
         raise
     except ModelError as error:
         console.print(f"{outcome.question.id} is left out: {error.message}")
         return None
-    log.add(line)
-    return line
 
 
-async def _asked(key: str, recipe: str, outcome: Outcome, reading: Reading) -> Answered:
+async def _asked(outcome: Outcome, reading: Reading) -> Answered:
     question, context = outcome.question, outcome.found.context
     answer = await _reply(reading.reader, _ask_reader(question, context), json_mode=False)
     verdict = await _reply(reading.judge, _ask_judge(question, answer.text), json_mode=True)
     return Answered(
-        key=key,
-        recipe=recipe,
         question_id=question.id,
         group=question.group,
         question=question.text,
@@ -294,8 +214,6 @@ async def _asked(key: str, recipe: str, outcome: Outcome, reading: Reading) -> A
         answer=answer.text,
         judged=verdict.text,
         correct=read_verdict(verdict.text),
-        reader=reading.reader.name,
-        judge=reading.judge.name,
         input_tokens=answer.input_tokens + verdict.input_tokens,
         output_tokens=answer.output_tokens + verdict.output_tokens,
     )
@@ -341,10 +259,8 @@ def _tokens(text: str) -> list[str]:
 
 
 def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: str) -> dict[str, Any]:
-    """By group: questions, how many the judge decided, accuracy with its 95 % interval, F1; and what it cost.
-
-    ``failed`` were not answered, ``unjudged`` have a verdict that could not be read: neither counts as wrong, a second
-    run asks them again.
+    """By group: questions, how many the judge decided, accuracy with its 95 % interval, F1; what it cost; and every
+    answer. ``failed`` were not answered, ``unjudged`` have a verdict that could not be read: neither counts as wrong.
     """
     groups = {total: [one for one in outcomes if one.question.scored]}
     for name in sorted({one.question.group for one in outcomes}):
@@ -355,6 +271,7 @@ def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: s
         "unjudged": sum(line.correct is None for line in lines.values()),
         "input_tokens": sum(line.input_tokens for line in lines.values()),
         "output_tokens": sum(line.output_tokens for line in lines.values()),
+        "questions": list(lines.values()),
     }
 
 
@@ -375,9 +292,9 @@ def show_answers(answers: Mapping[str, Any], console: Console) -> None:
             values = (_with_interval(figures[figure]) for figure in ("accuracy", "f1"))
             table.add_row(group, str(figures["questions"]), str(figures["judged"]), *values)
         console.print(table)
-        console.print(f"{recipe['input_tokens']} tokens in, {recipe['output_tokens']} out; log: {answers['log']}")
+        console.print(f"{recipe['input_tokens']} tokens in, {recipe['output_tokens']} out")
         if left := recipe["failed"] + recipe["unjudged"]:
-            console.print(f"{left} questions have no verdict; the same command asks those again")
+            console.print(f"{left} questions have no verdict")
 
 
 def _with_interval(figure: Mapping[str, float | None]) -> str:

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from memproxy.errors import ConfigError
-
 app = typer.Typer(
     help="Measure retrieval, the gate and learning on data sets, in a throw-away store.",
     no_args_is_help=True,
@@ -25,18 +23,6 @@ Recipes = Annotated[
 Pooled = Annotated[bool, typer.Option("--pooled", help="Everything in one user's memory.")]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Ten questions only.")]
 Qa = Annotated[bool, typer.Option("--qa", help="Let a model answer from what is recalled, and another one judge.")]
-Reader = Annotated[
-    str | None, typer.Option(help="Model that answers (--qa). Default: models.reader of --config.", metavar="MODEL")
-]
-Judge = Annotated[
-    str | None, typer.Option(help="Model that judges (--qa). Default: models.judge of --config.", metavar="MODEL")
-]
-QaLog = Annotated[
-    Path | None,
-    typer.Option(
-        help="Log of --qa, a line for each question; a second run goes on from it. Default: in --cache.", metavar="FILE"
-    ),
-]
 Config = Annotated[Path | None, typer.Option(help="Configuration whose models and upstream --qa uses.", metavar="FILE")]
 Tenant = Annotated[
     str | None,
@@ -48,8 +34,6 @@ JsonOut = Annotated[Path | None, typer.Option("--json", help="Write the figures 
 ModelPath = Annotated[Path | None, typer.Option(help="Folder of a local ONNX embedding model.", metavar="DIR")]
 Lexical = Annotated[bool, typer.Option("--lexical", help="Search by words alone, without an embedding model.")]
 Cache = Annotated[Path, typer.Option(help="Folder that keeps vectors between runs.", metavar="DIR")]
-BaseUrl = Annotated[str | None, typer.Option(help="Measure a running memproxy instead.", metavar="URL")]
-ApiKey = Annotated[str | None, typer.Option(help="Bearer key to call it with.", envvar="MEMPROXY_EVAL_API_KEY")]
 
 
 def _retrieval(evaluation: str) -> Callable[..., None]:
@@ -62,25 +46,15 @@ def _retrieval(evaluation: str) -> Callable[..., None]:
         pooled: Pooled = False,
         smoke: Smoke = False,
         qa: Qa = False,
-        reader: Reader = None,
-        judge: Judge = None,
-        qa_log: QaLog = None,
         config: Config = None,
         tenant: Tenant = None,  # noqa: ARG001 - every command takes one
         json_out: JsonOut = None,
         lexical: Lexical = False,
         model_path: ModelPath = None,
         cache: Cache = DEFAULT_CACHE,
-        base_url: BaseUrl = None,
-        api_key: ApiKey = None,
     ) -> None:
-        from memproxy.evals.answers import Answering  # noqa: PLC0415 - other commands start faster without these
-        from memproxy.evals.retrieval import Options, measure_retrieval  # noqa: PLC0415
+        from memproxy.evals.retrieval import Options, measure_retrieval  # noqa: PLC0415 - other commands start faster
 
-        if base_url is not None and (recipe or lexical or model_path is not None):
-            raise ConfigError(
-                "--base-url measures that installation as it is; leave --recipe, --lexical and --model-path out."
-            )
         options = Options(
             recipes=list(dict.fromkeys(recipe or [DEFAULT_RECIPE])),
             pooled=pooled,
@@ -88,9 +62,8 @@ def _retrieval(evaluation: str) -> Callable[..., None]:
             lexical=lexical,
             model_path=model_path,
             cache=cache,
-            base_url=base_url,
-            api_key=api_key,
-            answering=Answering(reader=reader, judge=judge, log=qa_log, config=config) if qa else None,
+            qa=qa,
+            config=config,
         )
         measure_retrieval(evaluation, data, options, json_out)
 
@@ -109,28 +82,18 @@ app.command("longmemeval", help="LongMemEval: which turns and sessions are found
 def gate(
     *,
     data: Data,
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of lives: also count what is searched for and injected for its people; LoCoMo file: what its "
-            "first conversation adds to messages that need no memory.",
-            metavar="FILE",
-        ),
-    ] = None,
-    recipe: Annotated[str, typer.Option(help="Recipe that searches --memory.", metavar="NAME")] = DEFAULT_RECIPE,
     config: Annotated[Path | None, typer.Option(help="Configuration whose gate is measured.", metavar="FILE")] = None,
+    recipe: Annotated[  # noqa: ARG001 - every evaluation takes them
+        list[str] | None,
+        typer.Option(help="Taken, and without effect: the gate searches nothing.", metavar="NAME", hidden=True),
+    ] = None,
     tenant: Tenant = None,  # noqa: ARG001 - every command takes one
     json_out: JsonOut = None,
-    lexical: Lexical = False,
-    model_path: ModelPath = None,
-    cache: Cache = DEFAULT_CACHE,
 ) -> None:
     """The gate: how often messages of each kind are searched for."""
-    from memproxy.evals.gate_verdicts import measure_gate  # noqa: PLC0415 - other commands start faster without these
-    from memproxy.evals.retrieval import Options  # noqa: PLC0415
+    from memproxy.evals.gate_verdicts import measure_gate  # noqa: PLC0415 - other commands start faster without it
 
-    options = Options(recipes=[recipe], lexical=lexical, model_path=model_path, cache=cache)
-    measure_gate(data, memory, options, json_out, config=config)
+    measure_gate(data, json_out, config=config)
 
 
 @app.command()
@@ -157,24 +120,3 @@ def extraction(
 
     options = Options(mode=mode, smoke=smoke, verbose=verbose, config=config, model_path=model_path, cache=cache)
     measure_extraction(data, options, json_out)
-
-
-@app.command()
-def lived(
-    *,
-    data: Annotated[list[Path], typer.Option(help="A file of people; may be given several times.", metavar="FILE")],
-    config: Annotated[
-        Path | None, typer.Option(help="Configuration whose gate, recall and dedup are measured.", metavar="FILE")
-    ] = None,
-    tenant: Tenant = None,  # noqa: ARG001 - every command takes one
-    json_out: JsonOut = None,
-    model_path: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR"),
-    ] = None,
-    cache: Cache = DEFAULT_CACHE,
-) -> None:
-    """Weeks of everyday life: are questions answered, fresh and after they were asked before?"""
-    from memproxy.evals.lived import measure_lives  # noqa: PLC0415 - other commands start faster without it
-
-    measure_lives(data, json_out, config=config, model_path=model_path, cache=cache)

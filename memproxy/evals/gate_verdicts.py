@@ -6,12 +6,10 @@ kinds (near 0 for greetings, small talk, tools and general facts). Lines with fi
 is my balance" is a tool's business to whoever labelled it, and personal here.
 """
 
-import asyncio
 import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,13 +19,8 @@ from rich.console import Console
 from memproxy.core import gate
 from memproxy.core.message_kinds import fitted
 from memproxy.errors import ConfigError
-from memproxy.evals import lived, locomo
-from memproxy.evals.dataset import Question
-from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.retrieval import Options, ingest, opened_subject
+from memproxy.evals.output import make_console, make_table, write_json
 from memproxy.evals.scoring import percentiles
-from memproxy.evals.throwaway import Probe, settings_for, throwaway_memory
-from memproxy.evals.vector_cache import opened_embedder
 from memproxy.settings import GateCategory, GateSettings, Settings
 from memproxy.settings.loading import load_settings
 
@@ -99,25 +92,14 @@ def _judged(line: Line, skip: frozenset[str]) -> Judged:
     return Judged(line, verdict, (time.perf_counter() - start) * 1000)
 
 
-def measure_gate(
-    data: Path, memory: Path | None, options: Options, json_out: Path | None, *, config: Path | None = None
-) -> None:
-    """Measure the gate (of a configuration, by default all of it), print and write the figures; with ``memory`` (a
-    LoCoMo file) also what is injected from its first conversation into messages that pass and need no memory, or (a
-    file of lives) what of all messages is searched for and injected for its people.
+def measure_gate(data: Path, json_out: Path | None, *, config: Path | None = None) -> None:
+    """Measure the gate (of a configuration, by default all of it), print and write the figures.
 
     Raises:
-        MemproxyError: the data, the configuration or the model are not what they must be, or the figures cannot be
-            written.
+        MemproxyError: the data or the configuration are not what they must be, or the figures cannot be written.
     """
     settings = Settings() if config is None else load_settings(config)
-    judged = evaluate(load(data), skipped(settings.gate))
-    injected = None
-    if memory is not None:
-        of_lives = memory.suffix in {".yaml", ".yml"}
-        asked = _of_lives(judged, memory, options, settings) if of_lives else _of_locomo(judged, memory, options)
-        injected = asyncio.run(asked)
-    made = made_report(judged, data.name, injected)
+    made = made_report(evaluate(load(data), skipped(settings.gate)), data.name)
     show(made, make_console())
     if json_out is not None:
         write_json(json_out, made)
@@ -128,59 +110,8 @@ def skipped(settings: GateSettings) -> frozenset[str]:
     return frozenset[str](settings.skip) if settings.enabled else frozenset()
 
 
-async def _of_locomo(judged: Sequence[Judged], path: Path, options: Options) -> dict[str, Any]:
-    """How many needless searches get something injected from a conversation's memory, by kind."""
-    console = Console(stderr=True)
-    dataset = locomo.load_dataset(path, pooled=False)
-    dataset = dataset.of_users({dataset.sessions[0].user})
-    needless = [one for one in judged if one.needless]
-    counts: dict[str, Counter[str]] = {}
-    async with opened_subject(dataset, options, console) as (subject, _):
-        await ingest(subject, dataset, console)
-        with progress(console, "messages", len(needless)) as step:
-            for one in needless:
-                question = Question(
-                    id="",
-                    user=dataset.sessions[0].user,
-                    text=one.line.text,
-                    group=one.line.kind,
-                    asked_at=datetime.now(UTC),
-                )
-                found = await subject.ask(question, options.recipes[0])
-                counts.setdefault(one.line.kind, Counter()).update(asked=1, injected=int(bool(found.injected)))
-                step(1)
-    return {kind: _injected(count) for kind, count in sorted(counts.items())}
-
-
-async def _of_lives(judged: Sequence[Judged], path: Path, options: Options, settings: Settings) -> dict[str, Any]:
-    """How many of the messages of each kind get something injected from the memories of each person, and how many are
-    searched for.
-    """
-    lives, counts = lived.load([path]), dict[str, Counter[str]]()
-    async with (
-        opened_embedder(options.model_path, options.cache) as embedder,
-        throwaway_memory(settings_for(settings, "off"), embedder, options.recipes) as memory,
-    ):
-        await memory.prepare()
-        for life in lives:
-            await memory.live(life.user, life.sessions)
-        with progress(Console(stderr=True), "messages", len(judged) * len(lives)) as step:
-            for one, life in ((one, life) for one in judged for life in lives):
-                text = one.line.text
-                probe = Probe(id=f"{life.user}?{text}", user=life.user, asked_at=datetime.now(UTC), ask=text)
-                found = await memory.request(probe, options.recipes[0])
-                counted = {"asked": 1, "searched": int(found.skipped is None), "injected": int(bool(found.lines))}
-                counts.setdefault(one.line.kind, Counter()).update(counted)
-                step(1)
-    return {kind: _injected(count) for kind, count in sorted(counts.items())}
-
-
-def _injected(count: Counter[str]) -> dict[str, Any]:
-    return {**count, "rate": count["injected"] / count["asked"]}
-
-
-def made_report(judged: Sequence[Judged], data: str, injected: dict[str, Any] | None = None) -> dict[str, Any]:
-    """All figures as JSON types; ``injected`` is what was injected from a memory, by kind."""
+def made_report(judged: Sequence[Judged], data: str) -> dict[str, Any]:
+    """All figures as JSON types."""
     kinds = sorted({one.line.kind for one in judged})
     sources = sorted({one.line.source for one in judged})
     return {
@@ -190,7 +121,6 @@ def made_report(judged: Sequence[Judged], data: str, injected: dict[str, Any] | 
         "kinds": {kind: _rates(one for one in judged if one.line.kind == kind) for kind in kinds},
         "sources": {source: _rates(one for one in judged if one.line.source == source) for source in sources},
         "latency_ms": percentiles([one.milliseconds for one in judged]),
-        "injected": injected,
         "wrong": [_line(one) for one in judged if one.wrong],
     }
 
@@ -234,14 +164,6 @@ def show(made: dict[str, Any], console: Console) -> None:
         for name, rates in made[by].items():
             cells = (_share(rates[column]) for column in ("all", "first_person", "no_first_person"))
             table.add_row(name, str(rates["all"]["lines"]), *cells)
-        console.print(table)
-    if made["injected"] is not None:
-        everything = any("searched" in count for count in made["injected"].values())
-        title = "injected from the memory" if everything else "injected although not needed"
-        table = make_table("kind", "asked", "searched", "injected", title=title)
-        for kind, count in made["injected"].items():
-            searched = str(count.get("searched", count["asked"]))
-            table.add_row(kind, str(count["asked"]), searched, f"{count['injected']} ({count['rate']:.3f})")
         console.print(table)
     times = made["latency_ms"]
     console.print(f"verdict: p50 {times['p50']} ms, p95 {times['p95']} ms, p99 {times['p99']} ms")

@@ -1,20 +1,17 @@
 """`memproxy eval locomo` and `longmemeval`: which turns and sessions are found, and what would be injected.
 
-The sessions of a data set go into a throw-away memory or, with ``--base-url``, into a running memproxy; every recipe is
-asked every question, at the question's own date.
+The sessions of a data set go into a throw-away memory; every recipe is asked every question,
+at the question's own date.
 """
 
 import asyncio
 import os
-import time
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import httpx
 import msgspec
 from rich.console import Console
 from rich.table import Table
@@ -22,13 +19,12 @@ from rich.table import Table
 import memproxy
 from memproxy.core.scope import Scope
 from memproxy.core.turn import make_turns
-from memproxy.errors import ConfigError, RequestError
 from memproxy.evals import locomo, longmemeval, scoring
-from memproxy.evals.answers import Answering, Reading, answer_all, reading, show_answers
-from memproxy.evals.dataset import Dataset, Question, Session
+from memproxy.evals.answers import Reading, answer_all, reading, show_answers
+from memproxy.evals.dataset import Dataset
 from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.scoring import DEPTH, Found, Outcome, Sample
-from memproxy.evals.throwaway import settings_for, throwaway_memory
+from memproxy.evals.scoring import Outcome, Sample
+from memproxy.evals.throwaway import EvaluationMemory, settings_for, throwaway_memory
 from memproxy.evals.vector_cache import CachedEmbedder, VectorCache, local_model, until_ready
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embedding import NoEmbedder
@@ -37,7 +33,6 @@ from memproxy.recall.documents import dense_text
 from memproxy.settings import Settings
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
-HTTP_TIMEOUT_S = 120.0
 REPORT_VERSION = 1
 
 _COUNTS = frozenset({"lines", "tokens"})
@@ -56,85 +51,8 @@ _BY_GROUP = {
 """Figures of the table by question type, with short headings: it must fit a terminal."""
 
 
-class Subject(Protocol):
-    """A memory under evaluation."""
-
-    async def ingest(self, session: Session) -> None:
-        """Push one session; it may become searchable later."""
-
-    async def settle(self) -> None:
-        """Returns when everything pushed is searchable."""
-
-    async def ask(self, question: Question, recipe: str) -> Found:
-        """One question: what is found, and what would be injected."""
-
-
-class RemoteMemory:
-    """`Subject` behind a base URL. Users of an evaluation get names of their own, and are forgotten after it.
-
-    The gate and the deadline of that installation apply. Its recipe is what it is configured with: ``recipe`` of `ask`
-    only names the figures.
-    """
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-        self._run = uuid.uuid4().hex[:8]
-        self._users: set[str] = set()
-
-    async def ingest(self, session: Session) -> None:
-        messages = [
-            {"role": message.role, "id": message.id, "content": message.content}
-            | ({"name": message.name} if message.name else {})
-            for message in session.messages
-        ]
-        user = self._user(session.user)
-        self._users.add(user)
-        body = {
-            "user_id": user,
-            "session_id": session.name,
-            "timestamp": session.date.isoformat(),
-            "messages": messages,
-        }
-        await self._call("POST", "/v1/memory/turns", json=body)
-
-    async def settle(self) -> None:
-        """Nothing to wait for: the API answers when the turns are searchable."""
-
-    async def ask(self, question: Question, recipe: str) -> Found:  # noqa: ARG002 - as the protocol has it
-        user = self._user(question.user)
-        start = time.perf_counter()
-        block = await self._call("POST", "/v1/memory/recall", json={"user_id": user, "query": question.text})
-        milliseconds = (time.perf_counter() - start) * 1000
-        query = {"user_id": user, "query": question.text, "limit": DEPTH, "kind": "turn"}
-        found = await self._call("POST", "/v1/memory/search", json=query)
-        return Found(
-            turns=[(one["memory"]["id"], one["memory"]["session_id"]) for one in found["data"]],
-            injected=[citation["memory_id"] for citation in block["citations"]],
-            context=block["context"],
-            tokens=block["tokens"],
-            degraded=block.get("degraded"),
-            milliseconds=milliseconds,
-            embedding_ms=None,
-        )
-
-    async def forget(self) -> None:
-        """Delete what was pushed."""
-        for user in sorted(self._users):
-            await self._call("DELETE", "/v1/memory", params={"user_id": user})
-        self._users.clear()
-
-    def _user(self, name: str) -> str:
-        return f"evaluation-{self._run}-{name}"
-
-    async def _call(self, method: str, path: str, **arguments: Mapping[str, Any]) -> Any:
-        response = await self._http.request(method, path, **arguments)  # type: ignore[arg-type]
-        if response.is_error:
-            raise RequestError(f"{method} {response.url} answered {response.status_code}: {response.text[:300]}")
-        return response.json()
-
-
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to measure: the memory (recipes of one in this process, or ``base_url``) and how much of the data."""
+    """How to measure: the recipes, the embedder and how much of the data; ``qa`` asks the models of ``config``."""
 
     recipes: Sequence[str]
     pooled: bool = False
@@ -142,16 +60,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lexical: bool = False
     model_path: Path | None = None
     cache: Path
-    base_url: str | None = None
-    api_key: str | None = None
-    answering: Answering | None = None
+    qa: bool = False
+    config: Path | None = None
 
 
 def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: Path | None) -> None:
     """Measure retrieval on a data set of `LOADERS`, print and write the figures.
 
     Raises:
-        MemproxyError: the data, the recipes, the model or the running memproxy are not what they must be.
+        MemproxyError: the data, the recipes or the model are not what they must be.
     """
     dataset = LOADERS[evaluation](data, pooled=options.pooled)
     if options.smoke:
@@ -164,50 +81,34 @@ def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: P
 
 async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
     console = Console(stderr=True)
-    async with _answerers(dataset, options) as answerers:
-        async with opened_subject(dataset, options, console) as (subject, embedder):
-            outcomes = await run(subject, dataset, options.recipes, console)
+    async with _answerers(options) as answerers:
+        async with opened_memory(dataset, options, console) as (memory, embedder):
+            outcomes = await run(memory, dataset, options.recipes, console)
         answers = await answer_all(outcomes, answerers, console, total=dataset.total) if answerers else None
     about = {"data": data, "pooled": options.pooled, "smoke": options.smoke, "embedder": embedder}
     return made_report(dataset, outcomes, about | ({} if answers is None else {"qa": answers}))
 
 
 @asynccontextmanager
-async def _answerers(dataset: Dataset, options: Options) -> AsyncIterator[Reading | None]:
+async def _answerers(options: Options) -> AsyncIterator[Reading | None]:
     """Who answers and judges, if that is asked for; opened first, so that a missing model is told at once."""
-    if options.answering is None:
+    if not options.qa:
         yield None
         return
-    async with reading(options.answering, options.cache / f"qa-{dataset.name}.jsonl") as found:
+    async with reading(options.config) as found:
         yield found
 
 
 @asynccontextmanager
-async def opened_subject(dataset: Dataset, options: Options, console: Console) -> AsyncIterator[tuple[Subject, str]]:
+async def opened_memory(
+    dataset: Dataset, options: Options, console: Console
+) -> AsyncIterator[tuple[EvaluationMemory, str]]:
     """The memory to measure and its embedder's name."""
-    if options.base_url is not None:
-        async with _remote(options.base_url, options.api_key) as remote:
-            yield remote, f"of {options.base_url}"
-        return
     async with (
         _embedder(dataset, options, console) as embedder,
         throwaway_memory(settings_for(Settings(), "off"), embedder, options.recipes) as local,
     ):
         yield local, embedder.name
-
-
-@asynccontextmanager
-async def _remote(base_url: str, api_key: str | None) -> AsyncIterator[Subject]:
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=HTTP_TIMEOUT_S) as http:
-        remote = RemoteMemory(http)
-        try:
-            try:
-                yield remote
-            finally:
-                await remote.forget()
-        except httpx.TransportError as error:
-            raise ConfigError(f"no answer from {base_url} ({error}); start it with: memproxy serve") from error
 
 
 @asynccontextmanager
@@ -249,23 +150,25 @@ def texts_of(dataset: Dataset) -> list[str]:
     return [dense_text(turn) for some in turns for turn in some]
 
 
-async def ingest(subject: Subject, dataset: Dataset, console: Console) -> None:
+async def ingest(memory: EvaluationMemory, dataset: Dataset, console: Console) -> None:
     """Push all sessions and wait until they are searchable."""
     with progress(console, "sessions in", len(dataset.sessions)) as step:
         for session in dataset.by_turns():
-            await subject.ingest(session)
+            await memory.ingest(session)
             step(1)
-        await subject.settle()
+        await memory.settle()
 
 
-async def run(subject: Subject, dataset: Dataset, recipes: Sequence[str], console: Console) -> dict[str, list[Outcome]]:
+async def run(
+    memory: EvaluationMemory, dataset: Dataset, recipes: Sequence[str], console: Console
+) -> dict[str, list[Outcome]]:
     """The outcomes of every question, in the data set's order, by recipe."""
-    await ingest(subject, dataset, console)
+    await ingest(memory, dataset, console)
     outcomes: dict[str, list[Outcome]] = {recipe: [] for recipe in recipes}
     for recipe in recipes:
         with progress(console, f"questions ({recipe})", len(dataset.questions)) as step:
             for question in dataset.questions:
-                outcomes[recipe].append(Outcome(question, await subject.ask(question, recipe)))
+                outcomes[recipe].append(Outcome(question, await memory.ask(question, recipe)))
                 step(1)
     return outcomes
 

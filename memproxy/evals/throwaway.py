@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from memproxy.core import gate
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.protocol import RecallAnswer, RecallRequest, TurnsBody, UpstreamAccess
+from memproxy.core.protocol import RecallRequest, TurnsBody, UpstreamAccess
 from memproxy.core.scope import Scope
-from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
 from memproxy.evals.dataset import Question, Session
 from memproxy.evals.scoring import DEPTH, Found
@@ -28,7 +26,7 @@ from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore
 from memproxy.recall.pipeline import Recall
-from memproxy.recall.recipes import named
+from memproxy.recall.recipes import Recipe, named
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
@@ -36,8 +34,6 @@ from memproxy.stores.sqlite_state import SqliteState
 Learning = Literal["off", "verbatim", "model"]
 
 TENANT = "evaluation"
-EXPLAINED = 60
-"""Candidates that an answer tells of."""
 
 _DEADLINE_MS = 60_000
 """A busy machine must not turn an evaluation of what is found into one of deadlines."""
@@ -71,60 +67,6 @@ class SetClock:
         return self._instant + timedelta(seconds=time.monotonic() - self._set_at if self._runs else 0.0)
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One question in a new session of its user, ``before`` being earlier user messages of that session.
-
-    ``gold`` is all that a helpful assistant needs: of each set of turns one. Empty: nothing that was said helps.
-    ``acceptable`` turns do no harm; ``never`` are those that mislead (superseded, somebody else's, merely similar).
-    """
-
-    id: str
-    user: str
-    asked_at: datetime
-    ask: str
-    language: str = "en"
-    size: str = "everyday"
-    group: str = "general"
-    before: tuple[str, ...] = ()
-    gold: tuple[frozenset[str], ...] = ()
-    acceptable: frozenset[str] = frozenset()
-    never: frozenset[str] = frozenset()
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found: ``turns`` are itself, or the turns that a fact was learned from (none for an episode)."""
-
-    memory: str
-    turns: frozenset[str]
-    score: float
-    rejected: str | None
-
-
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe got: ``lines`` injected, and all that was ``found``, best first. ``skipped`` says why the gate let
-    nothing be searched, ``degraded`` why recall gave up.
-    """
-
-    lines: tuple[Line, ...] = ()
-    found: tuple[Line, ...] = ()
-    tokens: int = 0
-    skipped: str | None = None
-    degraded: str | None = None
-
-    def covered(self, gold: Sequence[frozenset[str]]) -> int:
-        """How many of the needed turns are injected."""
-        turns = frozenset[str]().union(*(line.turns for line in self.lines))
-        return sum(bool(part & turns) for part in gold)
-
-    def place_of(self, part: frozenset[str], texts: Mapping[str, str]) -> dict[str, Any]:
-        """The best of these turns: its place among all that was found, its score, and why it is not injected."""
-        text = " | ".join(texts[turn] for turn in sorted(part))
-        for rank, line in enumerate(self.found, start=1):
-            if part & line.turns:
-                return {"text": text, "rank": rank, "score": line.score, "rejected": line.rejected}
-        return {"text": text, "rank": None, "score": None, "rejected": None}
-
-
 class EvaluationMemory:
     """Takes sessions as captured traffic comes in, and answers. One recall pipeline for each recipe, over one store."""
 
@@ -137,29 +79,22 @@ class EvaluationMemory:
         state: SqliteState,
         model: ChatModel,
         access: ModelAccess,
-        recipes: Sequence[str],
+        recipes: Sequence[str | Recipe],
     ) -> None:
-        self._settings = settings
         self._embedder = embedder
         self._store = store
-        self._asked_at = SetClock(runs=False)
-        self._said_at = SetClock(runs=True)
+        self.asked_at = SetClock(runs=False)
+        self.said_at = SetClock(runs=True)
         parts: dict[str, Any] = {
             "settings": settings,
             "store": store,
             "embedder": embedder,
             "lexical": Bm25Encoder(),
         }
-        self._recalls = {recipe: Recall(**parts, clock=self._asked_at, recipe=named(recipe)) for recipe in recipes}
-        self.worker = Worker(state=state, model=model, access=access, clock=self._said_at, **parts)
+        made = [named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+        self.recalls = {recipe.name: Recall(**parts, clock=self.asked_at, recipe=recipe) for recipe in made}
+        self.worker = Worker(state=state, model=model, access=access, clock=self.said_at, **parts)
         self._ahead: deque[int] = deque()
-        self.sources: dict[str, frozenset[str]] = {}
-        """The turns that each fact was learned from."""
-
-    async def prepare(self) -> None:
-        """What the engine does before the first request."""
-        for recall in self._recalls.values():
-            await recall.prepare()
 
     async def ingest(self, session: Session) -> None:
         """A journal row, then the index lane; it may become searchable later."""
@@ -180,26 +115,13 @@ class EvaluationMemory:
 
     async def ingest_at(self, session: Session, at: datetime) -> None:
         """The same at that time, alone."""
-        self._said_at.set(at)
+        self.said_at.set(at)
         await self.ingest(session)
         await self.settle()
 
     async def learn(self, user: str, session: str) -> bool:
         """Learn from a session, as at its end; whether that could be done."""
         return await self.worker.learned(Scope(tenant=TENANT, user=user, session=session), _PATIENCE_S)
-
-    async def live(self, user: str, sessions: Sequence[Session]) -> None:
-        """A person's sessions at their own times, learned from at their ends if that is switched on."""
-        for session in sessions:
-            self._said_at.set(ended_at(session))
-            await self.ingest(session)
-            if self._settings.learn.enabled:
-                await self.settle()
-                if not await self.learn(session.user, session.name):
-                    raise StoreUnavailable(f"A session was not learned from within {_PATIENCE_S:.0f} s; see the log.")
-        await self.settle()
-        told = await self.memories(user, [kind for kind in Kind if kind not in (Kind.TURN, Kind.EPISODIC)])
-        self.sources |= {memory.id: frozenset(memory.turn_ids) for memory in told}
 
     async def memories(self, user: str, kinds: Collection[Kind]) -> list[Memory]:
         """All of a user's of these kinds, also those that have ended."""
@@ -216,9 +138,9 @@ class EvaluationMemory:
         """Without a gate: the block as a request would get it, then what is found in all. The block comes first: what
         is cached on the way helps the second call only.
         """
-        recall = self._recalls[recipe]
+        recall = self.recalls[recipe]
         scope = Scope(tenant=TENANT, user=question.user)
-        self._asked_at.set(question.asked_at)
+        self.asked_at.set(question.asked_at)
         self._meter()
         start = time.perf_counter()
         answer = await recall.recall(
@@ -241,51 +163,6 @@ class EvaluationMemory:
     def _meter(self) -> tuple[float, float]:
         return self._embedder.meter() if isinstance(self._embedder, CachedEmbedder) else (0.0, 0.0)
 
-    async def request(self, probe: Probe, recipe: str) -> Given:
-        """The probe as a request of a new session: the gate's verdict, then recall."""
-        verdict = self._verdict(probe)
-        if not verdict.reaches_memory:
-            return Given(skipped=verdict.reason)
-        self._asked_at.set(probe.asked_at)
-        said = [*probe.before, probe.ask]
-        request = RecallRequest(
-            request_id="evaluation",
-            scope=Scope(tenant=TENANT, user=probe.user, session=probe.id),
-            queries=said,
-            nonce="0" * 12,
-            present=[text_digest(text) for text in said],
-            verdict=verdict.reason,
-            only_if_told=verdict.asks_memory,
-            first_turn=not probe.before,
-            explain=True,
-        )
-        return self._given(await self._recalls[recipe].recall(request, explained=EXPLAINED))
-
-    def _verdict(self, probe: Probe) -> gate.Verdict:
-        if not self._settings.gate.enabled:
-            return gate.Verdict(searched=True, reason="gate_off")
-        return gate.judge(probe.ask, frozenset[str](self._settings.gate.skip), follows=bool(probe.before))
-
-    def _given(self, answer: RecallAnswer) -> Given:
-        found = tuple(self._line(one) for one in answer.candidates)
-        return Given(
-            lines=tuple(line for line in found if line.rejected is None),
-            found=found,
-            tokens=answer.tokens,
-            skipped=answer.reason if answer.result == "skipped" else None,
-            degraded=answer.reason if answer.result == "degraded" else None,
-        )
-
-    def _line(self, one: Mapping[str, Any]) -> Line:
-        memory = one["memory_id"]
-        turns = frozenset({memory}) if one["kind"] == Kind.TURN.value else self.sources.get(memory, frozenset())
-        return Line(memory=memory, turns=turns, score=one["score"], rejected=one["rejected"])
-
-
-def ended_at(session: Session) -> datetime:
-    """When its last message was said."""
-    return session.messages[-1].timestamp or session.date
-
 
 def settings_for(settings: Settings, learning: Learning) -> Settings:
     """These settings, with learning as asked at a session's end, and no deadline that a busy machine would miss."""
@@ -307,7 +184,7 @@ def settings_for(settings: Settings, learning: Learning) -> Settings:
 async def throwaway_memory(
     settings: Settings,
     embedder: Embedder,
-    recipes: Sequence[str],
+    recipes: Sequence[str | Recipe],
     *,
     model: ChatModel | None = None,
     access: UpstreamAccess | None = None,

@@ -3,7 +3,7 @@
     journal      `worker` claims rows, an owner's in their order, and hands them to their lane; `runs` handles them
     index        `index`: turns become searchable, and what the API asked for is carried out; needs no model
     extract      `triggers` says when; `learner` takes the new turns of a session; `extract` reads them, by a model or
-                 by `rules`; `admission` keeps what rests on words that were really said
+                 by `rules`; `grounding` keeps what rests on words that were really said
     plan         `plan` decides what each candidate does to what is known (`plan_view`, `nearby`, `core.facts`): exact
                  writes and slot changes, saved by compare-and-set before anything is written
     apply        `apply` carries the plan out; twice is harmless, and nothing comes back that was taken back meanwhile

@@ -21,7 +21,7 @@ class ModelAccess:
     def remember(self, tenant: str, access: UpstreamAccess) -> bool:
         """Note how a request reached its model; True when that is new for the tenant (`Worker.new_key` is due)."""
         former = self._latest.get(tenant)
-        if not access.model and former is not None and _same_way(former, access):
+        if not access.model and former is not None and former.base_url == access.base_url:
             access = msgspec.structs.replace(access, model=former.model)
         self._latest.put(tenant, access)
         return former != access
@@ -34,32 +34,22 @@ class ModelAccess:
     def credential(self, tenant: str, role: ModelSettings, model: str | None = None) -> Credential | None:
         """How to call the model of ``role`` for this tenant, or None while that is not known.
 
-        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start: it is
-        reached as a request for it would be. A key goes to the host it was meant for and to no other one.
+        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start. A key
+        goes to the host it was meant for and to no other one.
         """
         access = self._latest.get(tenant)
         name = role.model or self.model_of(tenant) or model
         if not name:
             return None
-        own = access or self._way_of(model)
-        base_url = role.base_url or own.base_url
+        own_url = access.base_url if access else self._upstream.base_url
+        base_url = role.base_url or own_url
         if role.api_key is not None:
             return Credential(base_url=base_url, model=name, api_key=role.api_key.get_secret_value())
-        if base_url.rstrip("/") != own.base_url.rstrip("/"):
+        if base_url.rstrip("/") != own_url.rstrip("/"):
             return Credential(base_url=base_url, model=name)
-        configured = self._upstream.key_of(own.route, own.base_url)
-        if configured is not None:
+        configured = self._upstream.api_key
+        if configured is not None and base_url.rstrip("/") == self._upstream.base_url.rstrip("/"):
             return Credential(base_url=base_url, model=name, api_key=configured.get_secret_value())
         if access is None:
             return None
         return Credential(base_url=base_url, model=name, api_key=access.api_key)
-
-    def _way_of(self, model: str | None) -> UpstreamAccess:
-        """The way of a request for this model, whose client's key is not known."""
-        route = self._upstream.route_of(model)
-        base_url = self._upstream.base_url_of(route)
-        return UpstreamAccess(base_url=base_url, model=model or "", route=route)
-
-
-def _same_way(one: UpstreamAccess, other: UpstreamAccess) -> bool:
-    return (one.base_url, one.route) == (other.base_url, other.route)

@@ -1,4 +1,4 @@
-"""Acknowledge: how rows end (done, refused, parked, or put back until their time comes), and who waits for the end."""
+"""Acknowledge: how rows end (done, refused, parked, or put back until their time comes), and who waits for it."""
 
 import asyncio
 import logging
@@ -14,6 +14,7 @@ from memproxy.errors import (
     ModelAwaited,
     ModelRefused,
     ModelUnavailable,
+    NotFound,
     RequestError,
     StateUnavailable,
     StoreUnavailable,
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 1.0
 LOOKS_S = (0.02, 0.25)
-"""How long after a look the next one follows, first and at most, for what another engine may have done."""
+"""First and longest pause between two looks for what another engine may have done."""
 
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
@@ -89,7 +90,7 @@ class Acknowledger:
         return len(self._held)
 
     def learning(self, owner: Owner | None) -> list[int]:
-        """The rows that are learned from just now, of this owner or of all."""
+        """The rows being learned from now, of this owner or of all."""
         rows = [row for row in self._held.values() if row.entry.kind is JournalKind.LEARN]
         return [row.number for row in rows if owner in {None, row.entry.scope.owner}]
 
@@ -102,7 +103,7 @@ class Acknowledger:
         self._held[row.number] = row
 
     async def release_all(self) -> None:
-        """Give back what is claimed, so that the next start takes it up at once."""
+        """Release all claims, so that the next start takes the rows up at once."""
         for number in list(self._held):
             try:
                 await self._state.retry(number, error="released at shutdown", due=self._clock.now(), counted=False)
@@ -132,8 +133,8 @@ class Acknowledger:
             self._tasks.start(self._go_on(numbers), f"rows after outage {outage}")
 
     async def _go_on(self, numbers: Sequence[int]) -> None:
-        """Have rows that wait claimed now. The state decides whether one still waits: it may be claimed, or parked, by
-        the time that this is written, and to put it back then would lose it.
+        """Make waiting rows due now. The state decides whether a row still waits: it may be claimed or parked by the
+        time this is written, and putting it back then would lose it.
         """
         await self._settle(lambda: self._state.make_due(numbers, self._clock.now()))
         self._wake()
@@ -177,14 +178,16 @@ class Acknowledger:
         """The row is done, or with an ``error`` refused for good."""
         message = error.message if error is not None else None
         if error is not None:
-            log.error("row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
+            # a row that is gone is nobody's fault: its owner was erased, or another replica has it
+            level = logging.INFO if isinstance(error, NotFound) else logging.ERROR
+            log.log(level, "row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
         kind = MemproxyError.__name__ if error is None else type(error).__name__
         await self._settle(lambda: self._state.finish(row.number, error=message, kind=kind))
         self._settled(row, error)
 
     def gone(self, numbers: Sequence[int]) -> None:
-        """These rows were erased, those that are being handled too. Who waits for one is told at once: it is as if it
-        had been done before it was erased.
+        """These rows were erased, even if they are being handled. Their waiters return at once, as if the row had been
+        done before it was erased.
         """
         for number in numbers:
             self._outages.pop(number, None)
@@ -192,7 +195,7 @@ class Acknowledger:
             self._tell(number, None)
 
     async def failed(self, row: JournalRow, error: Exception, keys_before: int) -> bool:
-        """Settle a row by what went wrong; whether those behind it may go on. ``keys_before`` is what `new_keys` was
+        """Settle a row by its error; returns whether the rows behind it may go on. ``keys_before`` is `new_keys` from
         when the row was begun.
         """
         metrics().learn_failures.labels(_reason(error)).inc()
@@ -278,7 +281,7 @@ class Acknowledger:
             await self._go_on([row.number])
 
     def _has_key(self, number: int) -> None:
-        """The row waits for no key, or no more. Until that is known, one that is tried again counts as waiting."""
+        """The row does not wait for a key (any more). Until this is called, a retried row counts as waiting."""
         if self._keyless.pop(number, None) is not None:
             self._tell_keyless()
 
@@ -335,6 +338,6 @@ def _reason(error: Exception) -> str:
 
 
 def state_trouble(where: str, error: MemproxyError) -> None:
-    """Note that the state, or the store, did not answer; what was to be done is tried again."""
+    """Note that the state or the store did not answer; the caller tries again."""
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
     log.warning("%s: %s; tried again", where, error)

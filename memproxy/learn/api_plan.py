@@ -12,6 +12,7 @@ from memproxy.core.facts import (
     LAST_SAID,
     PENDING,
     RECONCILED_AT,
+    REFINED,
     RETRACTED_AT,
     RETRACTED_BY,
     SAID,
@@ -50,7 +51,7 @@ MOST_TOLD = 100
 def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
     """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
     ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
-    What went with a message, as ``plan`` has it, is told like the message.
+    Facts that went with a message, as ``plan`` has it, get the message's outcome.
     """
     told = [
         Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
@@ -238,19 +239,20 @@ async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned, now: datetime
         closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
         await known.change(before.id, {"superseded_by": None} | closed)
     elif fact.active or taken is not None:
-        await _give_back(known, before.id, owned, now)
+        await _give_back(known, before.id, owned.orders, now)
 
 
 async def _give_back_all(known: PlanView, owned: _Owned, now: datetime) -> dict[str, str]:
-    """Make active again what the undone turns took back; by turn what took the place meanwhile of what it says. What
-    was said last takes its slot, and a summary that tells what was replaced stays away.
+    """Make active again what the undone turns took back. Returns, by turn, the statement that has meanwhile replaced
+    what the turn says. The latest statement takes its slot, and a summary that repeats what was replaced stays
+    inactive.
     """
     replaced: dict[str, str] = {}
     taken = [fact for fact in owned.facts if fact.metadata.get(RETRACTED_BY) in owned.gone]
     for fact in sorted(taken, key=last_said_at, reverse=True):
         if fact.id in owned.lost:
             continue
-        await _give_back(known, fact.id, owned, now)
+        await _give_back(known, fact.id, owned.orders, now)
         given = await known.memory(fact.id)
         if given is not None and given.superseded_by is not None:
             replaced |= dict.fromkeys(given.turn_ids, given.superseded_by)
@@ -272,19 +274,19 @@ async def _give_back_summaries(known: PlanView, owned: _Owned, now: datetime) ->
         left = still_ended_by(summary, facts, turns)
         await known.change(summary.id, outdated_with(summary, left) | {"updated_at": now})
         if not left:
-            await _give_back(known, summary.id, owned, now)
+            await _give_back(known, summary.id, owned.orders, now)
 
 
-async def _give_back(known: PlanView, name: str, owned: _Owned, now: datetime) -> None:
-    """Make a memory active again, with its slot. An order to forget everything that means it, and still stands, ends
-    it; when somebody else holds its slot by now, it stays in the history, before what was said later.
+async def _give_back(known: PlanView, name: str, orders: Sequence[Memory], now: datetime) -> None:
+    """Make a memory active again, with its slot. One of the orders to forget everything that means it ends it;
+    when somebody else holds its slot by now, it stays in the history, before what was said later.
     """
     memory = await known.memory(name)
     if memory is None or memory.active:
         return
     fields = reopened(memory, now=now)
     opened = msgspec.structs.replace(memory, **fields)
-    if (order := meant_by(owned.orders, opened)) is not None:
+    if (order := meant_by(orders, opened)) is not None:
         await known.change(name, fields | ended_with(opened, order, now=now))
         return
     holder = await known.holder(memory.slot) if memory.slot else None
@@ -304,8 +306,8 @@ async def _give_back(known: PlanView, name: str, owned: _Owned, now: datetime) -
 
 
 def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
-    """The fields of another session's turn in which the assistant only repeats what was undone ("Your dog is Rex");
-    what the user says there himself is no fact that is lost.
+    """The fields that hide another session's turn in which the assistant only repeats what was undone ("Your dog is
+    Rex"). Turns of the user's own stay: they say it anew.
     """
     if turn.trust is not Trust.ASSISTANT or not turn.active:
         return {}
@@ -365,7 +367,9 @@ _SLOT_FIELDS = frozenset(
     {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
 )
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
-_NOTED = frozenset({RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES, DREAMS, MERGED_INTO})
+_NOTED = frozenset(
+    {RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES, DREAMS, MERGED_INTO, REFINED}
+)
 _NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
 _EXTRACTOR = "extractor"
 """Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
@@ -480,13 +484,19 @@ class ApiPlanner:
         learning = await self._is_learning(known)
         by_call = body.deleted_by == _BY_CALL
         for name in body.deletes:
+            before: Memory | None = None
             if (memory := await known.memory(name)) is not None:
+                if body.gives_back and memory.supersedes and memory.superseded_by is None:
+                    before = await known.memory(memory.supersedes)
                 await known.forget(memory)
-                if by_call and memory.kind is Kind.TURN:
+                if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
                     await self._drop_learned(known, memory, now)
                 elif by_call and _is_told(memory):
                     await self._succession.hide_stated(known, memory, now)
             await _drop(known, name, now, bury=learning)
+            if before is not None and before.superseded_by == name:
+                await _give_back(known, before.id, (), now)
+                await self._succession.unmark(known, before, name)
 
     async def _is_learning(self, known: PlanView) -> bool:
         """Whether a plan may be saved that does not know of what is deleted now."""
@@ -557,8 +567,8 @@ def _still_says(after: Memory, before: Memory) -> bool:
 
 
 def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is asked of a memory, with what is noted here of its ending and its telling: whoever asks may not know of it
-    (it came after he looked, or he gives a metadata of his own), and it decides what is learned and given back.
+    """The requested changes of a memory, with its notes on how it ended and was said kept. The caller may not know them
+    (they came after its read, or it sends metadata of its own), and they decide what is learned and given back.
     """
     if "metadata" not in asked:
         return asked

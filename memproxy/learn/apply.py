@@ -1,5 +1,5 @@
-"""Apply: carries a plan out. Doing it twice is harmless, at any point of the first time; a plan that lay saved for a
-while brings nothing back that was taken back meanwhile.
+"""Apply: carries a plan out. Doing it twice is harmless, wherever the first time stopped. A plan that lay saved for a
+while brings nothing back that has been taken back since.
 """
 
 import logging
@@ -29,16 +29,14 @@ from memproxy.recall.documents import bm25_text, dense_text
 
 
 class StalePlans:
-    """Ends in a learn row's saved plan what orders to forget, carried out since, mean of it."""
+    """Ends the facts of a learn row's saved plan that a later order to forget covers."""
 
     def __init__(self, store: MemoryStore, state: SlotStore) -> None:
         self._store = store
         self._state = state
 
     async def without_taken_back(self, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
-        """The plan with what was taken back written as ended, and without changes to what is; ended facts free their
-        slots.
-        """
+        """The plan with retracted facts written as ended and no changes to ended ones; ended facts free their slots."""
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
         names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
         stored = await self._store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
@@ -89,7 +87,7 @@ def _was_ended(stored: Memory | None, planned: Memory) -> bool:
 
 
 def _with_its_chain(memory: Memory, before: Memory | None, now: datetime) -> Memory:
-    """A fact as it is where what it follows was taken back after it was said: that was meant by it too."""
+    """A fact whose predecessor was retracted after it was said: the retraction covers it too."""
     taken = retracted_at(before) if before is not None and not before.active else None
     if before is None or taken is None or not _is_learned(memory) or last_said_at(memory) >= taken:
         return memory
@@ -104,7 +102,7 @@ def _is_outdated(stored: Memory | None, fields: Mapping[str, Any]) -> bool:
 
 
 def _shows(stored: Memory | None, fields: Mapping[str, Any]) -> bool:
-    """Whether a change to a turn would leave out by what it was taken back."""
+    """Whether a change to a turn would drop the note of what retracted it."""
     if stored is None or "metadata" not in fields:
         return False
     noted = [name for name in (RETRACTED_BY, ALL_FORGOTTEN_BY) if name in stored.metadata]
@@ -206,9 +204,9 @@ class Applier:
         ]
 
     async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
-        """Take what changed out of the blocks that sessions repeat; after the store, so that no recall that begins
-        later can bring it back. Which memories a deletion by scope meant cannot be told when it is repeated after a
-        crash: then no block of the owner is repeated.
+        """Take what changed out of the blocks that sessions repeat; after the store, so that no later recall can bring
+        it back. When a deletion by scope is repeated after a crash it is not known which memories it removed: then no
+        block of the owner is repeated.
         """
         gone = plan.delete_where
         if gone is not None and not gone.ids:
@@ -222,7 +220,7 @@ class Applier:
             await self._state.drop_from_blocks(owner, ids)
 
     async def _unmark(self, owner: Scope, gone: Deletion) -> None:
-        """Drop what is noted of deleted statements of these turns: nobody can read them from there any more."""
+        """Drop the register's entries for deleted statements of these turns: the turns are gone."""
         for session in gone.session_ids:
             for prefix in of_turns(session, gone.ids) if gone.ids else [of_session(session)]:
                 await self._state.drop_slots(owner, prefix)
@@ -300,7 +298,7 @@ class Applier:
 
 
 def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
-    """Whether nothing that is still there says it; a summary tells all of its messages at once."""
+    """Whether none of its messages is left; a summary rests on all of its messages."""
     told = set(memory.turn_ids)
     return not told <= there if memory.predicate == SUMMARY else not told & there
 
@@ -320,7 +318,7 @@ def _given_point(memory: Memory, given: GivenVectors) -> Point:
 
 
 def _with_words(point: Point, given: GivenVectors | None) -> Point:
-    """The point with the words' vector that came along: it knows the turns that stood around a turn."""
+    """The point with the word vector that came along: it includes the turns around a turn."""
     if given is None or not given.indices:
         return point
     return msgspec.structs.replace(point, bm25=SparseVector(indices=given.indices, values=given.values))

@@ -24,7 +24,7 @@ Spent = dict[str, tuple[int, int]]
 """Input and output tokens by source."""
 
 _TALLY: ContextVar[Spent | None] = ContextVar("tokens", default=None)
-"""Where the piece of work under way counts its tokens besides: its own task's alone."""
+"""A second count of tokens for the piece of work of the current task."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def tallied(spent: Spent) -> Iterator[None]:
 
 
 _OWNER: ContextVar[tuple[str, str] | None] = ContextVar("owner", default=None)
-"""Tenant and user whose learning is the piece of work under way."""
+"""Tenant and user whose learning the current task does."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What an extraction reads and nominates, whoever makes it (a model or the rules of ``learn.mode: verbatim``), the JSON
+"""What an extraction reads and nominates, by a model or by the rules of ``learn.mode: verbatim``, the JSON
 schema of a model's answer, and the memory that a candidate would become.
 """
 
@@ -158,7 +158,7 @@ ANSWER_SCHEMA: dict[str, Any] = _object({"candidates": {"type": "array", "items"
 
 
 def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str) -> Memory:
-    """The memory that a candidate would become, under a new id. What says no beginning holds since it was said."""
+    """The memory that a candidate would become, under a new id. Unless it says otherwise it holds since it was said."""
     candidate, turn = grounded.candidate, grounded.turn
     begins = candidate.valid_from or turn.created_at
     memory = Memory(

@@ -31,7 +31,7 @@ COMPRESS_MARK = "You compress a conversation"
 """How the built-in prompt begins; scripted models recognise a request for a state by it."""
 
 SHARE = 0.065
-"""A state's tokens of those that it stands for, as far as the model's own limit allows."""
+"""A state's length as a share of the tokens that it replaces, within the model's own limit."""
 
 _LEAST_TOKENS, _MOST_TOKENS = 150, 1_500
 _WORDS = 0.7
@@ -58,7 +58,7 @@ _SCHEMA = {
 
 
 class _Held(NamedTuple):
-    """The turns that hold a history: those that it brings and are written soon, and those that are there."""
+    """The turns that hold a history: those stored already, and those of the request that are written soon."""
 
     brought: list[Memory]
     stored: list[Memory]
@@ -228,8 +228,8 @@ def pieces(lines: Sequence[str]) -> list[list[str]]:
 
 
 def read_state(text: str, said: str, *, most: int) -> State | None:
-    """The state in a model's answer, of at most so many characters; None when there is none. What names numbers or
-    names that were not ``said``, or gives orders to a model, is left out of it.
+    """The state in a model's answer, of at most ``most`` characters; None when there is none. Lines with numbers or
+    names that were not ``said``, and lines that give orders to a model, are left out of it.
     """
     value = next((one for one in values(text) if isinstance(one, dict) and ("topic" in one or _LISTS[0] in one)), None)
     if value is None:

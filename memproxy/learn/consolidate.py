@@ -4,11 +4,15 @@ A merge leaves one of the entries as it is and sets the others aside: code never
 entries say the same when their words are the same (articles, case, marks, the form of numbers and which half of the
 sentence comes first aside), when they fill one slot with one value, or when a slip of the pen is all that tells them
 apart and their vectors agree. Likeness alone only nominates: "Nils's sister has a piano" is not his brother's.
+
+A newer statement ends an older one outside of slots only if it says that something changed, repeats the older one but
+for one place, and that place is known to hold a value: a number, or what entries near them name as an object.
 """
 
 import enum
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from difflib import SequenceMatcher
 
 import msgspec
 
@@ -26,31 +30,39 @@ from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, 
 from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.retention import is_expired
-from memproxy.core.similar import LEXICAL_RELATED, Neighbour, affirms, changes, lexical_overlap, marks_change, names
+from memproxy.core.similar import (
+    CHANGE_WORDS,
+    LEXICAL_RELATED,
+    Neighbour,
+    affirms,
+    changes,
+    lexical_overlap,
+    marks_change,
+    names,
+    said,
+)
 from memproxy.core.slots import (
     has_many,
     numbers,
     predicate_name,
     same_value,
-    singular,
     slot_name,
     slot_value,
     subject_name,
-    value_name,
 )
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 
 _SLIP = 6
 """Letters of a word in which two that change places, or one that is missing, may be a slip of the pen."""
 
-_NAMELESS = frozenset({"user", "user's", "the", "a", "an"})
+_SHOWN = 2
 _MOST_APART = 12
 """Most words of a statement that are compared one by one for a slip."""
 
 
 class Verdict(enum.Enum):
-    """What two entries are to each other: one statement, an older and a newer one of which one can hold, or two that
-    cannot both hold of which nothing tells the newer one. Most are none of it.
+    """How two entries relate: they are one statement; a newer one replaces an older one; or they contradict each other
+    and nothing says which is newer. Most pairs are none of these.
     """
 
     SAME = "same"
@@ -65,8 +77,12 @@ class Pair(msgspec.Struct, frozen=True):
     reason: str
 
 
-def compared(one: Memory, other: Memory, cosine: float | None, bands: Bands) -> Pair | None:
-    """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone."""
+def compared(
+    one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory] = ()
+) -> Pair | None:
+    """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone. ``near``: what else
+    the owner's entries say of such things.
+    """
     if not may_be_compared(one, other):
         return None
     if is_worded_alike(one.content, other.content) and _same_day(one, other):
@@ -81,7 +97,53 @@ def compared(one: Memory, other: Memory, cosine: float | None, bands: Bands) -> 
     related = cosine >= bands.related if cosine is not None else _overlap(one, other) >= LEXICAL_RELATED
     older, newer = in_order(one, other)
     # what was stored side by side holds side by side, unless the newer one says that something changed
-    return _settled(one, other) if related and marks_change(newer) and changes(newer, older) else None
+    return _settled(one, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
+
+
+def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
+    """Whether the newer one is the older one with another value, or with the opposite."""
+    if affirms(older) != affirms(newer):
+        return changes(newer, older)
+    before, after = _unmarked(older), _unmarked(newer)
+    parts = [part for part in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if part[0] != "equal"]
+    if [kind for kind, *_ in parts] != ["replace"]:
+        return False
+    _, start, end, start_after, end_after = parts[0]
+    if _holds_several(before[:start], before[end:], [*near, older, newer]):
+        return False
+    if all(numbers(word) for word in (*before[start:end], *after[start_after:end_after])):
+        return True
+    subjects = {tuple(said(one.subject)) for one in near if one.subject}
+    for one in (older, newer, *near):
+        if not one.object or has_many(predicate_name(one.predicate or "")[0]):
+            continue
+        value = tuple(said(one.object))
+        for words, first, last in ((before, start, end), (after, start_after, end_after)):
+            places = range(max(0, last - len(value)), first + 1)
+            if value not in subjects and any(tuple(words[at : at + len(value)]) == value for at in places):
+                return True
+    return False
+
+
+def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) -> bool:
+    """Whether statements that differ in this place alone stand side by side, though none says that something changed:
+    then it is whom they are about, or one of many answers.
+    """
+    found = set()
+    for one in entries:
+        if not marks_change(one):
+            words = said(one.content)
+            if (
+                len(words) > len(head) + len(tail)
+                and words[: len(head)] == head
+                and words[len(words) - len(tail) :] == tail
+            ):
+                found.add(tuple(words[len(head) : len(words) - len(tail)]))
+    return len(found) > 1
+
+
+def _unmarked(memory: Memory) -> list[str]:
+    return [word for word in said(memory.content) if word not in CHANGE_WORDS]
 
 
 def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
@@ -143,12 +205,6 @@ def _named_apart(one: Memory, other: Memory) -> bool:
     return (one.aspect or "").casefold() != (other.aspect or "").casefold()
 
 
-def said(text: str) -> list[str]:
-    """The words of a statement as they are compared: numbers in one form, no articles, no "user" at its head."""
-    words = value_name(text.replace("’", "'")).split("_")
-    return [singular(word) for word in words if word and word not in _NAMELESS]
-
-
 def is_worded_alike(one: str, other: str) -> bool:
     """The same words in the same order, or with the sentence's two parts the other way round."""
     first, second = said(one), said(other)
@@ -183,6 +239,18 @@ def _slipped(one: str, other: str) -> bool:
 
 def _overlap(one: Memory, other: Memory) -> float:
     return lexical_overlap(one.content, other.content)
+
+
+def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
+    """What a model is shown beside an entry: the `_SHOWN` likest of those that it is related to."""
+    likeness = {
+        one.memory.id: one.cosine if one.cosine is not None else _overlap(entry, one.memory)
+        for one in near
+        if may_be_compared(entry, one.memory)
+    }
+    least = {one.memory.id: bands.related if one.cosine is not None else LEXICAL_RELATED for one in near}
+    related = [one.memory for one in near if likeness.get(one.memory.id, -1.0) >= least[one.memory.id]]
+    return sorted(related, key=lambda one: -likeness[one.id])[:_SHOWN]
 
 
 def by_itself(memory: Memory, now: datetime) -> Change | None:
@@ -246,12 +314,13 @@ def consolidated(
             continue
         if entry.quarantined or RETRACTED_BY in entry.metadata:
             continue
+        beside = [one.memory for one in near.get(entry.id, ())]
         pairs = [
             (one.memory, pair)
             for one in near.get(entry.id, ())
             if one.memory.id not in taken
             and by_itself(one.memory, now) is None
-            and (pair := compared(entry, one.memory, one.cosine, bands)) is not None
+            and (pair := compared(entry, one.memory, one.cosine, bands, beside)) is not None
         ]
         same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
         if same:

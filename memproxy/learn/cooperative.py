@@ -83,9 +83,7 @@ class Scheduler:
         self._stepped = False
 
     def is_patient(self, owner: Owner) -> bool:
-        """Whether what is learned from this owner may wait for others' flushes: there is traffic, and nobody waits for
-        it.
-        """
+        """Whether this owner's learning may wait for others' flushes: there is traffic, and no caller waits for it."""
         traffic = len(self._lately) == BUSY_FROM and self._clock() - self._lately[0] < LATELY_S
         return traffic and not self._ending and not self._hurries(owner)
 

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -24,11 +24,13 @@ from cronsim import CronSim
 from memproxy.core.dream import (
     AVOID,
     CONFLICT,
+    COUNT,
     DONE,
     FAILED,
     INFER,
     REFLECT,
     RUNNING,
+    SESSION_END,
     UNDOABLE,
     UNDONE,
     WAITING,
@@ -43,10 +45,10 @@ from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust, version_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.similar import Neighbour
-from memproxy.core.slots import slot_name
+from memproxy.core.similar import Neighbour, marks_change
+from memproxy.core.slots import slot_name, subject_name
 from memproxy.errors import Conflict, MemproxyError, NotFound, RequestError, StateUnavailable, StoreUnavailable
-from memproxy.learn.consolidate import consolidated
+from memproxy.learn.consolidate import consolidated, likest
 from memproxy.learn.dream_model import WINDOW, DreamModel, Found, windows
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
@@ -54,6 +56,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import HybridQuery, MemoryFilter
 from memproxy.recall.documents import dense_text
 from memproxy.tasks import TaskOwner
+from memproxy.traces import work
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +72,11 @@ AT_ONCE = 2
 _POLL_S = 5.0
 _PAGE = 100
 _NEAR = 12
+_MATES = 50
+"""Entries near one: those it may be the same as; and, where it says that something changed, those that show what of it
+is a value.
+"""
+
 _SLOTS_PAGE = 200
 _QUERY = 2_000
 """Characters of an entry by which its neighbours are looked for."""
@@ -77,15 +85,13 @@ _SETTLE_S = 120.0
 """How long a dream waits for what the journal holds of its user, and for one of its own steps."""
 
 _OWNERS = 500
+_DREAMS = 50
 FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 _TURNS = 120
 """Messages that preferences are looked for in, and entries that are reflected on."""
 
 _MOST_PAGES = 50
-_REFLECT_FROM = 8
-"""Entries of a window that are new since the last dream, from which on it is reflected on."""
-
 _AFTER = {INFER: AVOID, AVOID: REFLECT, REFLECT: "end"}
 
 
@@ -94,7 +100,7 @@ class Dreamer:
 
     Args:
         write: Writes a plan through the journal; True when it is applied, False when that takes longer.
-        indexed: Returns whether nothing of the owner's waits in the index lane, waiting for it so many seconds.
+        indexed: Waits up to the given number of seconds; returns whether the owner's index lane is empty.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class Dreamer:
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._asking: set[tuple[str, str]] = set()
 
     def start(self) -> None:
         """Take up what waits or was broken off, and dream by the schedule."""
@@ -138,6 +145,7 @@ class Dreamer:
         """
         owner = _owner(scope)
         dream = Dream(id=dream_id or f"dream_{uuid.uuid4().hex}", trigger=trigger, created_at=self._parts.clock.now())
+        dream.stage = "" if dream.is_whole else REFLECT
         if not await self._parts.state.begin_dream(owner, dream):
             last = next(iter(await self._parts.state.dreams(owner, after=0, limit=1)), None)
             named = f" ({last.id})" if last is not None else ""
@@ -148,7 +156,7 @@ class Dreamer:
         return dream
 
     async def ended(self, scope: Scope, dream_id: str, timeout_s: float) -> Dream:
-        """The dream as it is when it has ended, or after so many seconds.
+        """Wait up to ``timeout_s`` for the dream to end; the dream as it then is.
 
         Raises:
             NotFound: there is no such dream (any more).
@@ -228,7 +236,8 @@ class Dreamer:
                 newest = await self._parts.state.dreams(owner, after=0, limit=5)
                 dream = next((one for one in newest if one.is_open), None)
                 if dream is not None:
-                    await self._dream(owner, dream)
+                    with work(self._parts.traces, "memory.dream", (), {}):
+                        await self._dream(owner, dream)
         except (StateUnavailable, StoreUnavailable) as error:
             log.warning("a dream waits, and goes on when its store answers: %s", error.message)
             metrics().internal_errors.labels(where="learn.dream").inc()
@@ -307,8 +316,9 @@ class Dreamer:
                 dream.cursor = None
                 continue
             entries = [memory for memory in page.memories if memory.id not in taken]
-            yield await self._looked_at(owner, dream, entries, taken)
-            async for step in self._thought_about(owner, dream, [one.id for one in entries], taken):
+            near = await self._near(owner, entries, taken)
+            yield await self._looked_at(dream, entries, near, taken)
+            async for step in self._thought_about(owner, dream, entries, near, taken):
                 yield step
             dream.looked_at += len(page.memories)
             dream.cursor = page.next_cursor
@@ -321,14 +331,21 @@ class Dreamer:
                 dream.stage = _AFTER[stage]
 
     async def _thought_about(
-        self, owner: Scope, dream: Dream, ids: Sequence[str], taken: set[str]
+        self,
+        owner: Scope,
+        dream: Dream,
+        entries: Sequence[Memory],
+        near: Mapping[str, Sequence[Neighbour]],
+        taken: set[str],
     ) -> AsyncIterator[Step]:
-        """What a model makes of what the rules left of a page, window by window."""
+        """What a model makes of what the rules left of a page, and of what is nearest to each, window by window."""
         if self._model.credential(owner.tenant) is None:
             return
+        shown = [[one, *likest(one, near.get(one.id, ()), self._bands)] for one in entries]
+        ids = list(dict.fromkeys(one.id for some in shown for one in some))
         stored = await self._parts.store.get(owner, ids)
-        left = [one for one in stored.values() if one.id not in taken and one.active and not one.quarantined]
-        for window in windows([one for one in left if one.predicate != SUMMARY]):
+        left = [stored[name] for name in ids if name in stored and name not in taken]
+        for window in windows([one for one in left if one.active and not one.quarantined and one.predicate != SUMMARY]):
             found = await self._model.tidied(owner, dream, window, self._parts.clock.now())
             taken |= {name for change, _ in found for name in (change.memory_id, *change.sources)}
             yield _step(dream, found, window)
@@ -355,7 +372,8 @@ class Dreamer:
         """What is not to be done again, from what people called wrong since the last dream."""
         if self._model.credential(owner.tenant) is None:
             return []
-        since = await self._last_begun(owner)
+        last = await self._last(owner, _is_whole)
+        since = last.started_at if last is not None else None
         where, cursor = MemoryFilter(kinds=FACTS), None
         wrong: list[Memory] = []
         for _ in range(_MOST_PAGES):
@@ -371,14 +389,42 @@ class Dreamer:
         return [(await self._model.avoided(owner, dream, pairs, self._parts.clock.now()), wrong)]
 
     async def _reflected(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
-        """Insights over what is remembered, where enough was learned since the last dream."""
-        since = await self._last_begun(owner)
-        found = []
-        for window in await self._to_reflect_on(owner, None):
-            new = sum(since is None or one.created_at > since for one in window)
-            if new >= _REFLECT_FROM:
-                found.append((await self._model.reflected(owner, dream, window, self._parts.clock.now()), window))
-        return found
+        """Insights over what is remembered, where enough was learned since the last time."""
+        return [
+            (await self._model.reflected(owner, dream, window, self._parts.clock.now()), window)
+            for window in await self._with_news(owner)
+        ]
+
+    async def _with_news(self, owner: Scope) -> list[list[Memory]]:
+        """What is reflected on together, as far as enough of it was learned since the last time."""
+        last = await self._last(owner, lambda _: True)
+        since = last.started_at if last is not None else None
+        return [
+            window
+            for window in await self._to_reflect_on(owner, None)
+            if sum(since is None or one.created_at > since for one in window) >= self._settings.reflect_from
+        ]
+
+    def learned(self, scope: Scope, *, over: bool) -> None:
+        """Something was learned in a session, which may be ``over``: reflect behind it, where `dream.reflect` says so
+        and enough is new.
+        """
+        wanted = self._settings.reflect == "count" or (over and self._settings.reflect == "session_end")
+        if wanted and self._parts.by_model and scope.owner not in self._asking:
+            self._asking.add(scope.owner)
+            self._tasks.start(self._reflect_if_news(_owner(scope), SESSION_END if over else COUNT), "reflect")
+
+    async def _reflect_if_news(self, owner: Scope, trigger: str) -> None:
+        try:
+            learns = (await self._parts.state.choices(owner)).learns
+            if learns and self._model.credential(owner.tenant) is not None and await self._with_news(owner):
+                await self.begin(owner, trigger)
+        except Conflict:
+            pass  # a dream is under way: it reflects itself, or the next end of a session finds what is new
+        except (StateUnavailable, StoreUnavailable) as error:
+            log.warning("nothing is reflected on now, the next time it is: %s", error.message)
+        finally:
+            self._asking.discard(owner.owner)
 
     async def reflect(self, scope: Scope, about: str | None) -> list[Memory]:
         """Insights over what the scope sees, by a call; those that are new.
@@ -417,24 +463,29 @@ class Dreamer:
                 dense=vector, bm25=self._parts.lexical.encode_query(about), limit=WINDOW, where=where, background=True
             )
             entries = [one.memory for one in await self._parts.store.search(scope, query)]
+        entries.sort(key=lambda one: (subject_name(one.subject or "user"), one.category or "", one.content))
         return windows([one for one in entries if not needs_permission(one)])
 
-    async def _last_begun(self, owner: Scope) -> datetime | None:
-        """When the last dream that is over began."""
-        done = (one for one in await self._parts.state.dreams(owner, after=0, limit=5) if one.state == DONE)
-        return next((one.started_at for one in done), None)
+    async def _last(self, owner: Scope, counts: Callable[[Dream], bool]) -> Dream | None:
+        """The last dream that is over, of those that count."""
+        after = 0
+        while found := await self._parts.state.dreams(owner, after=after, limit=_DREAMS):
+            for one in found:
+                if one.state == DONE and counts(one):
+                    return one
+            after += len(found)
+        return None
 
     async def _left_off(self, owner: Scope) -> str | None:
         """Where the last dream stopped at a bound."""
-        for last in await self._parts.state.dreams(owner, after=0, limit=5):
-            if last.state == DONE:
-                return None if last.complete else last.cursor
-        return None
+        last = await self._last(owner, _is_whole)
+        return None if last is None or last.complete else last.cursor
 
-    async def _looked_at(self, owner: Scope, dream: Dream, entries: Sequence[Memory], taken: set[str]) -> Step:
+    async def _looked_at(
+        self, dream: Dream, entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], taken: set[str]
+    ) -> Step:
         """What the rules make of a page of entries."""
         now = self._parts.clock.now()
-        near = await self._near(owner, entries, taken)
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
         taken |= {name for change in changes for name in (change.memory_id, *change.sources)}
         changes += [
@@ -456,7 +507,7 @@ class Dreamer:
             query = HybridQuery(
                 dense=vector,
                 bm25=self._parts.lexical.encode_query(entry.content[:_QUERY]),
-                limit=_NEAR,
+                limit=_MATES if marks_change(entry) else _NEAR,
                 where=MemoryFilter(kinds=(entry.kind,), active=True),
                 background=True,
             )
@@ -509,7 +560,8 @@ class Dreamer:
     async def _is_worth_it(self, owner: Scope) -> bool:
         if not (await self._parts.state.choices(owner)).learns:
             return False
-        last = next(iter(await self._parts.state.dreams(owner, after=0, limit=1)), None)
+        found = await self._parts.state.dreams(owner, after=0, limit=_DREAMS)
+        last = next(filter(_is_whole, found), None)
         newest = (await self._parts.store.page(owner, MemoryFilter(kinds=FACTS, active=True), limit=1)).memories
         if last is None or last.started_at is None or not last.complete:
             return bool(newest)
@@ -526,6 +578,10 @@ def _step(dream: Dream, found: Found, shown: Iterable[Memory]) -> Step:
         new=[memory for _, memory in found if memory is not None],
         seen={name: version_of(known[name]) for name in named},
     )
+
+
+def _is_whole(dream: Dream) -> bool:
+    return dream.is_whole
 
 
 def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:

@@ -38,8 +38,8 @@ from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory, Source
 from memproxy.core.scope import Scope
 from memproxy.core.similar import names, topic
-from memproxy.core.slots import numbers, slot_name, subject_name
-from memproxy.core.text import words
+from memproxy.core.slots import numbers, slot_name
+from memproxy.core.text import sentences, words
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent, ModelError, ModelRefused
 from memproxy.learn.budget import charged_to, tallied
@@ -70,7 +70,6 @@ _NEEDED = {"strong": 1, "clear": 2, "slight": 3}
 _LEAST_SOURCES = 2
 _MOST_LABEL = 60
 _MOST_TAGS = 8
-_SENTENCE_STARTS = frozenset({"the", "a", "an", "user", "don't", "do", "instead", "because"})
 
 
 class _Merge(msgspec.Struct):
@@ -285,7 +284,7 @@ class DreamModel:
     async def avoided(
         self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]], now: datetime
     ) -> Found:
-        """What is not to be done again, from what was called wrong and what is right instead."""
+        """Lessons of what to avoid, from memories that were judged wrong and what is right instead."""
         lines = []
         for number, (memory, right) in enumerate(wrong, start=1):
             told = {"said": feedback_of(memory).text, "right": right.content if right is not None else None}
@@ -394,10 +393,8 @@ class DreamModel:
 
 
 def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
-    """Entries in windows, those of one project and agent together and what is about one thing next to each other."""
-    order = sorted(
-        entries, key=lambda one: (*_place(one), subject_name(one.subject or "user"), one.category or "", one.content)
-    )
+    """Entries in windows, in their order, those of one project and agent together."""
+    order = sorted(entries, key=_place)
     found: list[list[Memory]] = []
     for _, group in itertools.groupby(order, key=_place):
         some = list(group)
@@ -465,8 +462,9 @@ def _may_stand(text: str, said: Sequence[str]) -> bool:
     heard = "\n".join(said)
     if not text.strip() or len(text) > _MOST_TEXT or plants(text):
         return False
-    known = {word.removesuffix("'s") for word in words(heard)} | _SENTENCE_STARTS
-    new = {word.removesuffix("'s") for name in names(text) for word in name.split("_")}
+    known = {word.removesuffix("'s") for word in words(heard)}
+    named = frozenset(itertools.chain(*map(names, sentences(text))))
+    new = {word.removesuffix("'s") for name in named for word in name.split("_")}
     return numbers(text) <= numbers(heard) and new <= known | {word.rstrip("s") for word in known}
 
 

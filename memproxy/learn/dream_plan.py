@@ -1,5 +1,5 @@
-"""A step of a dream as a plan, made under the owner's lock: what it decided is carried out as far as the memories are
-still what it saw, and every memory notes how it was before; and the undoing of a whole dream.
+"""A step of a dream as a plan, made under the owner's lock: its decisions are carried out where the memories are still
+as it saw them, and every memory notes its former values. Also the undoing of a whole dream.
 """
 
 import itertools
@@ -46,8 +46,7 @@ OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELE
 async def dreamt(
     known: PlanView, store: MemoryStore, succession: Succession, body: PlanBody, now: datetime
 ) -> Counter[str]:
-    """Add to the plan what a row's step does; how many of each operation that is. What the activity tells of it becomes
-    the row's.
+    """Add to the plan what a row's step does; returns how many of each operation. The outcomes are noted as the row's.
 
     A change is left out where a memory that it rests on is another than it was when the change was decided: the next
     dream looks again.

@@ -1,7 +1,7 @@
-"""Deletions that do not wait: they go ahead of what the store has no room for, where the order makes no difference.
+"""Deletions that go ahead of rows for which the store has no room, where the order makes no difference.
 
-An owner's rows are carried out in their order, so that what was captured before a deletion and is covered by it does
-not come back. On a full disk that order would keep what somebody deletes until there is room again.
+An owner's rows are carried out in their order, so that what was captured before a deletion that covers it does not come
+back. On a full disk that order would keep what somebody deletes until there is room again.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from memproxy.learn.index import decoded
 from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Deletions(msgspec.Struct, frozen=True):
     """What a ``plan`` row says of deletions; its memories are passed over unread."""
 
     upserts: list[msgspec.Raw] = []
@@ -103,7 +103,7 @@ class EarlyDeletes:
         return [one for one in before if asked is not None and _erases(asked, one)]
 
 
-def _asked(row: JournalRow) -> _Asked | None:
+def _asked(row: JournalRow) -> _Deletions | None:
     """What a row deletes; None when it does anything else."""
     asked = _decoded(row)
     if asked is None or asked.upserts or asked.changes or asked.turn_changes:
@@ -114,26 +114,26 @@ def _asked(row: JournalRow) -> _Asked | None:
     return asked if asked.deletes or asked.delete_where is not None or asked.undo_session is not None else None
 
 
-def _decoded(row: JournalRow) -> _Asked | None:
-    """None for what is no plan, or cannot be read (which is told when the row is handled)."""
+def _decoded(row: JournalRow) -> _Deletions | None:
+    """None for a row that is no plan, or cannot be read (which is reported when the row is handled)."""
     if row.entry.kind is not JournalKind.PLAN:
         return None
     try:
-        return msgspec.json.decode(row.entry.body, type=_Asked)
+        return msgspec.json.decode(row.entry.body, type=_Deletions)
     except msgspec.DecodeError:
         return None
 
 
-def _is_whole(asked: _Asked) -> bool:
+def _is_whole(asked: _Deletions) -> bool:
     return asked.delete_where == Deletion()
 
 
 def _is_empty(row: JournalRow) -> bool:
     """Whether a row does nothing: the API writes such a one to see that those before it are done."""
-    return _decoded(row) == _Asked()
+    return _decoded(row) == _Deletions()
 
 
-def _erases(asked: _Asked, row: JournalRow) -> bool:
+def _erases(asked: _Deletions, row: JournalRow) -> bool:
     """Whether the deletion takes the earlier row out of the journal (`erasure.Erasure.complete`)."""
     session, where = row.entry.scope.session, asked.delete_where
     if asked.undo_session is not None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.learn.flush import Flushes
-from memproxy.ports import JournalRow, MemoryFilter, MemoryStore, StateStore
+from memproxy.learn.parts import Parts
+from memproxy.ports import JournalRow, MemoryFilter
 from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
 
 Gone = Callable[[Sequence[int]], None]
@@ -19,12 +19,13 @@ _AT_ONCE = 200
 class Erasure:
     """Completes deletions of a user, a session, a project or single memories."""
 
-    def __init__(self, store: MemoryStore, state: StateStore, flushes: Flushes, gone: Gone) -> None:
-        """``gone`` is told which rows went with it."""
+    def __init__(self, parts: Parts, gone: Gone) -> None:
+        """``gone`` is called with the numbers of the rows that went with it."""
         self._gone = gone
-        self._store = store
-        self._state = state
-        self._flushes = flushes
+        self._store = parts.store
+        self._state = parts.state
+        self._working = parts.working
+        self._flushes = parts.flushes
 
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
         """The single memories that a plan deletes, as long as they are there: read before it is applied."""
@@ -65,6 +66,8 @@ class Erasure:
 
     async def _forget(self, owner: Scope, session: str | None, row: JournalRow) -> None:
         rows = await self._state.forget(owner, session=session, until=row.number)
+        if self._working is not None:
+            await self._working.forget_working(owner, session)
         self._gone([number for number in rows if number != row.number])
 
     async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:

@@ -22,14 +22,15 @@ from memproxy.core.slots import OFFERED, OTHER
 from memproxy.core.turn import in_order
 from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
-from memproxy.learn.admission import Admission, hold_nothing
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
 from memproxy.learn.forget_everything import heeded
+from memproxy.learn.grounding import Admission, hold_nothing
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.parse import parse
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import as_before, changed_by
+from memproxy.learn.rules import reader
 from memproxy.metrics import metrics
 from memproxy.ports import (
     Candidate,
@@ -84,7 +85,7 @@ class Windows:
 
 
 def said_where(scope: Scope, turn: Memory) -> Scope:
-    """The scope with the project and agent that a turn was said to: what is learned from it belongs there."""
+    """The scope with the project and agent of a turn: what is learned from the turn belongs there."""
     return scope.at(turn.project_id, turn.agent_id)
 
 
@@ -94,7 +95,7 @@ def is_seen(scope: Scope, turn: Memory) -> bool:
 
 
 def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
-    """The windows of each project and agent that the turns from ``first`` on were said to, those said first first."""
+    """The windows of the turns from ``first`` on, by project and agent, in the order of their first turns."""
     windows = []
     for place in dict.fromkeys((turn.project_id, turn.agent_id) for turn in turns[first:]):
         new = {turn.id for turn in turns[first:] if (turn.project_id, turn.agent_id) == place}
@@ -299,7 +300,7 @@ class Reader:
         return not self._verbatim
 
     async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
-        """What the window comes to.
+        """The candidates of the window, grounded or rejected.
 
         Raises:
             ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
@@ -316,14 +317,15 @@ class Reader:
             return Read([], [])
         if not is_new:
             pending = await self._pending(scope, window)
-            related = [one for one in await self._related(scope, window) if one.id not in pending]
+            seen = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
+            related = [one for one in await self._related(scope, window) if one.id not in seen]
             window = msgspec.structs.replace(window, known=[*pending.values(), *related])
         if self._verbatim:
-            return self._admission.of_rules(await asyncio.to_thread(rules.extract, _plain(window)))
+            return self._admission.of_rules(await asyncio.to_thread(reader.read, _plain(window)))
         return await self._extractor.extract(scope.tenant, self.known_credential(scope, body), window)
 
     def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
-        """How the tenant's model is called.
+        """The credential for the tenant's model.
 
         Raises:
             ModelRefused: that is not known (yet).

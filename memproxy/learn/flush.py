@@ -42,8 +42,8 @@ class OwnerLocks:
 
 
 GATHER_S = 0.3
-"""How long a flush that nobody waits for gathers others' writes: it takes as long for many rows as for one, and more
-processor time than all else behind an answer.
+"""How long a flush without a waiting caller gathers others' writes: a flush takes as long for many rows as for one, and
+more processor time than all else behind an answer.
 """
 
 
@@ -95,7 +95,7 @@ class Flushes:
         self._unflushed = {key: number for key, number in self._unflushed.items() if number > before}
 
     async def flush_soon(self) -> None:
-        """As `flush`, but all that come within `GATHER_S` share one, where nobody waits."""
+        """As `flush`, but calls within `GATHER_S` share one flush, unless a caller waits."""
         if not self._store.is_flushed:
             await self.flush()
             return

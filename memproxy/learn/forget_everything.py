@@ -1,7 +1,7 @@
-"""The order to forget everything, carried out: what is known of the user ends, what he said so far is hidden.
+"""Carries out the order to forget everything: the user's facts end, and the messages so far are hidden.
 
-It is read by rules in every mode: a model neither gives nor hides it. Like other things that are taken back, facts stay
-in the history, and live again when the conversation of the order is undone.
+The order is recognised by rules in every mode: a model can neither give nor suppress it. As after any retraction, facts
+stay in the history, and are active again when the conversation of the order is undone.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,6 +20,7 @@ from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_read
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
+from memproxy.learn.rules.said import mask, sets_a_stage
 from memproxy.ports import MemoryFilter, MemoryStore
 
 _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
@@ -39,8 +40,6 @@ def order_of(turn: Memory) -> str | None:
     text = strip_blocks(turn.content)
     if order_in(text) is None or plants(text):
         return None
-    from memproxy.learn.rules.said import mask  # noqa: PLC0415 - a fifth of a second of patterns, for few messages
-
     return order_in(mask(text))
 
 
@@ -80,8 +79,6 @@ def without_covered(windows: Sequence[Window]) -> list[Window]:
 
 
 def _may_be_of_others(turns: Sequence[Memory]) -> bool:
-    from memproxy.learn.rules.said import sets_a_stage  # noqa: PLC0415 - as above
-
     said = [turn for turn in turns if turn.trust is Trust.USER]
     return len({turn.metadata.get("name") for turn in said}) > 1 or any(sets_a_stage(turn) for turn in said)
 

@@ -24,6 +24,7 @@ from memproxy.learn.planted import marked
 from memproxy.learn.vectors import adjacency, turn_key
 from memproxy.metrics import metrics
 from memproxy.ports import JournalKind, JournalRow, MemoryFilter
+from memproxy.traces import spans_in, step, work
 
 _T = TypeVar("_T")
 _MOST_IDS = 200
@@ -36,7 +37,7 @@ class Indexer:
     def __init__(
         self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone, corrected: Callable[[Scope, int], None]
     ) -> None:
-        """``corrected`` is told by how many of a user's messages in a chat something said before was corrected."""
+        """``corrected`` is called with the number of a user's messages in a chat that corrected earlier ones."""
         self._store = parts.store
         self._state = parts.state
         self._vectors = parts.vectors
@@ -47,8 +48,9 @@ class Indexer:
         self._applier = applier
         self._pending = Pending(parts.store, parts.state, parts.lexical)
         self._palace = Palace(parts.state)
-        self._erasure = Erasure(parts.store, parts.state, parts.flushes, gone)
+        self._erasure = Erasure(parts, gone)
         self._corrected = corrected
+        self._traces = parts.traces
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
@@ -61,18 +63,22 @@ class Indexer:
         """
         scope = rows[0].entry.scope
         said = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
-        async with self._locks.of(scope.owner):
-            new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
-            if new:
-                near = await self._near(scope, new)
-                await self._note(rows, await self._from_the_end(scope, new, near))
-                marks = await self._pending.marks(scope, new, self._clock.now())
-                if marks is not None:
-                    new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
-                    await self._carry_out(scope, marks, said)
-                with self._flushes.of("index", scope.owner):
-                    await self._write(scope, new, near)
-        await self._tell(said)
+        links = spans_in(body.metadata for _, body, _ in said)
+        with work(self._traces if links else None, "memory.index", links, {"memproxy.rows": len(rows)}) as span:
+            async with self._locks.of(scope.owner):
+                new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
+                if new:
+                    near = await self._near(scope, new)
+                    await self._note(rows, await self._from_the_end(scope, new, near))
+                    marks = await self._pending.marks(scope, new, self._clock.now())
+                    if marks is not None:
+                        new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
+                        await self._carry_out(scope, marks, said)
+                    with self._flushes.of("index", scope.owner):
+                        await self._write(scope, new, near)
+            await self._tell(said)
+            if span is not None:
+                span.note({"memproxy.turns": len(new)})
         self._noted.difference_update(row.number for row in rows)
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return any(body.learn_now for _, body, _ in said) or any(order_of(turn) is not None for turn in new)
@@ -155,7 +161,10 @@ class Indexer:
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
         touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
-        await self._store.upsert(owner, await self._vectors.points(owner, [*new, *touched], around))
+        with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
+            points = await self._vectors.points(owner, [*new, *touched], around)
+        with step("memory.store", {"memproxy.points": len(points)}):
+            await self._store.upsert(owner, points)
 
     async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
@@ -227,9 +236,9 @@ class Indexer:
 
 
 def _is_as_asked(plan: PlanBody, asked: PlanBody) -> bool:
-    """Whether the plan is nothing but the turns of the row: after a crash the row makes the same plan again, whatever
-    came behind it, and need not hold it a second time (of an import that is all its text once more, and SQLite writes a
-    row that grows anew, with its vectors). Facts take slots and have graves, which rows behind it may change.
+    """Whether the plan consists of the row's turns alone. Then a crash loses nothing: the row makes the same plan
+    again, and need not store it a second time (for an import that is all its text, and SQLite rewrites a row that
+    grows, with its vectors). Facts take slots and leave marks when deleted, which later rows may change.
     """
     only_turns = all(memory.kind is Kind.TURN for memory in asked.upserts)
     return only_turns and not asked.expects and plan == PlanBody(upserts=asked.upserts)

@@ -1,7 +1,7 @@
 """The judge of ``learn.judge: llm``: a model is asked about pairs of statements that the rules are unsure of.
 
 It advises, code decides: it cannot make an episode, another aspect, an item of a list or something less trusted replace
-anything (`supersede.may_replace`); where its answer cannot be read, or does not come in time, the rules decide.
+anything (`core.facts.may_replace`); where its answer cannot be read, or does not come in time, the rules decide.
 """
 
 import json

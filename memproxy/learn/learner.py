@@ -8,36 +8,38 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
-from memproxy.core.facts import Operation
+from memproxy.core.facts import REFINED, Operation
 from memproxy.core.history import CompressAsked
-from memproxy.core.memory import Memory, Trust
+from memproxy.core.memory import Kind, Memory, Source, Trust
 from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
-from memproxy.learn.admission import hold_nothing
 from memproxy.learn.apply import Applier, StalePlans
 from memproxy.learn.budget import Spent, tallied
-from memproxy.learn.candidates import Grounded, Read, Window
+from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Step
 from memproxy.learn.extract import Reader, Windows, is_seen, said_where
 from memproxy.learn.flush import Owner
 from memproxy.learn.forget_everything import heeded, without_covered
+from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
 from memproxy.learn.palace import Palace
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
-from memproxy.learn.plan import Planned, Planner
+from memproxy.learn.plan import Planned, Planner, hide_questions, only_asked
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
-from memproxy.ports import JournalRow
+from memproxy.ports import JournalRow, MemoryFilter
+from memproxy.traces import Attributes, spans_in, step, work
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +53,8 @@ _OVER = frozenset({MINE, END, SILENT})
 """Reasons of rows that have work to do where nothing is new."""
 
 _LEAST_MESSAGES = 2
-"""Messages of the user that a session has at least which nobody ended and is summarised all the same: of one, its turn
-says as much.
+"""Least messages of the user in a session that is summarised although no call ended it: a single turn says as much as
+its summary would.
 """
 
 _PLANNING_TRIES = 5
@@ -71,6 +73,12 @@ _LATEST = 30
 
 _MOST_HOUSED = 500
 """Newest turns of a session that move when it gets a wing of its own."""
+
+
+_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
+
+_MOST_LEARNED = 500
+"""Facts, of the turns of a few windows, that are looked at for what was learned before."""
 
 
 class _Progress(msgspec.Struct):
@@ -111,6 +119,7 @@ class Learner:
         self._flushes = parts.flushes
         self._scheduler = parts.scheduler
         self._clock = parts.clock
+        self._traces = parts.traces
         self._min_trust = Trust(parts.settings.learn.min_trust)
         self._windows = Windows(parts.store, parts.settings.learn.window_turns)
         self._reader = reader
@@ -156,7 +165,8 @@ class Learner:
         new = frozenset[str]().union(*(progress.windows[0].new_ids for progress in joined.values()))
         window = Window(turns=turns, new_ids=new)
         spent = next(iter(joined.values())).spent
-        with tallied(spent):
+        links = spans_in(turn.metadata for turn in turns)
+        with tallied(spent), work(self._traces, "memory.read", links, {"memproxy.rows": len(joined)}):
             read = await self._reader.read(said_where(rows[0].entry.scope, window.newest), first, window)
         for row, progress in joined.items():
             self._check_is_there(row, progress)
@@ -190,13 +200,21 @@ class Learner:
             await self._compress(scope, body, body.compress)
             all_read()
             return
+        if body.refine is not None:
+            await self._refine(row, body, body.refine, all_read)
+            self.forget(row.number)
+            return
         if not body.unlearned and body.reason not in _OVER:
             return
         if self._is_to_be_read(row, body):
             self._reader.require_model(scope, body)
         await self._step(scope)
         progress = await self._progress_of(row, body)
-        with tallied(progress.spent):
+        about: Attributes = {"memproxy.reason": body.reason, "memproxy.row": row.number}
+        with (
+            tallied(progress.spent),
+            work(self._traces, "memory.learn", spans_in(turn.metadata for turn in progress.new_turns), about) as span,
+        ):
             try:
                 await self._extract(row, body, progress)
             except ModelAwaited:
@@ -204,6 +222,8 @@ class Learner:
                     self.forget(row.number)  # many may wait for long: their turns are not kept in memory
                 raise
             planned, outcomes = await self._plan_and_apply(row, progress, all_read)
+            if span is not None and planned is not None:
+                span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
             await self._move_turns(row.entry.scope)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
@@ -215,7 +235,65 @@ class Learner:
         """Make the session's state, as far as a model may read what the user says."""
         if self._reader.asks_model and (await self._state.choices(scope)).learns:
             self._reader.require_model(scope, body)
-            await self._compressor.compress(scope, asked, self._reader.known_credential(scope, body))
+            with work(self._traces, "memory.compress", (), {}):
+                await self._compressor.compress(scope, asked, self._reader.known_credential(scope, body))
+
+    async def _refine(self, row: JournalRow, body: LearnBody, name: str, all_read: Callable[[], None]) -> None:
+        """Put statements in the place of a memory that was saved as it was told, where it holds several; one gets its
+        labels alone. Who says it stays who said it. It is left as it is where no model may read it.
+        """
+        scope = row.entry.scope
+        saved = (await self._store.get(scope, [name])).get(name)
+        may_be_read = self._reader.asks_model and (await self._state.choices(scope)).learns
+        if not may_be_read or saved is None or not saved.active or REFINED in saved.metadata:
+            all_read()
+            return
+        self._reader.require_model(scope, body)
+        told = msgspec.structs.replace(saved, kind=Kind.TURN, source=Source.TOOL, metadata={}, turn_ids=[name])
+        window = Window(turns=[told], new_ids=frozenset({name}))
+        spent: Spent = {}
+        with tallied(spent):
+            read = await self._reader.read(said_where(scope, told), body, window)
+        found = [one for one in read.kept if one.candidate.intent is Intent.STATE]
+        async with self._turn_to_plan(all_read), self._settled(scope.owner):
+            for _ in range(_PLANNING_TRIES):
+                await self._step(scope)
+                now = self._clock.now()
+                current = (await self._store.get(scope, [name])).get(name)
+                if current is None or not current.active or current.content != saved.content:
+                    return  # it was forgotten or edited meanwhile
+                planned = await self._refined(scope, current, found, now)
+                outcomes = with_tokens([*planned.plan.outcomes, *kept_out(window, read)], spent, [window])
+                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
+                changes = planned.known.slot_changes()
+                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                    with self._flushes.of("learn", scope.owner):
+                        await self._applier.apply(scope, plan, now=now)
+                    await self._state.note_outcomes(row.number, outcomes, now)
+                    _report(row, planned)
+                    return
+        raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+    async def _refined(self, scope: Scope, saved: Memory, found: Sequence[Grounded], now: datetime) -> Planned:
+        """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
+        plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version, step=self._steps(scope))
+        if len(found) > 1 and saved.slot is None:
+            planned = await plan(found, aside=saved)
+            taken = (Operation.ADD, Operation.COEXIST, Operation.UPDATE, Operation.DUPLICATE)
+            if sum(planned.operations.get(one.value, 0) for one in taken) == len(found):
+                return planned
+        planned = await plan([])
+        labelled = [memory_of(one, scope, now=now, extractor=self._reader.version) for one in found]
+        fields: dict[str, Any] = {
+            "tags": list(dict.fromkeys(itertools.chain(saved.tags, *(one.tags for one in labelled)))),
+            "entities": list(dict.fromkeys(itertools.chain(saved.entities, *(one.entities for one in labelled)))),
+            "relations": [*saved.relations, *itertools.chain(*(one.relations for one in labelled))],
+            "category": saved.category or next((one.category for one in labelled if one.category), None),
+            "metadata": saved.metadata | {REFINED: False},
+            "updated_at": now,
+        }
+        await planned.known.change(saved.id, fields)
+        return planned
 
     async def _apply_saved(self, row: JournalRow, plan: PlanBody) -> None:
         """Apply a plan that lay saved for a while, but for what was taken back since."""
@@ -295,17 +373,20 @@ class Learner:
             for window, one in zip(progress.windows, progress.read, strict=True)
             for outcome in kept_out(window, one)
         ]
-        if not found and progress.summary is None and not changed_by(progress.new_turns):
+        asked = await self._only_asked(scope := row.entry.scope, progress)
+        if not found and not asked and progress.summary is None and not changed_by(progress.new_turns):
             silent = with_silent(rejected, progress.windows)
             return None, with_tokens(silent, progress.spent, progress.windows)
-        scope = row.entry.scope
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
-        advice = await self._planner.advice(scope, found, now=self._clock.now())
+        with step("memory.judge"):
+            advice = await self._planner.advice(scope, found, now=self._clock.now())
         async with self._turn_to_plan(all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
                 now = self._clock.now()
-                planned = await self._planned(scope, found, progress, advice, now)
+                with step("memory.plan", {"memproxy.candidates": len(found)}):
+                    planned = await self._planned(scope, found, progress, advice, now)
+                    hide_questions(planned.known, asked, found)
                 silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
                 outcomes = with_tokens(silent, progress.spent, progress.windows)
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
@@ -313,7 +394,7 @@ class Learner:
                 changes = planned.known.slot_changes()
                 if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
                     await self._step(scope)
-                    with self._flushes.of("learn", scope.owner):
+                    with self._flushes.of("learn", scope.owner), step("memory.store"):
                         await self._applier.apply(scope, plan, now=now)
                     return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
@@ -367,6 +448,21 @@ class Learner:
         await self._step(scope)
         await self._summarise(planned, scope, progress.summary, now)
         return planned
+
+    async def _only_asked(self, scope: Scope, progress: _Progress) -> list[Memory]:
+        """The user's new turns in which a model found nothing told, and of which nothing was learned before."""
+        if not self._reader.asks_model:
+            return []
+        read = zip(progress.shown, progress.read, strict=True)
+        asked = {turn.id: turn for window, one in read for turn in only_asked(window, one)}
+        if not asked:
+            return []
+        where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(asked))
+        learned = await self._store.page(Scope(tenant=scope.tenant, user=scope.user), where, limit=_MOST_LEARNED)
+        told = {name for one in learned.memories for name in one.turn_ids} | {
+            one.turn.id for window in progress.read for one in window.kept
+        }
+        return [turn for name, turn in asked.items() if name not in told]
 
     async def _step(self, scope: Scope) -> None:
         await self._scheduler.step(scope.owner)

@@ -1,8 +1,8 @@
-"""Outages of the extraction model: it is left alone for a while, then asked by one job at a time until it answers; and
-the journal rows that wait for that: since when, until when, and whose fault it is.
+"""Outages of the extraction model: it is left alone for a while, then asked by one job at a time until it answers. Also
+the journal rows that wait for it: since when, until when, and whether the model or the row is at fault.
 
-What a provider says about one account (429, 402, 404) holds for that account and model; what is wrong with the model
-itself (no connection, a timeout, 5xx) for everybody who asks it.
+A limit of one account (429, 402, 404) holds for that account and model; a failure of the model itself (no connection, a
+timeout, 5xx) holds for all accounts.
 """
 
 import logging
@@ -243,7 +243,7 @@ that the model answers.
 """
 
 _GIVES_WAY = 3
-"""How often such a row lets others go first when it is claimed before them; some of those may be erased by now."""
+"""How often such a row lets others go first when it is claimed before them; some of these may have been erased."""
 
 _FIND_OUT = 16
 """Rows that are claimed again as soon as the model may be asked; the others when it answers, or after `_LOOK_AGAIN`."""
@@ -284,7 +284,7 @@ class WaitingRows:
         """Return if the model may be asked for this row.
 
         Raises:
-            ModelAwaited: it was asked for this one last, in vain, and others wait too.
+            ModelAwaited: the last, unsuccessful call was for this row, and others wait too.
         """
         wait = self._waits.get(row.number)
         if wait is None or wait.outage is None or self._asked.get(wait.outage) != row.number:
@@ -296,9 +296,7 @@ class WaitingRows:
         wait.gave_way = 0
 
     def is_its_own(self, row: JournalRow, error: ModelAwaited) -> bool:
-        """Whether the model answered others since it last failed to answer for this row: then it is not away, but
-        cannot cope with what it is asked.
-        """
+        """Whether the model answered others since it last failed for this row: then the row is at fault."""
         wait = self._wait(row)
         if not error.asked or error.answers is None:
             return False

@@ -1,5 +1,5 @@
 """Which known memories a candidate is compared with: those of its slot, those that are near in words or meaning, and
-traces of what was taken back before it was told.
+traces of retractions that came before the statement.
 """
 
 import itertools
@@ -210,7 +210,7 @@ class Nearby:
             sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0)),
             sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0)),
         )
-        near = [Neighbour(known.current(one.memory), one.cosine) for one in ordered]
+        near = [Neighbour(known.current(one.memory), one.cosine) for one in ordered if one.memory.id != known.aside]
         new = [
             Neighbour(memory, _cosine(vector, vectors.get(memory.id)))
             for memory in known.new_memories()

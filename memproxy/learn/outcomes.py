@@ -1,4 +1,4 @@
-"""What learning came to, for the receipts of the requests whose turns were read."""
+"""The outcomes of learning, for the receipts of the requests whose turns were read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Summaries of conversations that tell what is no longer so: they end with what they tell."""
+"""Outdated summaries: a conversation's summary ends as soon as one of the statements in it does."""
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence

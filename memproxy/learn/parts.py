@@ -8,8 +8,9 @@ from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.learn.model_outages import ModelOutages
 from memproxy.learn.vectors import Vectors
-from memproxy.ports import Clock, LexicalEncoder, MemoryStore, StateStore
+from memproxy.ports import Clock, LexicalEncoder, MemoryStore, StateStore, WorkingApart
 from memproxy.settings import Settings
+from memproxy.traces import Traces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class Parts:
     flushes: Flushes
     scheduler: Scheduler
     clock: Clock
+    working: WorkingApart | None = None
+    traces: Traces | None = None
 
     @property
     def by_model(self) -> bool:

@@ -14,7 +14,15 @@ from typing import Any
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.facts import PENDING, RETRACTED_AT, RETRACTED_BY, last_said_at, only_asks, reopened, take_back
+from memproxy.core.facts import (
+    PENDING,
+    RETRACTED_AT,
+    RETRACTED_BY,
+    last_said_at,
+    only_asks_to_forget,
+    reopened,
+    take_back,
+)
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import PlanBody
@@ -26,6 +34,8 @@ from memproxy.learn.outcomes import requests_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
+from memproxy.learn.rules import reader
+from memproxy.learn.rules.corrections import terms
 from memproxy.learn.succession import Succession
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, SlotStore
 
@@ -34,7 +44,7 @@ CHANGES = "changes_pending"
 by session and id.
 """
 
-REPLACED, TAKEN_BACK = "superseded", "retracted"
+SUPERSEDED, TAKEN_BACK = "superseded", "retracted"
 """What ``pending`` says: another value took its place, or it is over."""
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
@@ -72,8 +82,6 @@ class Pending:
         asking = [turn for turn in new if _may_speak(turn)]
         if not asking:
             return None
-        from memproxy.learn.rules import reader  # noqa: PLC0415 - a fifth of a second of patterns, at the first message
-
         asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
         if not asking:
             return None
@@ -95,8 +103,6 @@ class Pending:
 
     async def _of(self, under_way: "_Plan", turn: Memory) -> Memory:
         """The message with what it changes noted, and that in the plan."""
-        from memproxy.learn.rules import reader  # noqa: PLC0415 - as above
-
         known = under_way.known
         words = await asyncio.to_thread(reader.words_of, turn)
         facts = {one.id: one for one in await self._facts(under_way, turn, words)}
@@ -125,7 +131,7 @@ class Pending:
         noted = _without(turn.metadata, CHANGES)
         if ended or gone:
             noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
-        if orders and only_asks(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
+        if orders and only_asks_to_forget(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
             return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
         return msgspec.structs.replace(turn, metadata=noted)
 
@@ -202,7 +208,7 @@ def _place_of(scope: Scope, turn: Memory) -> Scope:
 
 
 def _how(touched: Sequence[Any]) -> str:
-    return REPLACED if all(one.replaced for one in touched) else TAKEN_BACK
+    return SUPERSEDED if all(one.replaced for one in touched) else TAKEN_BACK
 
 
 def _may_speak(turn: Memory) -> bool:
@@ -218,7 +224,7 @@ def as_before(memory: Memory, turn: Memory) -> Memory:
 
 
 def _is_meant(fact: Memory, turn: Memory) -> bool:
-    """Whether a message may be about a fact: it is told where the message stands, and was told before it."""
+    """Whether a message may be about a fact: the fact is of the same project and agent, and was said before it."""
     same = (fact.project_id, fact.agent_id) == (turn.project_id, turn.agent_id)
     return same and fact.active and not fact.quarantined and last_said_at(fact) <= turn.created_at
 
@@ -238,17 +244,13 @@ def _telling(turn: Memory) -> list[str]:
 
 def _says_no_more(turn: Memory, covered: frozenset[str]) -> bool:
     """Whether a message states next to nothing beside these terms, so that nothing is lost when it is hidden."""
-    from memproxy.learn.rules.changes import terms  # noqa: PLC0415 - as above
-
     return len(terms(" ".join(_telling(turn))) - covered) <= _BESIDE
 
 
 def _is_about(turn: Memory, wanted: frozenset[str]) -> bool:
     """Whether a message tells one thing, which holds all that an order to forget names."""
-    from memproxy.learn.rules.reader import names_all_of  # noqa: PLC0415 - as above
-
     told = _telling(turn)
-    return len(told) == 1 and names_all_of(told[0], wanted)
+    return len(told) == 1 and reader.names_all_of(told[0], wanted)
 
 
 class _Changes(msgspec.Struct, frozen=True):

@@ -20,23 +20,24 @@ from memproxy.core.facts import (
     in_place_of,
     is_whole,
     named_by,
-    only_asks,
+    only_asks_to_forget,
     repeat,
     said_at,
     says_exactly,
     trusted_enough,
 )
-from memproxy.core.memory import Memory, Trust
+from memproxy.core.memory import ASKED, Memory, Trust
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
-from memproxy.learn.admission import goes_back_unsaid, turns
+from memproxy.core.telling import LEAST, PLAINLY, telling
 from memproxy.learn.api_plan import ApiPlanner
-from memproxy.learn.candidates import Grounded, Intent, memory_of
+from memproxy.learn.candidates import Grounded, Intent, Read, Window, is_read, memory_of
 from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.extract import said_where
 from memproxy.learn.forget_everything import ForgetEverything
+from memproxy.learn.grounding import goes_back_unsaid, turns
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
 from memproxy.learn.nearby import Nearby, Traces, Vector
 from memproxy.learn.outcomes import outcome_of
@@ -77,11 +78,46 @@ def _is_shown(known: PlanView, turn: Memory) -> bool:
 
 def _only_asks(turn: Memory, read: Sequence[Grounded]) -> bool:
     quotes = [quote for one in read for quote in one.candidate.evidence]
-    return all(one.candidate.intent is Intent.FORGET for one in read) and only_asks(strip_blocks(turn.content), quotes)
+    return all(one.candidate.intent is Intent.FORGET for one in read) and only_asks_to_forget(
+        strip_blocks(turn.content), quotes
+    )
 
+
+def only_asked(window: Window, read: Read) -> list[Memory]:
+    """The user's new turns in which a model that read them found nothing told, and that do not plainly tell something
+    either. None where it named what the turns do not hold: it may have misread what one of them tells.
+    """
+    if any(one.reason not in _SAYS_NOTHING_NEW for one in read.rejected):
+        return []
+    named = {(one.turn.session_id, one.turn.id) for one in read.kept}
+    return [
+        turn
+        for turn in window.turns
+        if turn.id in window.new_ids
+        and turn.trust is Trust.USER
+        and turn.active
+        and ASKED not in turn.metadata
+        and (turn.session_id, turn.id) not in named
+        and is_read(turn)
+        and LEAST <= telling(turn.content) < PLAINLY
+    ]
+
+
+def hide_questions(known: PlanView, asked: Sequence[Memory], found: Sequence[Grounded]) -> None:
+    """Add to the plan that the ``asked`` turns are no candidates of recall, and that those are again in which something
+    was ``found`` when they were read once more.
+    """
+    told = [one.turn for one in found if one.turn.metadata.get(ASKED) is True]
+    for turn, asks in (*((turn, True) for turn in asked), *((turn, False) for turn in told)):
+        known.mark(turn, {"metadata": known.marked(turn).get("metadata", turn.metadata) | {ASKED: asks}})
+
+
+_SAYS_NOTHING_NEW = frozenset({"echo", "question", "pleasantry"})
+"""Reasons of rejected candidates by which their message tells nothing (`learn.grounding`)."""
 
 _DONE_BEFORE = "again"
-"""The name of what was carried out when the same words were read before: nothing happens, nothing is told."""
+"""Marks an intent that was carried out when the same words were read before: nothing happens, and no outcome is noted.
+"""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,12 +189,16 @@ class Planner:
         extractor: str,
         advice: Advice | None = None,
         read: Sequence[Memory] = (),
+        aside: Memory | None = None,
         step: Step = no_wait,
     ) -> Planned:
         """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
-        are the messages that it was extracted from: what is pending by them is settled.
+        are the messages that it was extracted from: what is pending by them is settled. The memory ``aside`` is told by
+        what was extracted, and holds no longer by itself.
         """
         known = PlanView(scope, self._store, self._state, step)
+        if aside is not None:
+            await known.refine(aside, now)
         held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
         counts: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.facts import position
+from memproxy.core.facts import REFINED, begins, ended, position
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.palace import USER, is_role, same_names, subject_name
 from memproxy.core.protocol import Deletion, PlanBody
@@ -32,11 +32,11 @@ class Aliases:
 
     @classmethod
     async def of(cls, state: PalaceStore, scope: Scope) -> "Aliases":
-        """Those that hold for what is learned in a scope: names that were told in another project stay there."""
+        """The names that hold in a scope: a name given in one project does not hold in another."""
         return cls(await state.palace_names(scope, writing=True))
 
     def resolved(self, memory: Memory) -> Memory:
-        """The statement by the names that its subject and its object go by; what it says of names itself stays."""
+        """The statement with the main names of its subject and object; a statement about names stays as it is."""
         pairs = same_names(memory)
         for one, other in pairs:
             known = self._names.get(other) or (None if is_role(one) else self._names.get(one)) or other
@@ -49,7 +49,7 @@ class Aliases:
         return msgspec.structs.replace(changed, slot=slot_name(changed)) if changed != memory else memory
 
     def _named(self, said: str | None, *, thing: bool = False) -> str | None:
-        """What somebody or something is called; values that are no names stay as they were said."""
+        """The main name of a subject or an object; values that are no names stay as they are."""
         name = subject_name(said or "")
         known = self._names.get(name, name)
         if not said or known == name or self._is_user(name) or (thing and not self._is_only(said, name)):
@@ -64,8 +64,8 @@ class Aliases:
         return self._names.get(name) == self._names.get(USER, USER)
 
     def slots(self, memory: Memory) -> list[str]:
-        """The slots that the statement would hold by the other names of its subject and object: where it was known
-        before these names were told.
+        """The slots that the statement would have under the other names of its subject and object: it may have been
+        stored there before these names were known.
         """
         found: list[str] = []
         for field in ("subject", "object"):
@@ -86,13 +86,13 @@ _PREFIX = "forgotten"
 _WORDS = "about"
 _NEXT = ";"
 _MOST_OF_A_TURN = 50
-"""Statements of one turn whose words are kept, the latest; a turn tells a handful."""
+"""Statements of one turn whose words are kept, the latest; a turn makes a handful."""
 
 _SHORT = 8
 
 
 def marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
-    """The register's entries for a statement, for each turn that tells it: by its words, and by slot and value.
+    """The register's entries for a statement, for each turn that states it: by its words, and by slot and value.
     ``sessions`` are those of the turns; by default all are the memory's.
     """
     if memory.kind is Kind.TURN:
@@ -149,7 +149,7 @@ def _hashed(text: str) -> str:
 _LONGEST_CHAIN = 100
 _GONE = "gone"
 MOST_PAST = 100
-"""Of a slot's history so much is read at once."""
+"""How many entries of a slot's history are read at once."""
 
 GONE_PREFIX = f"{_GONE}|"
 """How the register's entries for deleted memories begin."""
@@ -161,8 +161,8 @@ def tombstone(name: str) -> str:
 
 
 def _new_key(memory: Memory) -> str:
-    """What a memory of the plan is found by: its id. Of turns, which come whole with an import and are not looked for,
-    one id may be in several sessions (no id holds a line break).
+    """The key of a memory in the plan: its id. Turns, which an import brings whole and nothing looks up, may share an
+    id with turns of other sessions, so their key holds the session too (no id holds a line break).
     """
     return f"{memory.session_id}\n{memory.id}" if memory.kind is Kind.TURN else memory.id
 
@@ -191,9 +191,17 @@ class PlanView:
         self._past: dict[str, Page] = {}
         self._searched: dict[Hashable, list[Candidate]] = {}
         self.traces: list[Memory] | None = None
-        """Traces of what was taken back (`traces.Traces`), once they were read."""
+        """Traces of what was taken back (`nearby.Traces`), once they were read."""
         self.aliases: Aliases | None = None
         """The owner's names, where a plan is made of statements."""
+        self.aside: str | None = None
+        """The memory that the plan puts others in the place of: it is no neighbour of theirs."""
+
+    async def refine(self, memory: Memory, now: datetime) -> None:
+        """Replace a memory by others, as if it had never held."""
+        self.aside = memory.id
+        over = ended(memory, begins(memory), now=now)
+        await self.change(memory.id, over | {"metadata": over.get("metadata", memory.metadata) | {REFINED: True}})
 
     async def load(self, ids: Sequence[str]) -> None:
         """Read memories that are not known yet."""
@@ -238,7 +246,9 @@ class PlanView:
         return [one for one in (*new, *stored) if one.id not in self._deletes]
 
     async def searched(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
-        """What a search for this content finds, as it is stored; one candidate is looked for again and again."""
+        """Stored memories that a search for this content finds; kept, because one candidate is searched for several
+        times.
+        """
         asked = (scope, content, query.dense is None, query.limit, query.where.kinds)
         if asked not in self._searched:
             await self._step()
@@ -246,7 +256,7 @@ class PlanView:
         return self._searched[asked]
 
     async def told(self, slot: str, turns: Sequence[str]) -> list[Memory]:
-        """What held a slot and was told by one of these turns, however long ago: beyond the newest part of `past`."""
+        """What held a slot and was stated by one of these turns, even before the newest part of `past`."""
         where = MemoryFilter(slots=(slot,), turn_ids=tuple(turns))
         page = await self._store.page(self.owner, where, limit=MOST_PAST)
         stored = [self.current(memory) for memory in page.memories]
@@ -280,8 +290,8 @@ class PlanView:
         return list(found.values())[::-1]
 
     async def chain_for(self, candidate: Memory, last: str) -> list[Memory]:
-        """The chain ending in ``last``; of a long one, that part of it in which the candidate has its place. What comes
-        late would else be put before what is read of it, and cut off what is not.
+        """The chain ending in ``last``; of a long one the part in which the candidate has its place. A statement that
+        arrives late would otherwise be put at the beginning of the part that was read, and cut off the rest.
         """
         part, seen = await self.chain(last), set[str]()
         while part and part[0].supersedes is not None and part[0].id not in seen and not position(candidate, part):
@@ -349,7 +359,7 @@ class PlanView:
         return self._turn_changes.get(turn.session_id or "", {}).get(turn.id, {})
 
     def ended_turns(self, session: str | None) -> set[str]:
-        """The turns of a session of which the plan so far ends what they say."""
+        """The turns of a session whose statements the plan so far ends."""
         changed = self._turn_changes.get(session or "", {}).items()
         return {name for name, fields in changed if fields.get("superseded_by") or fields.get("active") is False}
 
@@ -364,7 +374,7 @@ class PlanView:
         self._deletes.append(name)
 
     async def unlink(self, name: str, *, now: datetime) -> None:
-        """Close a chain over a memory that goes: those beside it become neighbours."""
+        """Remove a memory from its chain: its predecessor and successor become neighbours."""
         memory = await self.memory(name)
         if memory is None:
             return
@@ -424,7 +434,7 @@ class PlanView:
             self._held[slot] = name
 
     async def outdated(self) -> list[tuple[Memory, Memory | None]]:
-        """What held before the plan and holds no more, each with what says otherwise now (None: nothing does)."""
+        """Statements that the plan ends, each with the one that replaces it (None: it is retracted)."""
         found: list[tuple[Memory, Memory | None]] = []
         for name, before in self._before.items():
             now = None if name in self._deletes else await self.memory(name)
@@ -438,8 +448,8 @@ class PlanView:
         return found
 
     def note_before(self, noting: Callable[[Memory, Mapping[str, Any]], dict[str, Any]]) -> None:
-        """Put in place of the changed fields of each stored memory (also of turns) what ``noting`` makes of it as it
-        was before the plan, and of them.
+        """Replace the changed fields of each stored memory (turns too) by what ``noting`` makes of its former state and
+        of these fields.
         """
         self._changes = {name: noting(self._before[name], fields) for name, fields in self._changes.items() if fields}
         self._turn_changes = {

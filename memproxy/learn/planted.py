@@ -8,7 +8,6 @@ from itertools import pairwise
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
@@ -88,7 +87,7 @@ _MARKS = (
     r"\n\s?assistant\s?:.{0,400}\n\s?(?:user|human)\s?:",
 )
 _WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
-_PLANTED = LazyPattern(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
+_PLANTED = re.compile(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
 """Of a text as `_folded` has it: where letters are compared as they are, most of the pattern is passed over by a text's
 first letters, and it is looked for at the beginnings of words alone. Every turn is read for it. Nothing in it is
 repeated without an end but words and what stands in one tag, so its time is linear in the text.
@@ -209,8 +208,8 @@ async def marked(turn: Memory) -> Memory:
 
 
 async def marked_unless_own(memory: Memory) -> Memory:
-    """The memory as `marked` has it when it is told by anybody but the user: by whatever way it comes in, it is in no
-    block then.
+    """The memory, `marked` unless its text is the user's own: no matter how it came in, a marked one is never in a
+    block.
     """
     return memory if memory.trust is Trust.USER else await marked(memory)
 

@@ -27,7 +27,7 @@ PAGE = 500
 """Memories that are read together."""
 
 FEW = 50
-"""So many changes are few enough to be made up for while writes wait."""
+"""At most this many missed changes are applied while writes wait."""
 
 MOST_ROUNDS = 20
 """Where more is written all the time than can be made up for, the last round is as long as it is."""

@@ -21,7 +21,7 @@ from memproxy.tasks import TaskOwner
 
 
 class Slots:
-    """A lane's slots: how many pieces of work go on at once. Who has one can give it back early.
+    """A lane's slots: a semaphore for pieces of work, whose holder can give its slot back early.
 
     Args:
         most: how many there are.
@@ -36,12 +36,12 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """How many can be asked for and had at once; none while somebody waits for one."""
+        """How many slots are free at once; 0 while somebody waits for one."""
         return max(0, self.most - self.asked)
 
 
 class Slot:
-    """One piece of work's slot: it counts as asked for from now on, and is held from `take` to `leave`."""
+    """The slot of one piece of work: requested when made, held from `take` to `leave`."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -70,7 +70,7 @@ class Slot:
 log = logging.getLogger(__name__)
 
 Handle = Callable[[Sequence[JournalRow], Slot], Awaitable[None]]
-"""Handles one row, or several of turns in one scope. It may leave the slot as soon as it needs it no more."""
+"""Handles one row, or several of turns in one scope. It may leave the slot early."""
 
 
 class Runs:
@@ -129,7 +129,7 @@ class Runs:
         await ending.end(left)
 
     async def _flush_behind(self, owner: Owner) -> None:
-        """Where nobody waits for what was learned, others' flush is its flush while the engine is busy."""
+        """Flush what was learned; while the engine is busy and no caller waits, together with others' writes."""
         if self._scheduler.is_patient(owner):
             await self._flushes.flush_with_others()
         else:
@@ -138,8 +138,8 @@ class Runs:
     async def _handle(
         self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, ending: "_Ending"
     ) -> list[JournalRow]:
-        """Handle rows in their order; behind one that must wait none goes on. Answers those that were not begun because
-        a flush had failed by then.
+        """Handle rows in their order; a row that must wait stops those behind it. Returns the rows not begun because a
+        flush had failed.
         """
         groups = deque(together(rows))
         while groups:
@@ -203,7 +203,7 @@ class Runs:
 
 
 class _Ending:
-    """Acknowledges what of a run was applied, after a flush that begins then.
+    """Acknowledges the applied rows of a run, after a flush that begins later.
 
     After a flush that failed nothing of the run is acknowledged any more. What was applied is put back when the run has
     stopped, and not before: else its first row would be claimed again while a later one is still being handled.

@@ -1,4 +1,4 @@
-"""One statement in another's place, and one that is taken back: in the plan, with the turns that told the old one."""
+"""Replacing one statement by another, and retracting one: in the plan, with the turns that stated the old one."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ import msgspec
 from memproxy.core.facts import RETRACTED_BY, begins, orders, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust
-from memproxy.core.similar import repeats
+from memproxy.core.similar import repeats, says_the_same
 from memproxy.core.slots import has_many, predicate_name
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
@@ -24,12 +24,19 @@ class Succession:
         self._lexical = lexical
 
     async def supersede(self, known: PlanView, candidate: Memory, target: Memory, now: datetime) -> None:
-        """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current."""
+        """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current. Where
+        another statement answers by now what the candidate answers, it follows that one, and the target ends.
+        """
         candidate = _with_slot_of(candidate, target)
         effects = place(candidate, await known.chain_for(candidate, target.id), now=now)
         new = effects.new or candidate
         if new.active and (other := await self._holder(known, new, target)) is not None:
-            await self._yield_to(known, new, target, other, now)
+            if says_the_same(new, other):
+                await self._yield_to(known, new, target, other, now)
+                return
+            if target.active:
+                await self.retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new), now)
+            await self.supersede(known, candidate, other, now)
             return
         for name, fields in effects.changes.items():
             await known.change(name, fields)
@@ -105,6 +112,12 @@ class Succession:
             said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
             if not turn.superseded_by and not said_by_new:
                 known.mark(turn, {"superseded_by": new.id})
+
+    async def unmark(self, known: PlanView, old: Memory, by: str) -> None:
+        """Take back `mark`: what superseded ``old`` is deleted, and ``old`` holds again."""
+        for turn in await self._stating(known, old, None):
+            if turn.superseded_by == by:
+                known.mark(turn, {"superseded_by": None})
 
     async def _stating(self, known: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
         """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""

@@ -17,10 +17,10 @@ from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
 from memproxy.errors import ModelError, ModelRefused
-from memproxy.learn.admission import hold_nothing
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.forget_everything import since_order
+from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
 from memproxy.learn.parse import MOST_CONTENT, text_of, values
 from memproxy.learn.plan_view import PlanView
@@ -62,7 +62,7 @@ _TAKES_BACK = re.compile(
     r"|(?:remove|ignore|drop) (?:that|what|everything|all|the fact|my)|no[,.!] ?(?:it|that|this)\b)",
     re.IGNORECASE,
 )
-"""What takes something back, or corrects what only stands before it: told again, it would bring that back."""
+"""A sentence that retracts or corrects the one before it: quoted alone, it would bring that back."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Summariser:
         return Summary(content, own, EXTRACTS, told[-1].id) if content else None
 
     async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
-        """What the model makes of it; None when that is nothing to rely on."""
+        """The model's summary; None when it cannot be relied on."""
         await self._meter.admit(scope.tenant)
         user = "\n".join(conversation_lines(told))[-_MOST_PROMPT:]
         try:
@@ -155,9 +155,9 @@ class Summariser:
 
 
 async def still_so(summary: Summary, known: PlanView) -> Summary | None:
-    """The summary without sentences that the plan ends: said and corrected in one conversation. A model has read both
-    and tells them as they are; of its words nothing is cut, but where they tell what was to be forgotten, or a message
-    was deleted since, extracts stand in their place.
+    """The summary without sentences that the plan ends (said and corrected in one conversation). A model that has read
+    both states what holds, so its text is not cut; where it mentions what was to be forgotten, or a message was deleted
+    since, extracts replace it.
     """
     there = {turn.id for turn in await known.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
     left = [turn for turn in summary.turns if turn.id in there]
@@ -174,7 +174,7 @@ async def still_so(summary: Summary, known: PlanView) -> Summary | None:
 
 
 async def _tells_forgotten(summary: Summary, known: PlanView) -> bool:
-    """Whether it tells what the plan takes back without anything in its place."""
+    """Whether it mentions what the plan retracts without a replacement."""
     return any(new is None and repeats(summary.content, old, None) for old, new in await known.outdated())
 
 
@@ -219,7 +219,7 @@ def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) 
 
 
 def _sources(summary: Summary) -> list[str]:
-    """The turns that it tells: of extracts those whose sentences they are."""
+    """The turns that it rests on: of extracts those whose sentences they are."""
     quoted = [
         turn.id
         for turn in summary.turns

@@ -85,7 +85,7 @@ def _newest_of_user(turns: Sequence[Memory]) -> object:
 _AT_ONCE = 1_000
 
 _AGAIN_S = 0.05
-"""How long until it is tried again to begin for an owner of whom another engine handles rows."""
+"""Pause before another try to begin for an owner whose rows another engine handles."""
 
 _MODEL = "model:"
 """Prefix of the state's entries for tenants' models."""

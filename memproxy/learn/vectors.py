@@ -32,13 +32,13 @@ Around = tuple[Memory | None, Memory | None]
 
 
 def turn_key(turn: Memory) -> tuple[str | None, str]:
-    """What tells a turn from all others of its owner: a client may use one id in two sessions."""
+    """A turn's unique key among its owner's: a client may use one id in two sessions."""
     return (turn.session_id, turn.id)
 
 
 def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
-    """The turns right before and after each, of its session, project and agent, as far as they are among those given:
-    a turn is found by its neighbours' words, so these must be for the same eyes.
+    """The turns right before and after each, of its session, project and agent, among those given. A turn is found by
+    its neighbours' words, so these must be visible to the same callers.
     """
     sessions: dict[tuple[str | None, ...], list[Memory]] = {}
     for turn in turns:
@@ -127,7 +127,7 @@ class Vectors:
         await self._change(lambda pending: pending | owners)
 
     async def forget(self, owner: Owner) -> None:
-        """Nothing of this owner is left that could lack a vector; its name goes too."""
+        """Drop the owner from the notes of missing vectors: nothing of it is left."""
         await self._change(lambda pending: pending - {owner})
 
     async def _known(self) -> frozenset[Owner]:

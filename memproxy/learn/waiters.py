@@ -43,7 +43,7 @@ class Waiters:
         self._written: dict[Owner, set[int]] = {}
 
     def written(self, rows: Sequence[JournalRow]) -> None:
-        """The turns of these rows are in the store, where a search finds them; they end with its flush."""
+        """The turns of these rows can be found by a search; the rows end with the store's next flush."""
         for row in rows:
             self._written.setdefault(row.entry.scope.owner, set()).add(row.number)
         self._tell_index()
@@ -86,9 +86,9 @@ class Waiters:
             return False
 
     async def soon_indexed(self, owner: Scope, timeout_s: float, most: int) -> bool:
-        """Whether a search finds all of an owner's turns, waiting for it; what is found need not be flushed. False at
-        once where it takes longer: where much waits, where it waits for the store, or behind turns that are to be
-        flushed first (an owner's rows are done one by one).
+        """Wait until a search finds all of an owner's turns, flushed or not; whether it does. False at once where that
+        takes long: with a long backlog, while the store is away, or behind turns that must be flushed first (an owner's
+        rows are done one by one).
         """
         left = await self._unwritten(owner)
         if not left:

@@ -13,12 +13,11 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from memproxy.core.memory import Trust
-from memproxy.core.protocol import PlanBody
+from memproxy.core.protocol import SILENT, LearnBody, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import POLL_S, Acknowledger, state_trouble
-from memproxy.learn.admission import Admission
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.compress import Compressor
@@ -28,6 +27,7 @@ from memproxy.learn.dream_model import DreamModel
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
+from memproxy.learn.grounding import Admission
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
@@ -50,9 +50,12 @@ from memproxy.ports import (
     LexicalEncoder,
     MemoryStore,
     StateStore,
+    UsageStore,
+    WorkingApart,
 )
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
+from memproxy.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +68,9 @@ _RUN = 32
 """Rows of one owner that are claimed, and acknowledged, together: the flush takes longer than all else a row needs."""
 
 _MODEL_RUN = 8
-"""The same for rows that ask a model, one call after the other: others wait for their slot meanwhile, and after a crash
-each of them counts as tried."""
+"""The same for rows that ask a model one after the other: they hold a slot for long, and after a crash each counts as
+tried.
+"""
 
 _MOST_HELD = 1024
 """Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
@@ -90,13 +94,18 @@ class Worker:
         access: ModelAccess,
         clock: Clock,
         judge: ChatModel | None = None,
+        usage: UsageStore | None = None,
+        working: WorkingApart | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        """``judge`` is the model of ``learn.judge: llm``; without one the rules decide alone."""
+        """``judge`` is the model of ``learn.judge: llm``; without one the rules decide alone. ``usage``: where what
+        limits count is, and ``working``: working memory, if not in the state. ``traces`` makes spans of the work.
+        """
         self._settings = settings
         self._state = state
         self._clock = clock
         locks = OwnerLocks()
-        meter = TokenMeter(state, clock, settings.learn, per_user=settings.limits.user.model_tokens_per_hour)
+        meter = TokenMeter(usage or state, clock, settings.learn, per_user=settings.limits.user.model_tokens_per_hour)
         parts = self._parts = Parts(
             settings=settings,
             store=store,
@@ -110,6 +119,8 @@ class Worker:
             flushes=Flushes(store),
             scheduler=Scheduler(locks.wanted),
             clock=clock,
+            working=working,
+            traces=traces,
         )
         self._waiting_rows = WaitingRows(parts.outages, clock, settings.learn.max_outage_s)
         admission, prompts = Admission(Trust(settings.learn.min_trust)), settings.learn.prompts_dir
@@ -199,7 +210,7 @@ class Worker:
         await self._acknowledger.release_all()
 
     def serving(self) -> AbstractContextManager[None]:
-        """A request waits within it: learning goes after it, but for a step now and then."""
+        """A context in which a request waits: learning pauses, except for a step now and then."""
         return self._parts.scheduler.serving()
 
     def wake(self) -> None:
@@ -208,7 +219,7 @@ class Worker:
             event.set()
 
     def wake_index(self) -> None:
-        """Captured turns may be there; what is to be learned from them is looked at when they are indexed."""
+        """Captured turns may be there: index them now; the triggers of learning are checked afterwards."""
         self._wakes["index"].set()
 
     def new_key(self, tenant: str) -> None:
@@ -252,7 +263,7 @@ class Worker:
         return await self._waiters.applied(number, timeout_s)
 
     def waits(self, scope: Scope) -> bool:
-        """Whether what the owner tells waits for the store just now, or for room there."""
+        """Whether the owner's turns wait for the store now, or for room in it."""
         return self._acknowledger.waits(scope.owner)
 
     async def learned(self, scope: Scope, timeout_s: float) -> bool:
@@ -274,13 +285,13 @@ class Worker:
             return await self._waiters.begun_and_done(scope, reason, timeout_s)
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """Whether all of an owner's turns are indexed, waiting for it: what was captured just before is learned from,
-        and told, too.
+        """Wait until all of an owner's turns are indexed; whether they are. Then learning and answers include what was
+        captured just before.
         """
         return await self._waiters.indexed(owner, timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """As `indexed`, for a request that waits: a long backlog is not waited for."""
+        """As `indexed`, for a waiting request: it returns False at once for a long backlog."""
         return await self._waiters.soon_indexed(owner, timeout_s, _RUN)
 
     async def _recover(self) -> None:
@@ -395,8 +406,8 @@ class Worker:
             self._corrected(scope, messages)
 
     async def look_at_held(self, owner: Owner | None) -> None:
-        """Something of this owner's (None: of anybody's) may have been erased by another engine, with rows that this
-        one learns from: no model is asked about those any more.
+        """Another engine may have erased something of this owner's (None: of anybody's), with rows that this one learns
+        from: stop asking the model about those.
         """
         for number in self._acknowledger.learning(owner):
             try:
@@ -421,5 +432,8 @@ class Worker:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:
             self._learner.forget(row.number)
+            body = msgspec.json.decode(row.entry.body, type=LearnBody)
+            if body.compress is None:
+                self.dreams.learned(row.entry.scope, over=body.reason in {END, SILENT})
         if for_good or row.entry.kind is not JournalKind.LEARN:
             self._waiters.ended(row)

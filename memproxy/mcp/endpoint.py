@@ -1,11 +1,17 @@
 """``/mcp``: the tools over streamable HTTP, one answer a request and no session kept."""
 
 import asyncio
+import logging
 from typing import Any
 
 import httpx
+from mcp.server import streamable_http
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import INVALID_REQUEST
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memproxy.core.protocol import IDENTITY_HEADER
@@ -16,8 +22,13 @@ _LARGEST = 8 * 1024 * 1024
 """Bytes of one request, as of a JSON call of the memory API."""
 
 
+def _is_trouble(record: logging.LogRecord) -> bool:
+    """Whether what the protocol's library logs is more than that a client has left: the relay waits so long only."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
+
+
 class McpEndpoint:
-    """An ASGI application. Its calls of the memory API are made within this process, as whoever asked."""
+    """An ASGI application. It calls the memory API within this process, with the identity of its own caller."""
 
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
@@ -32,6 +43,7 @@ class McpEndpoint:
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         self._sessions = server.session_manager
+        logging.getLogger(streamable_http.__name__).addFilter(_is_trouble)
 
     async def start(self) -> None:
         """Begin to take requests."""
@@ -50,6 +62,12 @@ class McpEndpoint:
         await self._tasks.drain(grace_s=2.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length = int(Headers(scope=scope).get("content-length", 0))
+        if length > _LARGEST:  # the library's own answer, which agents do not read, names no limit
+            message = f"The request has {length:,} bytes, at most {_LARGEST:,} are read."
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+            await JSONResponse(error, 413)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
     async def _call(

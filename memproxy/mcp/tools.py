@@ -8,7 +8,10 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 import memproxy
+from memproxy.core.dream import PERMISSION
+from memproxy.core.memory import PLANTED, Trust
 from memproxy.core.text import piece_of_path
+from memproxy.core.working import MAX_TTL_S
 
 INSTRUCTIONS = (
     "Long-term memory of one user. Save what is worth knowing in later conversations, search before you ask the user "
@@ -23,6 +26,12 @@ _REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotent
 Key = Annotated[str, Field(description="A path such as session/abc/notes; the first two pieces are its namespace.")]
 Category = Annotated[str, Field(description="Such as user-preferences/timezone.")]
 
+
+_SHOWN = (
+    *("id", "kind", "content", "category", "tags", "trust", "created_at", "valid_from", "valid_to"),
+    *("project_id", "agent_id", "session_id"),
+)
+"""Fields of a memory that a search shows, those that have a value."""
 
 Answer = dict[str, Any]
 """What the API answers; an agent gets it as structured content."""
@@ -70,19 +79,22 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         tags: list[str] | None = None,
     ) -> Answer:
         """Remember something about the user or the work for later conversations."""
-        fields = {"content": content, "category": category, "tags": tags, "trust": "tool"}
-        return await api(context, "POST", "/v1/memory", json=_given(fields))
+        fields = {"content": content, "category": category, "tags": tags, "trust": "tool", "refine": True}
+        return await api(context, "POST", "/v1/memory", params={"omit": "null"}, json=_given(fields))
 
     @server.tool(annotations=_READS)
     async def search_memory(
         context: Context[Any, Any],
         query: Annotated[str, Field(description="What is to be known, in words.")],
         limit: Annotated[int, Field(ge=1, le=50)] = 8,
-        category: Category | None = None,
+        category: Annotated[
+            str | None, Field(description="One of them; with a slash at its end (user-preferences/) all below it.")
+        ] = None,
     ) -> Answer:
         """Find what is remembered, best first: facts, and the user's own words."""
-        asked = _given({"query": query, "limit": limit, "category": category, "omit": "null"})
-        return await api(context, "POST", "/v1/memory/search", json=asked)
+        asked = {"query": query, "limit": limit, "category": category, "omit": "null", "quarantined": False}
+        found = await api(context, "POST", "/v1/memory/search", json=_given(asked))
+        return {"data": [_shown(hit) for hit in found["data"] if not _is_withheld(hit["memory"])]}
 
     @server.tool(annotations=_REPLACES)
     async def delete_memory(context: Context[Any, Any], memory_id: str) -> Answer:
@@ -103,7 +115,7 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         key: Key,
         data: Annotated[Any, Field(description="Any JSON.")],
         ttl_minutes: Annotated[
-            float | None, Field(gt=0, description="How long it lives; 5 minutes by default.")
+            float | None, Field(gt=0, le=MAX_TTL_S / 60, description="How long it lives; 5 minutes by default.")
         ] = None,
         category: str | None = None,
         tags: list[str] | None = None,
@@ -120,10 +132,14 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
 
     @server.tool(annotations=_READS)
     async def list_working_memory(
-        context: Context[Any, Any], prefix: str = "", category: str | None = None, tag: str | None = None
+        context: Context[Any, Any],
+        prefix: str = "",
+        category: str | None = None,
+        tag: str | None = None,
+        cursor: Annotated[str | None, Field(description="The next_cursor of the page before.")] = None,
     ) -> Answer:
-        """What is there, without the data."""
-        asked = _given({"prefix": prefix, "category": category, "tag": tag, "limit": 200})
+        """What is there, without the data, 200 entries a page."""
+        asked = _given({"prefix": prefix, "category": category, "tag": tag, "limit": 200, "cursor": cursor})
         return await api(context, "GET", "/v1/memory/working", params=asked)
 
     @server.tool(annotations=_READS)
@@ -155,6 +171,18 @@ def _add_resources(server: MCPServer[Any], api: MemoryApi) -> None:
     async def timeline(context: Context[Any, Any], name: str) -> Any:
         """What is known of a person or thing, and when it held."""
         return await api(context, "GET", f"/v1/memory/entities/{piece_of_path(name)}/timeline")
+
+
+def _is_withheld(memory: dict[str, Any]) -> bool:
+    """Whether a memory is given to no model yet (`recall.select`): a person who searches is shown it."""
+    told, metadata = memory["trust"] == Trust.USER, memory["metadata"]
+    return metadata.get(PERMISSION) is True or (not told and metadata.get(PLANTED) is True)
+
+
+def _shown(hit: dict[str, Any]) -> Answer:
+    """What a model needs of a memory that was found: it reads all of it, and the rest is a resource."""
+    shown = {name: hit["memory"][name] for name in _SHOWN if hit["memory"].get(name)}
+    return {"memory": shown, "score": round(hit["score"], 3)}
 
 
 def _given(fields: dict[str, Any]) -> Answer:

@@ -20,6 +20,7 @@ from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
+from memproxy.traces import chat_attributes, step, token_attributes
 
 if TYPE_CHECKING:
     import httpx
@@ -40,11 +41,11 @@ _KEYLESS = "none"
 """The client insists on some key; without one of ours no Authorization header is sent at all."""
 
 _LEARNING = frozenset({"extract", "judge"})
-"""Roles whose answers nobody waits for: these get more room where it does not suffice."""
+"""Background roles: their answers get more tokens where the limit does not suffice."""
 
 _RAISED = 8
 _MOST_RAISED = 16_000
-"""How many times the configured limit a model gets whose answer was cut, and at most so many tokens."""
+"""A model whose answer was cut gets this many times the configured limit, and at most `_MOST_RAISED` tokens."""
 
 _OF_WHAT_WAS_ASKED = frozenset({400, 409, 413, 414, 422, 431, 451})
 """Statuses that say something of the request; every other one says it of the model, or of the account."""
@@ -170,9 +171,14 @@ class OpenAIChatModel:
 
         openai, host = _library(), httpx.URL(credential.base_url).host or credential.base_url
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        about = chat_attributes(credential.model, host, **{"memproxy.role": self._role})
         try:
-            async with asyncio.timeout(self._settings.timeout_s):
-                return _reply(await self._adapted(credential, messages, formats), host)
+            with step(f"chat {credential.model}", about, kind="client") as span:
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply = _reply(await self._adapted(credential, messages, formats), host)
+                if span is not None:
+                    span.note(token_attributes(reply.input_tokens, reply.output_tokens))
+                return reply
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             message = f"{host} refused the model call ({error.status_code}); give a key that may use {credential.model}"
             raise ModelRefused(message) from error

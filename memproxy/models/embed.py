@@ -16,8 +16,7 @@ from memproxy.core.text import split_parts
 from memproxy.core.vectors import MOST_TOKENS, pack
 from memproxy.errors import ConfigError, EmbedderUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.batching import Batcher, QueryCache
-from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, Vectors
+from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder, Floats, QueryCache, Vectors
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
@@ -33,14 +32,14 @@ RETRY_SECONDS = 300.0
 """How long after a failed load the model is tried again."""
 
 LOOK_S = 5.0
-"""So often it is looked whether the folder of a model that cannot be loaded has changed."""
+"""How often to look whether the folder of a model that cannot be loaded has changed."""
 
 CLOSE_S = 3.0
 """How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
 
 
 WITH_MODEL = "PATH[fastembed]"
-"""What to install for a local model: it is most of an installation, and who uses no such model needs none of it."""
+"""What to install for a local model: it is most of an installation, so it is an extra."""
 
 
 def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False) -> tuple[Encoder, int]:
@@ -260,7 +259,7 @@ class _Making:
 
 
 def _files_of(folder: Path | None) -> frozenset[tuple[str, int, int]]:
-    """What can be told of a folder's files without reading them; nothing of one that is not there."""
+    """Names, sizes and times of a folder's files; nothing of a folder that is not there."""
     if folder is None:
         return frozenset()
     with suppress(OSError):

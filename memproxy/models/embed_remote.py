@@ -15,8 +15,7 @@ from memproxy.core.text import split_parts
 from memproxy.core.tokens import estimate
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.batching import Batcher, QueryCache
-from memproxy.models.embedding import TEXT_BATCH, Vectors, WithoutTokens, unit
+from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, WithoutTokens, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
@@ -24,12 +23,12 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 REST_S = 3.0
-"""A service that is away (no connection, no answer in time, 5xx) is left alone for so long, and then asked by one call
-alone: who waits for another one's timeout could have gone on without vectors.
+"""How long a service that is away (no connection, no answer in time, 5xx) is left alone; then one call alone tries it,
+because callers that wait for each other's timeouts could have gone on without vectors.
 """
 
 PROBE_EVERY_S = 10.0
-"""While it is away, it is looked this often whether it is back, also where nobody asks."""
+"""How often to look whether a service that is away is back, even without calls."""
 
 PAUSE_S = 0.5
 MOST_PAUSE_S = 60.0
@@ -40,9 +39,9 @@ MOST_PAUSE_S = 60.0
 class OpenAIEmbedder(WithoutTokens):
     """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
 
-    A service is silent for ``timeout_s`` at most, and not asked again at once: who stores something waits for it.
-    ``spent`` hears of each question that goes there for a tenant (`core.scope.payer`), with the tenant; of those that
-    are answered from memory it does not, and of stored texts whoever stores them counts.
+    A call waits ``timeout_s`` at most and is not repeated at once, because a write may wait for it. ``spent`` is called
+    with the tenant (`core.scope.payer`) for each question that goes to the service; not for one that is answered from
+    memory, nor for stored texts, which their writer counts.
     """
 
     def __init__(

@@ -169,7 +169,7 @@ def _download_of(name: str) -> _Download | None:
 
 
 def _downloaded(download: _Download, settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
-    """The model, downloaded; that is told before and after."""
+    """Download the model, with a log line before and after."""
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it advises to get an account there
     if tries := _ANNOUNCED.due(download.model):
         again = f" ({tries} tries since this was said)" if tries > 1 else ""

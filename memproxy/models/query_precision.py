@@ -133,7 +133,7 @@ def _hash(source: Path) -> str:
 
 
 def _make(source: Path, path: Path) -> None:
-    """Write the copy; whoever looks finds the whole file or none."""
+    """Write the copy atomically: readers find the whole file or none."""
     made = quantised(source.read_bytes())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

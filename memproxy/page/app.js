@@ -48,8 +48,8 @@ async function route() {
   const root = h("div", { class: "view" });
   const waiting = setTimeout(() => root.isConnected || main.replaceChildren(h("p", { class: "soft", role: "status" }, "Loading…")), 250);
   try {
-    const calls = await described();
-    await view.show({ root, args, query: new URLSearchParams(search ?? ""), signal, built: (call) => calls.has(call) });
+    const built = async (call) => (await described()).has(call); // asked by few views: the others need not wait for it
+    await view.show({ root, args, query: new URLSearchParams(search ?? ""), signal, built });
     if (signal.aborted) return;
     main.dataset.view = VIEWS[name] ? name : "search";
     main.replaceChildren(root);
@@ -143,8 +143,9 @@ function who(user) {
   const button = document.getElementById("who");
   fill(button,
     h("span", { class: "who-name" }, h("bdi", {}, named || user || (key ? "signed in" : "no key"))),
-    place ? h("span", { class: "soft" }, h("bdi", {}, place)) : null);
-  button.setAttribute("aria-label", `Whose memory: ${named || user || (key ? "the key's user" : "nobody named")}${place ? `, ${place}` : ""}. Change`);
+    place ? h("span", { class: "soft" }, h("bdi", {}, place)) : null,
+    key || named ? null : h("span", { class: "soft" }, "· sign in"));
+  button.setAttribute("aria-label", `Whose memory: ${named || user || (key ? "the key's user" : "nobody named")}${place ? `, ${place}` : ""}. ${key || named ? "Change" : "Sign in"}`);
 }
 
 /** Ask for a key, and whose memory is meant. The key stays in this tab, and is sent to this server alone. */

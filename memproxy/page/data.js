@@ -85,18 +85,23 @@ function costs(cost) {
     h("p", { class: "soft after" }, "Tokens of all users of this tenant, by what the models were asked for."));
 }
 
+const estimate = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 }).format;
+const MEASURES = {
+  followups: "corrections in the chat, by request", input_tokens: "input tokens, by request", output_tokens: "output tokens, by request",
+  cached_tokens: "cached tokens, by request", milliseconds: "milliseconds, by request",
+};
+
 function comparison(experiment) {
   if (!experiment) return null;
   const { arms, difference, share } = experiment;
-  const interval = (one) => (one ? `${one.value ?? one.mean ?? Object.values(one)[0]}${"low" in one && one.low !== null ? ` (${one.low} to ${one.high})` : ""}` : "–");
-  const measures = Object.keys(difference);
+  const interval = (one) => (one ? `${estimate(one.mean)}${one.low === null ? "" : ` (${estimate(one.low)} to ${estimate(one.high)})`}` : "–");
   const names = Object.keys(arms);
-  return h("section", {}, h("h2", {}, "Does memory help?"), h("p", { class: "soft" }, `${Math.round(share * 100)} % of users are held out: all is done for them but injection.`),
+  return h("section", {}, h("h2", {}, "Does memory help?"), h("p", { class: "soft count" }, `${Math.round(share * 100)} % of users are held out: all is done for them but injection. In brackets the 95 % interval, from ten users in an arm on.`),
     table("Both arms side by side", ["Measure", ...names.map(words), "Difference"], [
       ["users", ...names.map((arm) => number(arms[arm].users)), ""],
       ["requests", ...names.map((arm) => number(arms[arm].requests)), ""],
-      ["helpful share", ...names.map((arm) => interval(arms[arm].helpful_share)), ""],
-      ...measures.map((one) => [words(one), ...names.map((arm) => interval(arms[arm].per_request[one])), interval(difference[one])]),
+      ["share of judgements: it helped", ...names.map((arm) => interval(arms[arm].helpful_share)), ""],
+      ...Object.keys(difference).map((one) => [MEASURES[one] ?? words(one), ...names.map((arm) => interval(arms[arm].per_request[one])), interval(difference[one])]),
     ]));
 }
 
@@ -112,11 +117,13 @@ export async function showSettings({ root, signal }) {
     field("Learning", choice("learning", [["", `as configured (${now.learning ? "on" : "off"})`], ["on", "on: read facts from what is said"], ["off", "off: keep messages only"]], three(chosen.learning))),
     field("Memories in one recall", h("input", { name: "limit", type: "number", min: 1, max: 200, value: chosen.limit ?? "", placeholder: `as configured (${now.limit})` })),
     field("Reranking", choice("rerank", [["", `as configured (${now.rerank ? "on" : "off"})`], ["on", "on"], ["off", "off"]], three(chosen.rerank))),
+    field("Histories are compressed above", h("input", { name: "compress_above_tokens", type: "number", min: 0, max: 10000000, value: chosen.compress_above_tokens ?? "", placeholder: `as configured (${now.compress_above_tokens ?? "never"})` }), "Tokens; 0 for never."),
+    field("Memory tools", choice("memory_tools", [["", `as configured (${now.memory_tools})`], ["inject", "inject: the model may search and save itself"], ["none", "none"]], chosen.memory_tools)),
     h("p", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Save")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const given = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
-    if (given.limit) given.limit = Number(given.limit);
+    for (const name of ["limit", "compress_above_tokens"]) if (name in given) given[name] = Number(given[name]);
     try {
       await call("PUT", "/settings", { body: given, headers: etag ? { "if-match": etag } : {} });
       const before = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== null));

@@ -113,6 +113,9 @@ export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, 
 export const link = (to, ...children) => h("a", { href: to }, ...children);
 export const note = (text, ...more) => h("p", { class: "note" }, text, ...more);
 
+/** The way to a conversation. Clients name them, some at length. */
+export const sessionLink = (id, most = 28) => h("a", { href: `#/conversations/${encodeURIComponent(id)}`, title: id }, said(id, { most }));
+
 /** A heading with what the view is for, and its buttons. */
 export function heading(title, about, ...actions) {
   return h("header", { class: "heading" },
@@ -144,14 +147,16 @@ export function empty(title, ...more) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...more.map((one) => h("p", {}, one)));
 }
 
-/** A table; each row is a list of cells. On a narrow screen it scrolls within itself. */
+/** A table; each row is a list of cells. On a narrow screen one of many columns has a row's cells below each other, each
+ * with its column's name; others scroll within themselves. */
 export function table(caption, columns, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return h("div", { class: columns.length > FEW_COLUMNS ? "scroll stacks" : "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col" }, one)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((one) => h("td", {}, one)))))));
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((one, place) => h("td", { "data-column": columns[place] }, h("div", {}, one))))))));
 }
+const FEW_COLUMNS = 4;
 
 /** A list that grows by pages, as the reader comes to its end or asks for more. */
 export function paged(load, row, { whenEmpty, label }) {
@@ -185,27 +190,38 @@ export function paged(load, row, { whenEmpty, label }) {
 
 // --- talking with the person
 
-/** Ask before something is done: resolves with the form's values, or null. `body` may hold inputs with names. */
+/** Ask before something is done: resolves with the form's values, or null. `body` may hold inputs with names; `action`
+ * is what the button says, or tells it from the values. While `check` is at work nothing can be pressed twice. */
 export function ask({ title, body = [], action, danger = false, check = null }) {
   return new Promise((resolve) => {
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
+    const go = h("button", { type: "submit", class: danger ? "danger" : "primary" });
     const form = h("form", { novalidate: true },
       h("h2", {}, title), body, problem,
-      h("div", { class: "buttons" },
-        h("button", { type: "button", value: false, onclick: () => close(null) }, "Cancel"),
-        h("button", { type: "submit", class: danger ? "danger" : "primary" }, action)));
+      h("div", { class: "buttons" }, h("button", { type: "button", value: false, onclick: () => close(null) }, "Cancel"), go));
+    const named = () => { go.textContent = typeof action === "string" ? action : action(Object.fromEntries(new FormData(form))); };
+    named();
+    form.addEventListener("input", named);
     const dialog = h("dialog", { "aria-label": title }, form);
     let answer = null;
     const close = (value) => { answer = value; dialog.close(); };
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
+      if (go.getAttribute("aria-busy")) return;
       const values = Object.fromEntries(new FormData(form));
+      const slow = setTimeout(() => { go.textContent = "One moment…"; }, 300);
+      go.setAttribute("aria-busy", "true");
+      problem.hidden = true;
       try {
         await check?.(values);
         close(values);
       } catch (error) {
         problem.textContent = error.message;
         problem.hidden = false;
+      } finally {
+        clearTimeout(slow);
+        go.removeAttribute("aria-busy");
+        named();
       }
     });
     dialog.addEventListener("close", () => { dialog.remove(); resolve(answer); });

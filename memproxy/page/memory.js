@@ -1,7 +1,7 @@
 // One memory: what it says, where that comes from, how long it held, what it replaced, and who was told it.
 
 import { at, call, get, getVersion } from "./api.js";
-import { add, ask, badge, bar, choice, counted, facts, field, h, heading, link, moment, note, said, saidAtLength, svg, tell, time, words } from "./dom.js";
+import { add, ask, badge, bar, choice, counted, facts, field, h, heading, KINDS, link, moment, note, said, saidAtLength, sessionLink, svg, tell, time, words } from "./dom.js";
 import { badges, card } from "./search.js";
 import { requestCard } from "./why.js";
 
@@ -44,7 +44,7 @@ function about(memory) {
     ["Expires", memory.expires_at ? time(memory.expires_at) : null]));
 }
 
-const entity = (name) => link(`#/people/${encodeURIComponent(name)}`, said(name));
+const entity = (name) => link(`#/people/${encodeURIComponent(name)}`, said(name, { most: 80 }));
 const share = (value) => [bar(value), ` ${value.toFixed(2)}`];
 
 function provenance(memory) {
@@ -53,7 +53,7 @@ function provenance(memory) {
   return h("section", { "aria-labelledby": "from" }, h("h2", { id: "from" }, "Where it comes from"), facts(
     ["Came by", { conversation: "a conversation", api: "a call", tool: "a tool", dream: "consolidation", import: "an import" }[memory.source] ?? memory.source],
     ["Said by", memory.kind === "turn" ? said(memory.metadata?.name ?? memory.metadata?.role ?? memory.trust) : memory.trust],
-    ["Conversation", memory.session_id ? link(`#/conversations/${encodeURIComponent(memory.session_id)}`, said(memory.session_id)) : null],
+    ["Conversation", memory.session_id ? sessionLink(memory.session_id, 60) : null],
     ["Request", memory.metadata?.request_id ? link(`#/why/${encodeURIComponent(memory.metadata.request_id)}`, "why it was answered so") : null],
     ["Project", memory.project_id && said(memory.project_id)],
     ["Agent", memory.agent_id && said(memory.agent_id)],
@@ -143,18 +143,28 @@ async function judge(memory, signal, words, again) {
 }
 
 async function wrong(memory, again) {
+  const here = location.hash;
   const values = await ask({
     title: "Is this wrong?",
-    action: "Withhold it",
-    body: [quoted(memory), field("What is right instead?", h("textarea", { name: "text", rows: 3, maxlength: 10000 }), "Leave it empty to withhold the memory without another. It stays in the history.")],
+    action: ({ text }) => (text.trim() ? "Correct it" : "Withhold it"),
+    body: [quoted(memory),
+      memory.metadata?.role === "assistant"
+        ? note("This is an answer. It says what was known: correct the message or the fact that it came from, or the next answer says it again.")
+        : null,
+      field("What is right instead?", h("textarea", { name: "text", rows: 3, maxlength: 10000 }), "Leave it empty to withhold the memory without another. It stays in the history.")],
   });
   if (!values) return;
   const text = values.text.trim();
   const answer = await call("POST", "/feedback", { body: { memory_id: memory.id, signal: text ? "correction" : "wrong", text: text || undefined } });
   if (text) {
-    tell("Corrected: the new statement took its place.");
-    const right = answer.memory_ids.find((id) => id !== memory.id);
-    if (right) location.hash = `#/memory/${encodeURIComponent(right)}`;
+    const [right] = answer.memory_ids;
+    tell("Corrected: the new statement took its place.", { undo: async () => {
+      await call("DELETE", at`/${right}`, { query: { restore: "true" } });
+      tell("The correction is taken back: what was there holds again.");
+      if (location.hash === here) again();
+      else location.hash = here;
+    } });
+    location.hash = `#/memory/${encodeURIComponent(right)}`;
     return;
   }
   tell("Withheld: no request is told it.", { undo: () => judge(memory, "helpful", "It is used again.", again) });
@@ -178,7 +188,7 @@ async function edit(memory, etag, again) {
     body: [
       field("What it says", h("textarea", { name: "content", rows: 5, required: true, maxlength: 100000, value: before.content })),
       h("div", { class: "two" },
-        field("Kind", choice("kind", ["semantic", "procedural", "episodic", "reflective"].map((one) => [one, words(one)]), before.kind)),
+        field("Kind", choice("kind", ["semantic", "procedural", "episodic", "reflective"].map((one) => [one, KINDS[one]]), before.kind)),
         field("Category", input("category", before.category, { maxlength: 200 }), "like preferences/food"),
         field("Tags", input("tags", before.tags), "with commas between"),
         field("Names", input("entities", before.entities), "with commas between"),
@@ -207,12 +217,14 @@ function typed(name, value) {
 }
 
 async function forget(memory, session) {
+  const replaced = !memory.superseded_by && (memory.supersedes || memory.metadata?.corrects);
   const values = await ask({
     title: "Forget this for good?",
     action: "Forget",
     danger: true,
-    body: [quoted(memory), note("It is deleted from memory and from the files. This cannot be undone; to keep it out of requests only, say that it is wrong.")],
-    check: async () => { await call("DELETE", at`/${memory.id}`, { query: { session_id: session } }); },
+    body: [quoted(memory), note("It is deleted from memory and from the files. This cannot be undone; to keep it out of requests only, say that it is wrong."),
+      replaced ? h("label", { class: "check" }, h("input", { type: "checkbox", name: "restore", value: "true" }), "What it took the place of holds again") : null],
+    check: async ({ restore }) => { await call("DELETE", at`/${memory.id}`, { query: { session_id: session, restore } }); },
   });
   if (!values) return;
   tell("Forgotten.");

@@ -50,7 +50,7 @@ function door(entry, args) {
 
 export async function showConversations({ root, args: [id], signal }) {
   if (id !== undefined) return showConversation(root, id, signal);
-  add(root, heading("Conversations", "In which something was said last comes first. One can be read, or undone with all that was learned from it alone."));
+  add(root, heading("Conversations", "In which something was said last comes first, each by what was said last. One can be read, or undone with all that was learned from it alone."));
   const { box, first } = paged((cursor) => get("/sessions", { cursor, limit: 50 }, signal), conversation, {
     label: "Conversations", whenEmpty: () => empty("No conversations yet", "They appear here as they pass through this proxy."),
   });
@@ -59,11 +59,12 @@ export async function showConversations({ root, args: [id], signal }) {
 }
 
 const conversation = (one) => h("article", { class: "card" },
-  h("p", { class: "card-text" }, link(`#/conversations/${encodeURIComponent(one.id)}`, said(one.id, { most: 80 }))),
+  h("p", { class: "card-text" }, link(`#/conversations/${encodeURIComponent(one.id)}`, said(one.last_words || one.id, { most: 160 }))),
   h("p", { class: "meta" }, badge(one.ended ? "ended" : "going on", one.ended ? "" : "good"),
     h("span", {}, counted(one.turns, "message")), h("span", {}, counted(one.memories, "memory", "memories")),
     h("span", {}, time(one.last_turn_at ?? one.begun_at)),
-    one.project_id ? h("span", {}, "project ", said(one.project_id)) : null));
+    one.project_id ? h("span", {}, "project ", said(one.project_id)) : null,
+    one.last_words ? h("span", { class: "pointer", title: one.id }, said(one.id, { most: 28 })) : null));
 
 async function showConversation(root, id, signal) {
   const where = { session_id: id, omit: "null", limit: 50 };

@@ -4,6 +4,7 @@ import { at, get } from "./api.js";
 import { add, badge, choice, counted, empty, field, fill, h, heading, link, moment, paged, said, svg, table, time, words } from "./dom.js";
 
 const MOST_AROUND = 18;
+const NARROW = matchMedia("(width < 720px)"); // another drawing, not the same one smaller
 const TYPES = { person: "person", place: "place", event: "event", item: "thing", time: "time" };
 
 export async function show({ root, args: [name], query, signal }) {
@@ -38,6 +39,7 @@ async function one(root, name, day, signal) {
   const when = h("input", { type: "date", value: day ?? "", max: "9999-12-31" });
   const draw = () => fill(seen, graph(name, data.filter((edge) => held(edge, when.value)), when.value));
   when.addEventListener("change", draw);
+  NARROW.addEventListener("change", draw, { signal });
   add(root, heading("", "What is related to it. Choose another name to walk on; dashed relations hold no more."), null);
   root.querySelector("h1").append(said(name));
   if (!data.length) {
@@ -73,11 +75,12 @@ function graph(name, edges, day) {
     around.set(other, [...(around.get(other) ?? []), edge]);
   }
   if (!around.size) return empty("No relation held then");
-  const narrow = window.innerWidth < 720;
+  const narrow = NARROW.matches;
   const [width, height] = narrow ? [360, 420] : [860, 460];
   const [cx, cy] = [width / 2, height / 2];
+  const aslant = narrow && around.size % 4 === 0 ? 0.5 : 0; // beside the middle there is no room for a relation's name
   const nodes = [...around].map(([other, its], place) => {
-    const turn = (place / around.size) * 2 * Math.PI - Math.PI / 2;
+    const turn = ((place + aslant) / around.size) * 2 * Math.PI - Math.PI / 2;
     const reach = around.size > 8 && place % 2 ? 0.72 : 1;
     return { other, its, x: cx + Math.cos(turn) * (width / 2 - (narrow ? 60 : 110)) * reach, y: cy + Math.sin(turn) * (height / 2 - 40) * reach };
   });
@@ -94,7 +97,7 @@ function graph(name, edges, day) {
 }
 
 function bubble(text, x, y, kind) {
-  const width = Math.max(48, text.length * 8 + 26);
+  const width = Math.max(48, text.length * (kind.endsWith("middle") ? 9 : 8) + 26); // that in the middle is bold
   return [
     svg("rect", { x: x - width / 2, y: y - 17, width, height: 34, rx: 17, class: kind }),
     svg("text", { x, y: y + 5, class: `${kind} name` }, text),

@@ -4,6 +4,7 @@ import { at, call, get } from "./api.js";
 import { add, ask, badge, counted, empty, facts, fill, h, heading, link, note, paged, said, tell, time, words } from "./dom.js";
 import { card } from "./search.js";
 
+const MOST_WAITING = 200;
 const again = () => window.dispatchEvent(new HashChangeEvent("hashchange"));
 const button = (text, act, kind = "") => h("button", { type: "button", class: `small ${kind}`, onclick: async (event) => {
   event.target.disabled = true;
@@ -12,7 +13,8 @@ const button = (text, act, kind = "") => h("button", { type: "button", class: `s
 
 export async function showReview({ root, signal, built }) {
   add(root, heading("Review", "Memories that no request is told until somebody says which of them hold."));
-  if (built("/v1/memory/conflicts")) await conflicts(root, signal);
+  if (await built("/v1/memory/conflicts")) await conflicts(root, signal);
+  await permissions(root, signal);
   const { box, first } = paged((cursor) => get("", { quarantined: "true", cursor, limit: 50, omit: "null" }, signal), quarantined, {
     label: "Quarantined memories", whenEmpty: () => empty("Nothing is in quarantine", "What comes from a source that is not trusted enough waits here, and what somebody said is wrong."),
   });
@@ -21,9 +23,40 @@ export async function showReview({ root, signal, built }) {
 }
 
 async function conflicts(root, signal) {
-  const { data } = await get("/conflicts", {}, signal);
-  add(root, h("section", { "aria-labelledby": "conflicts" }, h("h2", { id: "conflicts" }, "Contradictions"),
-    data.length ? h("ol", { class: "cards" }, data.map((one) => h("li", {}, conflict(one)))) : h("p", { class: "soft" }, "None: where statements differ, their dates say which one holds.")));
+  const { box, first } = paged((cursor) => get("/conflicts", { cursor, limit: 20 }, signal), conflict, {
+    label: "Contradictions", whenEmpty: () => h("p", { class: "soft" }, "None: where statements differ, their dates say which one holds."),
+  });
+  add(root, h("section", { "aria-labelledby": "conflicts" }, h("h2", { id: "conflicts" }, "Contradictions"), box));
+  await first();
+}
+
+/** What a dream inferred about something private: all of it stands below one category. */
+async function permissions(root, signal) {
+  const waiting = [];
+  for (let cursor; cursor !== null && waiting.length < MOST_WAITING;) {
+    const page = await get("", { category: "user-preferences/", active: "true", cursor, limit: 200, omit: "null" }, signal);
+    waiting.push(...page.data.filter((one) => one.metadata?.requires_user_permission));
+    cursor = page.next_cursor ?? null;
+  }
+  if (!waiting.length) return;
+  add(root, h("section", { "aria-labelledby": "permission" }, h("h2", { id: "permission" }, "May it be used?"),
+    h("p", { class: "soft" }, "Inferred from what was said, and about something private. Nobody said it like that."),
+    h("ol", { class: "cards" }, waiting.map((one) => h("li", {}, card(one, h("p", { class: "actions" },
+      button("Allow", () => allow(one), "primary"), button("Reject", () => reject(one), "danger-quiet"))))))));
+}
+
+async function allow(memory) {
+  const permit = (needed) => call("PATCH", at`/${memory.id}`, { body: { metadata: { ...memory.metadata, requires_user_permission: needed } } });
+  await permit(false);
+  tell("Allowed: requests are told it.", { undo: async () => { await permit(true); again(); } });
+  again();
+}
+
+async function reject(memory) {
+  const values = await ask({ title: "Reject this?", action: "Reject", danger: true,
+    body: [h("blockquote", {}, said(memory.content, { most: 300 })), note("It is deleted for good. Left here it is told to nobody either.")],
+    check: async () => { await call("DELETE", at`/${memory.id}`, { query: { session_id: memory.kind === "turn" ? memory.session_id : undefined } }); } });
+  if (values) { tell("Rejected and deleted."); again(); }
 }
 
 function conflict({ id, reason, memories }) {
@@ -50,13 +83,7 @@ function quarantined(memory) {
     } });
     again();
   };
-  const reject = async () => {
-    const values = await ask({ title: "Reject this?", action: "Reject", danger: true,
-      body: [h("blockquote", {}, said(memory.content, { most: 300 })), note("It is deleted for good. Left here it is told to nobody either.")],
-      check: async () => { await call("DELETE", at`/${memory.id}`, { query: { session_id: memory.kind === "turn" ? memory.session_id : undefined } }); } });
-    if (values) { tell("Rejected and deleted."); again(); }
-  };
-  return card(memory, h("p", { class: "actions" }, button("Confirm", confirm, "primary"), button("Reject", reject, "danger-quiet")));
+  return card(memory, h("p", { class: "actions" }, button("Confirm", confirm, "primary"), button("Reject", () => reject(memory), "danger-quiet")));
 }
 
 // --- dreams

@@ -1,7 +1,8 @@
 // Why: what a request was given and what was learned from it (its receipt), what one would be given, and what happens now.
 
 import { at, call, events, get } from "./api.js";
-import { add, badge, bar, choice, counted, empty, facts, field, fill, h, heading, link, note, number, paged, said, table, tell, time, words } from "./dom.js";
+import { add, badge, bar, choice, counted, empty, facts, field, fill, h, heading, link, note, number, paged, said, sessionLink, table, tell, time, words } from "./dom.js";
+import { LEFT_OUT, legend } from "./search.js";
 
 const MOST_EVENTS = 300;
 const RESULTS = { injected: "good", empty: "", skipped: "", degraded: "warn", off: "", shadow: "", holdout: "" };
@@ -12,6 +13,7 @@ const MEANING = {
   degraded: "Memory did not answer in time; the request went on without it.",
   off: "The request asked for no memory.",
   shadow: "Everything was done but injection.",
+  holdout: "The experiment gives this user no memories, to compare with those who get them.",
 };
 
 export async function showWhy({ root, args: [id], query, signal }) {
@@ -40,11 +42,11 @@ const outcome = (result, reason) => badge(reason ? `${result}: ${words(reason)}`
 
 /** A request in short. */
 export const requestCard = (one) => h("article", { class: "card" },
-  h("p", { class: "card-text" }, link(`#/why/${encodeURIComponent(one.request_id)}`, one.query ? said(one.query, { most: 240 }) : h("span", { class: "soft" }, "(nothing was searched for)"))),
+  h("p", { class: "card-text" }, link(`#/why/${encodeURIComponent(one.request_id)}`, one.query || one.said ? said(one.query || one.said, { most: 240 }) : h("span", { class: "soft" }, "(its message is not kept)"))),
   h("p", { class: "meta" }, outcome(one.result, one.reason),
     one.memories ? h("span", {}, counted(one.memories, "memory", "memories"), one.tokens ? `, ${counted(one.tokens, "token")}` : "") : null,
     h("span", {}, time(one.created_at)),
-    one.session_id ? h("span", {}, "in ", link(`#/conversations/${encodeURIComponent(one.session_id)}`, said(one.session_id, { most: 40 }))) : null,
+    one.session_id ? h("span", {}, "in ", sessionLink(one.session_id)) : null,
     one.model ? h("span", {}, said(one.model, { most: 40 })) : null));
 
 async function receipt(root, id, signal) {
@@ -52,13 +54,13 @@ async function receipt(root, id, signal) {
   add(root,
     heading("Why this answer", null),
     h("article", { class: "statement" },
-      h("p", { class: "content" }, told.query ? said(told.query, { most: 2000 }) : h("span", { class: "soft" }, "Nothing was searched for.")),
+      h("p", { class: "content" }, told.query || told.said ? said(told.query || told.said, { most: 2000 }) : h("span", { class: "soft" }, "Its message is not kept.")),
       h("p", { class: "meta" }, outcome(told.result, told.reason), h("span", {}, time(told.created_at)), h("span", {}, MEANING[told.result] ?? ""))),
     h("section", { class: "columns" },
       h("section", {}, h("h2", {}, "The request"), facts(
-        ["Gate", told.decision ? `${told.decision.searched ? "searched" : "not searched"}${told.decision.reason ? `: ${words(told.decision.reason)}` : ""}` : null],
+        ["Gate", told.decision ? `${told.decision.searched ? "searched" : "not searched"}${told.decision.reason ? `: ${GATE[told.decision.reason] ?? words(told.decision.reason)}` : ""}` : null],
         ["Mode", told.mode],
-        ["Conversation", told.session_id ? link(`#/conversations/${encodeURIComponent(told.session_id)}`, said(told.session_id)) : null],
+        ["Conversation", told.session_id ? sessionLink(told.session_id, 60) : null],
         ["Project", told.project_id && said(told.project_id)], ["Agent", told.agent_id && said(told.agent_id)],
         ["Model", told.upstream?.model && said(told.upstream.model)],
         ["Answered", told.upstream?.status && String(told.upstream.status)],
@@ -67,7 +69,7 @@ async function receipt(root, id, signal) {
         ["Id", h("code", {}, said(told.request_id))])),
       timings(told.timings)),
     given(told),
-    candidates(told.candidates),
+    told.candidates.length ? h("section", {}, h("h2", {}, "What was considered"), candidates(told)) : null,
     learned(told.learned),
     told.feedback?.length ? h("section", {}, h("h2", {}, "What was said of it later"), h("ul", {}, told.feedback.map((one) => h("li", {}, words(one.signal), ": ", memoryLink(one.memory_id, one.memory_id))))) : null);
 }
@@ -86,29 +88,42 @@ function given({ memories, feedback, request_id: id }) {
   return h("section", {}, h("h2", {}, "What it was told"),
     h("ol", { class: "cards" }, memories.map((one) => h("li", {}, h("article", { class: "card" },
       h("p", { class: "card-text" }, one.content === null ? gone() : memoryLink(one.memory_id, said(one.content))),
-      h("p", { class: "meta" }, one.score !== undefined ? h("span", {}, "score ", bar(one.score, { mark: 0.6 }), ` ${one.score.toFixed(2)}`) : null, one.repeated ? h("span", {}, "repeated from an earlier request") : null))))),
+      h("p", { class: "meta" }, one.score !== undefined ? h("span", {}, "score ", bar(one.score), ` ${one.score.toFixed(2)}`) : null, one.repeated ? h("span", {}, "repeated from an earlier request") : null))))),
     feedback?.length ? null : h("p", { class: "actions after" }, judge("helpful", "Noted: helpful."), judge("wrong", "Noted: these are withheld. Each can be set right in its own view.")));
 }
 
-function candidates(found) {
-  if (!found.length) return null;
+/** What was looked at, best first: each with its score beside the floor, and why it was told or not. */
+function candidates({ candidates: found, floor }) {
   const names = [...new Set(found.flatMap((one) => Object.keys(one.signals ?? {})))];
-  return h("section", {}, h("h2", {}, "What was considered"),
-    table("Candidates with their signals", ["Memory", "Score", ...names.map(words), "In the block"], found.map((one) => [
+  const marked = typeof floor === "number" ? { mark: floor } : {}; // older receipts do not know theirs
+  return [
+    marked.mark === undefined ? null : h("p", { class: "soft count" }, `The mark on a score is the floor, ${floor.toFixed(2)}: what is below it is not told.`),
+    table("Candidates with their signals", ["Memory", "Score", "Told", ...names.map(words)], found.map((one) => [
       one.content === null ? gone() : memoryLink(one.memory_id, said(one.content, { most: 160 })),
-      one.score?.toFixed(2) ?? "–", ...names.map((name) => one.signals?.[name]?.toFixed?.(2) ?? "–"),
-      one.rejected ? `no: ${words(one.rejected)}` : badge("yes", "good"),
-    ])));
+      one.score === undefined ? "–" : h("span", { class: "one-line" }, bar(one.score, marked), ` ${one.score.toFixed(2)}`),
+      one.rejected ? `no: ${LEFT_OUT[one.rejected] ?? words(one.rejected)}` : badge("yes", "good"),
+      ...names.map((name) => one.signals?.[name]?.toFixed?.(2) ?? "–"),
+    ])), legend(["score", ...names])];
 }
+
+const STAGES = {
+  own_words: "just said", rewrite: "rewriting", embed: "vector", rank: "ranking", hops: "relations", former: "former",
+  rerank: "reranking", first_turn: "first turn", assemble: "block",
+};
 
 function timings(told) {
   const stages = Object.entries(told ?? {}).filter(([name]) => name !== "recall");
   const longest = Math.max(...stages.map(([, ms]) => ms), 1);
   if (!stages.length) return null;
   return h("section", {}, h("h2", {}, "Where the time went"),
-    h("dl", { class: "facts" }, stages.map(([name, ms]) => h("div", {}, h("dt", {}, words(name)), h("dd", {}, bar(ms / longest), ` ${ms.toFixed(1)} ms`)))),
-    told.recall ? h("p", { class: "soft" }, `Recall as a whole: ${told.recall.toFixed(1)} ms.`) : null);
+    h("dl", { class: "facts" }, stages.map(([name, ms]) => h("div", {}, h("dt", {}, STAGES[name] ?? words(name)), h("dd", {}, bar(ms / longest), ` ${ms.toFixed(1)} ms`)))),
+    told.recall ? h("p", { class: "soft after" }, `Recall as a whole: ${told.recall.toFixed(1)} ms.`) : null);
 }
+
+const GATE = {
+  greeting: "a greeting", smalltalk: "small talk", tool: "a request to a tool", fact: "a question that the world answers",
+  empty: "nothing was said", personal: "it speaks of the user", default: "nothing speaks against it",
+};
 
 const STATES = { none: "Nothing was kept of this request.", off: "Learning is switched off.", pending: "Not read yet: learning runs behind the answers.", parked: "It was given up after its retries." };
 
@@ -123,10 +138,12 @@ const RESULT_KINDS = { stored: "good", superseded: "good", rejected: "warn", par
 
 /** What became of something that was to be learned, written or judged. */
 function event(one) {
+  const ofDream = one.reason?.startsWith("dream_");
   const text = one.content === null || one.content === undefined ? null : said(one.content, { most: 300 });
   return h("article", { class: "card" },
     h("p", { class: "card-text" }, text ? (one.memory_id ? memoryLink(one.memory_id, text) : text) : h("span", { class: "soft" }, one.what ? `(${one.what})` : "(nothing is left of its words)")),
-    h("p", { class: "meta" }, badge(one.reason ? `${one.result}: ${words(one.reason)}` : one.result, RESULT_KINDS[one.result] ?? ""),
+    h("p", { class: "meta" }, badge(one.reason && !ofDream ? `${one.result}: ${words(one.reason)}` : one.result, RESULT_KINDS[one.result] ?? ""),
+      ofDream ? link(`#/dreams/${encodeURIComponent(one.reason)}`, "by a dream") : null,
       one.at ? h("span", {}, time(one.at)) : null,
       one.superseded_by ? memoryLink(one.superseded_by, "what took its place") : null,
       one.request_ids?.length ? link(`#/why/${encodeURIComponent(one.request_ids.at(-1))}`, "the request") : null));
@@ -143,9 +160,9 @@ function trial() {
     try {
       const told = await call("POST", "/recall", { body: { query: new FormData(form).get("query"), explain: true } });
       fill(result,
-        h("p", {}, told.decision.searched ? "Memory is searched" : "Memory is not searched", ` (${words(told.decision.reason)}); `, told.context ? `${counted(told.citations.length, "memory", "memories")}, ${counted(told.tokens, "token")}:` : "nothing is told."),
+        h("p", {}, told.decision.searched ? "Memory is searched" : "Memory is not searched", ` (${GATE[told.decision.reason] ?? words(told.decision.reason)}); `, told.context ? `${counted(told.citations.length, "memory", "memories")}, ${counted(told.tokens, "token")}:` : "nothing is told."),
         told.context ? h("pre", {}, said(told.context)) : null);
-      if (told.candidates?.length) add(result, h("p", { class: "soft" }, `${counted(told.candidates.length, "candidate")} were looked at.`));
+      if (told.candidates?.length) add(result, candidates(told));
     } catch (error) { fill(result, h("p", { class: "problem" }, error.message)); }
   });
   return h("div", { class: "trial" }, form, result);

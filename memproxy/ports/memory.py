@@ -1,6 +1,6 @@
-"""The seam to where memories and their vectors live."""
+"""The seam to where memories and their vectors live, and to their being encoded anew (`RebuildableStore`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
+from memproxy.core.backup import Snapshot
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 
@@ -74,7 +75,7 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them.
     Without them the candidates' tokens need not be read.
 
-    ``facts``: so many of the best on each side that are no turns are candidates too, however many turns are better.
+    ``facts``: this many of the best non-turns on each side are candidates too, however many turns are better.
 
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
@@ -90,7 +91,7 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct):
-    """What whoever ranks a memory made of its text, to be used when it is found again (None: nothing yet).
+    """What ranking derived from a memory's text, to be used when the memory is found again (None: nothing yet).
 
     A store keeps it beside its own copy of the memory in this process and nowhere else, so that nothing of it is left
     when the memory is changed, forgotten or erased.
@@ -136,11 +137,92 @@ class PointPage(msgspec.Struct, kw_only=True):
     next_cursor: str | None = None
 
 
+class Conversation(msgspec.Struct, kw_only=True):
+    """A conversation as far as a scope sees it. ``begun_at`` is the time of its first turn, where it has one, else of
+    its first memory; project, agent and ``last_words`` (no more than their beginning; empty where they cannot be read)
+    are those of its last turn, or of its newest memory. ``memories`` are not turns, and may be superseded.
+    """
+
+    id: str
+    project_id: str | None
+    agent_id: str | None
+    begun_at: datetime
+    last_turn_at: datetime | None
+    turns: int
+    memories: int
+    last_words: str = ""
+
+
+class ConversationPage(msgspec.Struct, kw_only=True):
+    """A page of conversations, that in which something was said last first, and the cursor of the next one (None at the
+    end).
+    """
+
+    conversations: list[Conversation]
+    next_cursor: str | None = None
+
+
+Written = Callable[[Scope, Sequence[Memory] | None], Awaitable[None]]
+"""Is told what was written of an owner; None: something else was changed or deleted."""
+
+
+@runtime_checkable
+class TellsChanges(Protocol):
+    """A store that announces each change before the call that makes it returns."""
+
+    def on_changed(self, told: Written) -> None:
+        """``told`` is awaited with every change; it raises nothing."""
+
+
+HotPlace = tuple[str | None, str | None]
+"""Project and agent for which an owner's memories are kept."""
+
+
+class HotStore(Protocol):
+    """Where the best memories of an owner are kept for some minutes, for each place. Every call raises
+    `errors.CacheUnavailable` when it does not answer.
+    """
+
+    async def generation(self, owner: tuple[str, str]) -> str:
+        """A name that lasts until `forget`."""
+
+    async def places(self, owner: tuple[str, str]) -> list[HotPlace]:
+        """For which some are kept."""
+
+    async def forget(self, owner: tuple[str, str]) -> list[HotPlace]:
+        """Keep nothing of the owner's any more, nor take what was read before; answers for which places some were
+        kept.
+        """
+
+    async def read(self, owner: tuple[str, str], place: HotPlace) -> list[Memory] | None:
+        """What is kept, best first; None: nothing is."""
+
+    async def write(
+        self, owner: tuple[str, str], place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
+    ) -> bool:
+        """Keep these with their scores, in place of others. False: not at all, as there was a `forget` since
+        ``generation`` was the name.
+        """
+
+
+@runtime_checkable
 class HeldStore(Protocol):
     """A store in files of this machine, which can be copied while it serves."""
 
     def held(self) -> AbstractAsyncContextManager[Path]:
         """Within it nobody writes, and everything written is in the files of the folder that it answers."""
+
+
+@runtime_checkable
+class SnapshotStore(Protocol):
+    """A store on a server that makes snapshots of itself."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
+        """Make one; within it nobody of this process writes. Where that ends in an error it is removed again.
+
+        Raises:
+            StoreUnavailable: it cannot be made, or would not hold everything.
+        """
 
 
 class MemoryStore(Protocol):
@@ -179,6 +261,14 @@ class MemoryStore(Protocol):
 
     async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
         """A page, newest first by ``created_at``. Raises `errors.RequestError` for a cursor that is not one."""
+
+    async def conversations(
+        self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None
+    ) -> ConversationPage:
+        """A page of the conversations that the matching memories are of; one without a turn stands where its newest
+        memory does. It takes as long as a page is long, however many memories there are. Raises `errors.RequestError`
+        for a cursor that is not one.
+        """
 
     async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
         """As `page` of all that the scope may see, with the vectors: for taking memories along, not for searching."""
@@ -225,3 +315,98 @@ class MemoryStore(Protocol):
 
     async def points(self) -> int:
         """How many points the whole store holds (a number for a metric; no content)."""
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of all memories: where the next call goes on (None at the end), and how many could not be read."""
+
+    memories: list[Memory]
+    next_place: str | None
+    damaged: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory as the new collection holds it; ``embedded``: it has a dense vector, ``late``: vectors of its tokens."""
+
+    memory: Memory
+    bm25: SparseVector
+    embedded: bool
+    late: bool = False
+
+
+class Rebuild(Protocol):
+    """A new collection in the making. A place is the store's own name of a memory (a point id).
+
+    Every call raises `errors.StoreUnavailable` when the store fails. Until `switch` the first collection serves, and
+    what is written to it is noted for `take_changed`.
+    """
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier attempt left something that is gone on with."""
+
+    @property
+    def total(self) -> int:
+        """Memories in the first collection when this began."""
+
+    def place(self, memory: Memory) -> str:
+        """Where the memory is, in both collections."""
+
+    async def scan(self, after: str | None, *, limit: int) -> Scanned:
+        """Memories of all owners in the first collection, in the order of their places, from behind ``after``."""
+
+    async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
+        """Turns of ``scope.session`` (None: of no session) in the first collection, newest first."""
+
+    async def current(self, places: Collection[str]) -> list[Memory]:
+        """These memories as the first collection has them now; those that are gone are left out."""
+
+    async def neighbours(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+        """The turns right before and after these in their sessions, in the first collection."""
+
+    async def kept(self, places: Collection[str]) -> dict[str, Kept]:
+        """What the new collection has of these, by place."""
+
+    async def write(self, points: Sequence[Point]) -> None:
+        """Write to the new collection."""
+
+    async def remove(self, places: Collection[str]) -> None:
+        """Delete from the new collection."""
+
+    async def remove_strays(self) -> None:
+        """Delete from the new collection what the first one has no more."""
+
+    async def flush(self) -> None:
+        """Returns when everything written to the new collection survives a crash."""
+
+    def take_changed(self) -> set[str]:
+        """Places written or deleted in the first collection since the last call."""
+
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Within it nobody writes to the first collection; who wants to waits."""
+
+    async def switch(self) -> None:
+        """The new collection takes the place of the first one, at once and for good; then the first one is removed.
+        Only within `paused`, after `flush`.
+        """
+
+    async def close(self) -> None:
+        """Let go; without `switch` what was written stays for the next attempt."""
+
+
+class RebuildableStore(MemoryStore, Protocol):
+    """A memory store that can be rebuilt: a second collection is made beside the first and takes its place.
+
+    Maintenance alone: what is read here is not bound to an owner, so nothing but a reindex may use it.
+    """
+
+    async def begin_rebuild(self, expected_id: str | None) -> Rebuild:
+        """Make a new collection for the configured embedder beside the present one, or go on with one that was begun.
+
+        A store that `open` refused because of its embedder is opened as it was built, and is open as configured after
+        the switch; without a switch it is closed again by `Rebuild.close`.
+
+        Raises:
+            StoreUnavailable: as for `open`.
+            ConfigError: a newer version wrote it.
+        """

@@ -17,7 +17,7 @@ from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.transfer import PalaceRow
-from memproxy.core.working import WorkingEntry
+from memproxy.core.working import Place, WorkingEntry, WorkingPage
 from memproxy.errors import ConfigError
 
 STORE_ID = "store_id"
@@ -176,7 +176,7 @@ ARM = "arm/"
 
 
 class Use(msgspec.Struct, frozen=True):
-    """What was counted of one user, who is a digest here."""
+    """A count of one user's, who appears as a digest."""
 
     who: str
     what: str
@@ -206,9 +206,9 @@ class SpillStore(Protocol):
     """Entries that the journal could not take yet, kept where they survive this process."""
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
-        """Keep an entry that `append` has not taken (yet) where it survives this process: whoever opens the state next
-        appends it. Answers what `drop_aside` calls it; None when it cannot be kept. Never raises, never waits for
-        what `append` waits for.
+        """Keep an entry that `append` has not taken (yet) where it survives this process: the next one that opens the
+        state appends it. Returns the number that `drop_aside` takes; None when it cannot be kept. Never raises, never
+        waits for what `append` waits for.
         """
 
     async def read_aside(self, number: int) -> JournalEntry | None:
@@ -235,6 +235,10 @@ class JournalStore(Protocol):
         """A time by this machine's clock, by the one that all machines on this state go by: for texts of rows, in which
         the state does not look. Times that calls are given are translated by them.
         """
+
+    @property
+    def knows_time(self) -> bool:
+        """Whether `shared` can tell: a server that was not reached yet has not said what time it is."""
 
     async def append(self, entry: JournalEntry) -> int:
         """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
@@ -390,7 +394,7 @@ class ReceiptStore(Protocol):
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
         """Write parts of receipts, in one commit; none of what was erased since its request came. Receipts are kept for
-        some days, and so many at most.
+        some days, and up to a fixed number.
         """
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
@@ -410,7 +414,7 @@ class ReceiptStore(Protocol):
         """
 
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
-        """Write what the learning of a journal row came to; once, however often it is told. Nothing is written when
+        """Write the outcomes of learning from a journal row; once, however often it is called. Nothing is written when
         the row is gone: its owner was erased.
         """
 
@@ -418,7 +422,7 @@ class ReceiptStore(Protocol):
         """What was learned lately (or in one session) as far as the scope sees it, newest first."""
 
     async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
-        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and what is told
+        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and the outcomes
         of what was learned in them.
         """
 
@@ -556,7 +560,7 @@ class AuditStore(Protocol):
     """Who did what through the API."""
 
     async def note_audit(self, entries: Sequence[AuditEntry]) -> None:
-        """Write entries, in one commit. So many are kept at most, the newest."""
+        """Write entries, in one commit. Only the newest are kept, up to a fixed number."""
 
     async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
         """Entries of a tenant (None: of all) with numbers below ``before``, newest first."""
@@ -607,10 +611,18 @@ class WorkingStore(Protocol):
     async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
         """The entry of this key, with its data."""
 
-    async def working_entries(
-        self, scope: Scope, prefix: str, now: datetime, *, words: bool = False, limit: int | None = None
+    async def newest_working(
+        self, scope: Scope, now: datetime, *, most: int, words: bool = False
     ) -> list[WorkingEntry]:
-        """The entries whose keys begin so, without their data, those changed last first; with their ``words``."""
+        """The ``most`` entries that were changed last, those first; without their data, with their ``words``."""
+
+    async def working_page(
+        self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
+    ) -> WorkingPage:
+        """Entries whose keys begin with the prefix, from behind a place on, in the order of their keys (where keys are
+        encrypted, in another one that stays the same). ``most`` are looked at, so that no call takes long: a page may
+        be short, or empty, and not the last.
+        """
 
     async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
         """Delete an entry; False when there is none."""
@@ -642,6 +654,27 @@ class DreamStore(Protocol):
         """Whose open dreams nobody works on since ``now``; from now on they are the caller's until ``due``."""
 
 
+class WorkingApart(WorkingStore, Protocol):
+    """Working memory that is kept apart from the state, where `OwnerStore.forget` does not reach it."""
+
+    async def forget_working(self, scope: Scope, session: str | None) -> None:
+        """Erase all of the owner's entries, or the namespace of one session; called behind `OwnerStore.forget`."""
+
+
+class SharedServer(Protocol):
+    """A server of what may be forgotten, which all replicas share; nothing waits for it."""
+
+    @property
+    def state(self) -> str:
+        """``ready``, ``loading`` or ``degraded: why``."""
+
+    async def start(self, patience_s: float = 0.0) -> None:
+        """Begin to use it; returns when it is used, or after ``patience_s``."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
 class StateStore(
     SpillStore,
     JournalStore,
@@ -664,8 +697,8 @@ class StateStore(
 ):
     """All of these contracts over one state. Several processes open the same state.
 
-    Every call of every contract raises `errors.StateUnavailable` when the state does not answer. Whoever uses it takes
-    the contracts that it needs.
+    Every call of every contract raises `errors.StateUnavailable` when the state does not answer. Users declare only
+    the contracts that they need.
     """
 
     async def open(self) -> None:

@@ -14,7 +14,7 @@ def without(deadline: Deadline, result: str, reason: str | None = None, *, query
 
 
 class Judgement(RecallAnswer, frozen=True, kw_only=True):
-    """An answer that still knows its candidates: what a receipt tells of them can be made when the answer is out."""
+    """An answer that still has its candidates, so that a receipt can explain them after the answer is out."""
 
     judged: Judgements
 
@@ -26,7 +26,9 @@ class Judgement(RecallAnswer, frozen=True, kw_only=True):
         return RecallAnswer(**fields | {"candidates": [_explain(one, shown) for one in told]})
 
 
-def answered(block: Block, judged: Judgements, query: str, deadline: Deadline, *, explained: int) -> RecallAnswer:
+def answered(
+    block: Block, judged: Judgements, query: str, deadline: Deadline, *, floor: float, explained: int
+) -> RecallAnswer:
     """The block with its lines, and ``explained`` of the candidates beside those that may be in it; 0: what became of
     them can be asked for later.
     """
@@ -39,6 +41,7 @@ def answered(block: Block, judged: Judgements, query: str, deadline: Deadline, *
         citations=block.citations,
         timings=deadline.timings(),
         query=query,
+        floor=floor,
         notes=deadline.notes,
         expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
         judged=judged,

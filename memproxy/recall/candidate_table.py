@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
+from memproxy.core.telling import telling
 from memproxy.core.vectors import similarities
 from memproxy.ports import Candidate, HybridQuery
 from memproxy.recall.lazy import lazy
@@ -153,6 +154,21 @@ class CandidateTable:
     def by_user(self) -> Array:
         """1 for the user's messages, else 0."""
         return self.numbers[BY_USER]
+
+    def tells(self, odds: Array, most: int) -> dict[int, float]:
+        """For so many of the user's messages that count, likeliest first, the log odds that they tell something."""
+        found: dict[int, float] = {}
+        readings = self.result.readings
+        counts = self.among_counted(self.by_user > 0)
+        for place in np.argsort(-odds, kind="stable").tolist():
+            if len(found) == most:
+                break
+            if counts[place]:
+                reading = readings[place if self.places is None else self.places[place]]
+                if reading.tells is None:
+                    reading.tells = telling(self.memories[place].content)
+                found[place] = reading.tells
+        return found
 
     @per_candidate
     def created(self) -> Array:

@@ -13,7 +13,7 @@ from memproxy.metrics import metrics
 log = logging.getLogger(__name__)
 
 Indexed = Callable[[Scope, float], Awaitable[bool]]
-"""Waits so many seconds at most until all turns of an owner are indexed; answers at once when they are."""
+"""Waits up to the given number of seconds until all turns of an owner are indexed; answers whether they are."""
 
 OWN_WORDS_SHARE = 0.5
 """The part of the deadline that may pass until the user's last words are indexed: the rest is for the search."""
@@ -69,14 +69,14 @@ class Deadline:
 
 
 class OwnWords:
-    """Waits until what the user who asks has just said can be found; the turns of others delay nobody."""
+    """Waits until the caller's own latest messages can be found; turns of other users cause no wait."""
 
     def __init__(self, deadline_s: float) -> None:
         self._most_s = OWN_WORDS_SHARE * deadline_s
         self._indexed: Indexed | None = None
 
     def found_by(self, indexed: Indexed) -> None:
-        """Who knows what is not indexed yet; until this is told nothing is waited for."""
+        """Set how to wait for indexing; without it `wait` returns at once."""
         self._indexed = indexed
 
     async def wait(self, scope: Scope, deadline: Deadline) -> None:

@@ -1,10 +1,14 @@
 """Which text of a memory is searched: by the embedder, and by words."""
 
+import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.telling import only_asks
+from memproxy.ports import LexicalEncoder
 
 OWN_WEIGHT = 3
 """How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
@@ -78,3 +82,16 @@ def _date(memory: Memory) -> str:
 def date_in_words(when: datetime) -> str:
     """A day as it is searched for: "8 May 2023"."""
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+
+
+def word_scores(lexical: LexicalEncoder, query: str, texts: Sequence[str]) -> list[float]:
+    """BM25 of each text, its IDF counted over them: ln(1 + (n - df + .5) / (df + .5)), as the stores count it."""
+    terms = set(lexical.encode_query(query).indices)
+    documents = [lexical.encode_document(text) for text in texts]
+    weights = [
+        {term: weight for term, weight in zip(one.indices, one.values, strict=True) if term in terms}
+        for one in documents
+    ]
+    held = Counter(term for one in weights for term in one)
+    idf = {term: math.log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for term, count in held.items()}
+    return [sum(weight * idf[term] for term, weight in one.items()) for one in weights]

@@ -1,9 +1,9 @@
-"""Multi-hop: "Biscuit's owner" is whoever a fact says owns Biscuit, and the question is asked again about him.
+"""Multi-hop: "Biscuit's owner" is the person that a fact names as such, and the question is asked again about them.
 
 A question that names somebody by a relation ("Biscuit's owner", "my sister", "the boss of Clara") has no words in
 common with the memory that answers it. So the phrase is looked up among the edges that facts hold (subject, predicate,
-object, relations), and replaced by what stands at the edge's other end; what is found for the new question counts
-`DECAY` times less for every edge that was walked. Only questions with such a phrase cost anything. English forms only.
+object, relations), and replaced by the name at the edge's other end; results of the new question count
+`DECAY` times less for every edge walked. Only questions with such a phrase cost anything. English forms only.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from memproxy.core.lazy_regex import LazyPattern
+from memproxy.core.bounded_regex import BoundedPattern
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.slots import subject_name
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
@@ -36,9 +36,9 @@ _MOST_TERMS = 24
 _MOST_WORDS = 4
 _NAME = r"(?:[A-Z][\w.-]* )*[A-Z][\w-]*|[\w-]+"
 _PHRASES = (
-    LazyPattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
-    LazyPattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
-    LazyPattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
+    BoundedPattern(r"\b(?:my|our|the user['’]s) (?P<role>[\w-]+)", re.IGNORECASE, most=_READ),
+    BoundedPattern(rf"\b(?:(?:the|an?) )?(?P<name>{_NAME})['’]s (?P<role>[\w-]+)", most=_READ),
+    BoundedPattern(rf"\b[Tt]he (?P<role>[\w-]+) of (?:the )?(?P<name>{_NAME})", most=_READ),
 )
 
 
@@ -85,8 +85,8 @@ def _phrase(match: re.Match[str]) -> Phrase:
 async def followed(
     question: str, found: Sequence[Scored], search: Callable[[str], Awaitable[Sequence[Scored]]]
 ) -> list[Scored]:
-    """Everything ``found`` for a question, with what ``search`` finds behind the relations that it goes by, where
-    facts say whom they mean.
+    """Everything ``found`` for a question, and what ``search`` finds for it with its relations resolved by stored
+    facts.
     """
     facts = [one.memory for one in found if one.memory.kind is not Kind.TURN]
     seeds: list[Memory] = []
@@ -105,8 +105,8 @@ async def followed(
 
 
 def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None:
-    """The fact that says whom the phrase means, and his name (`USER` for the user); None when nothing says it, or when
-    the facts say several.
+    """The fact that resolves the phrase, and the name in it (`USER` for the user); None when there is no such fact, or
+    several that disagree.
     """
     known = list(_edges(facts))
     wanted = subject_name(phrase.name)
@@ -167,7 +167,7 @@ def replaced(question: str, phrase: Phrase, name: str) -> str:
 
 
 def _is_about(memory: Memory, name: str) -> bool:
-    """Whether a memory speaks of somebody: by his name, or of the user because the user said it."""
+    """Whether a memory is about somebody: by name, or about the user because the user said it."""
     if name != USER:
         said = set(_words(" ".join((memory.content, *memory.entities, memory.subject or ""))))
         return said.issuperset(_words(name))
@@ -177,8 +177,8 @@ def _is_about(memory: Memory, name: str) -> bool:
 
 
 def _joined(found: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds: frozenset[str]) -> list[Scored]:
-    """Both together, each memory once, best first; what is ``beyond`` so many hops counts less (see `strength`). Seeds,
-    the facts that led there, keep the score of their own.
+    """Merge both, each memory once, best first; what was found ``beyond`` that many hops counts less (see `strength`).
+    Seeds, the facts that led there, keep their own score.
     """
     known = {one.key: one for one in found}
     for one in beyond:
@@ -190,6 +190,6 @@ def _joined(found: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds:
 
 
 def strength(one: Scored) -> float:
-    """The score as the floor looks at it: that an edge was walked counts, how many were does not."""
+    """The score that is compared with the floor: one walked edge lowers it, further ones do not."""
     walked = one.signals.get(HOPS)
     return one.score if walked is None else one.score / float(DECAY ** (walked - 1))

@@ -1,17 +1,19 @@
 """Memories that are given without a search: those of the days that a question names, and a session's first facts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
 from memproxy.core import timerange
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.text import GENERIC_WORDS, key_terms
 from memproxy.ports import MemoryFilter, MemoryStore
 from memproxy.recall.query import Query
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import Limits
-from memproxy.recall.tiers import STABLE_KINDS
+
+STABLE_KINDS = frozenset({Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE})
+"""Of what holds until it is replaced: facts, ways of doing, insights."""
 
 STABLE = "stable"
 """The signal of a memory that is there because it is stable, not because it fits; its score is 0."""
@@ -47,7 +49,7 @@ async def of_days(store: MemoryStore, scope: Scope, where: MemoryFilter, query: 
     """
     found: list[Memory] = []
     earliest = min(span.start for span in query.spans)
-    async for page in _pages(store, scope, where):
+    async for page in pages(store, scope, where):
         found += [
             one for one in page if any(span.days_away(one.valid_from or one.created_at) == 0 for span in query.spans)
         ]
@@ -66,15 +68,20 @@ async def stable_facts(store: MemoryStore, scope: Scope, limits: Limits, count: 
         StoreUnavailable: the store does not answer.
     """
     kinds = tuple(kind for kind in limits.kinds if kind in STABLE_KINDS)
-    if not kinds:
+    if not kinds or not count:
         return []
     where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=now)
-    facts = [fact async for page in _pages(store, scope, where) for fact in page if _holds(fact, limits, now)]
+    facts = [fact async for page in pages(store, scope, where) for fact in page if holds(fact, limits, now)]
+    return most_important(facts, count)
+
+
+def most_important(facts: Sequence[Memory], count: int) -> list[Scored]:
+    """The ``count`` most important of these facts, newest first, as `stable_facts`."""
     best = sorted(facts, key=lambda fact: (-fact.importance, -fact.confidence))[:count]  # stable: the newest first
     return [Scored(memory=fact, score=0.0, signals={STABLE: 1.0}) for fact in best]
 
 
-def _holds(fact: Memory, limits: Limits, now: datetime) -> bool:
+def holds(fact: Memory, limits: Limits, now: datetime) -> bool:
     """Whether it is worth saying unasked: it holds now, and is sure and trusted enough."""
     return (
         (fact.valid_to is None or fact.valid_to > now)
@@ -84,7 +91,8 @@ def _holds(fact: Memory, limits: Limits, now: datetime) -> bool:
     )
 
 
-async def _pages(store: MemoryStore, scope: Scope, where: MemoryFilter) -> AsyncIterator[list[Memory]]:
+async def pages(store: MemoryStore, scope: Scope, where: MemoryFilter) -> AsyncIterator[list[Memory]]:
+    """The newest memories that match, as many as are looked at."""
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await store.page(scope, where, limit=_PAGE, cursor=cursor)

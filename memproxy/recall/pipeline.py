@@ -1,4 +1,4 @@
-"""Recall, in order: rewrite, embed, search, rank, links, rerank, select, assemble.
+"""Recall, in order: rewrite, embed, search, rank, links, former, rerank, select, assemble.
 
 One deadline for all of it but the models' parts (rewrite, rerank): what a model may take is said by its own setting.
 """
@@ -16,6 +16,7 @@ from memproxy.core.scope import Scope, paid_by
 from memproxy.errors import EmbedderUnavailable, ModelError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import (
+    Candidate,
     Clock,
     Embedder,
     HybridQuery,
@@ -28,11 +29,14 @@ from memproxy.ports import (
 )
 from memproxy.recall import links, listed, topics
 from memproxy.recall.answer import answered, without
-from memproxy.recall.assemble import LINE_CHARACTERS, Block, assemble
+from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.deadline import Deadline, OwnWords
+from memproxy.recall.documents import bm25_text, word_scores
+from memproxy.recall.former import asks_for_past, with_former
+from memproxy.recall.hot import Hot
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query, parts_of
-from memproxy.recall.ranking import Ranker, Scored, looked_at, merged, set_aside
+from memproxy.recall.ranking import REPLACED, Ranker, Scored, looked_at, merged, set_aside
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context, with_earlier
@@ -59,7 +63,7 @@ class _General(Exception):
     """The question looks general, and the user's memories do not speak of it."""
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _Sought(msgspec.Struct, frozen=True, kw_only=True):
     """What one recall looks for: for whom, within which limits, and until when. ``said`` are the user's last messages,
     oldest first.
     """
@@ -73,7 +77,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recall:
-    """Finds what is worth knowing for a request. Expiring costs the memories, never the request."""
+    """Finds what is worth knowing for a request. A missed deadline costs the memories, never the request."""
 
     def __init__(
         self,
@@ -86,8 +90,10 @@ class Recall:
         recipe: Recipe | None = None,
         rewriter: Rewriter | None = None,
         reranker: Reranker | None = None,
+        hot: Hot | None = None,
     ) -> None:
-        """``recipe`` None: that of the settings. Without ``rewriter`` and ``reranker`` no model is asked.
+        """``recipe`` None: that of the settings. Without ``rewriter`` and ``reranker`` no model is asked. ``hot``: what
+        takes the store's place.
 
         Raises:
             ConfigError: the settings name a recipe or a stage that does not exist.
@@ -103,13 +109,14 @@ class Recall:
         self._other_words = OtherWords(lexical)
         self._rewriter = rewriter
         self._reranker = reranker
+        self._hot = hot
         self.own_words = OwnWords(self._deadline_s)
         if isinstance(store, NotesAhead):
             store.note_ahead(self._ranker.note)
 
     async def prepare(self) -> bool:
-        """What is worth doing ahead of requests; called now and then. Answers False while it is to be called again
-        soon, because the embedder is still being loaded.
+        """Work ahead of requests; called now and then. Returns False while it should be called again soon, because the
+        embedder is still loading.
         """
         await self._ranker.topics.prepare(self._embedder)
         return self._embedder.state != "loading"
@@ -129,7 +136,7 @@ class Recall:
         try:
             await self.own_words.wait(request.scope, deadline)
             request = await with_earlier(self._store, request, deadline, now=self._clock.now())
-            asked = _Asked(
+            asked = _Sought(
                 scope=request.scope,
                 said=request.queries,
                 limits=limits,
@@ -143,13 +150,48 @@ class Recall:
         except _General:
             return without(deadline, "skipped", "fact", query=query)
         except TimeoutError:
-            return without(deadline, "degraded", "timeout", query=query)
+            return await self._kept(request, limits, deadline, query, "timeout", explained=explained)
         except StoreUnavailable:
-            return without(deadline, "degraded", "store", query=query)
+            return await self._kept(request, limits, deadline, query, "store", explained=explained)
         with deadline.stage("assemble"):
             judged = self._judged(request, found, stable, limits)
             block = self._assemble(judged, query, request, limits)
-        return answered(block, judged, query, deadline, explained=explained if request.explain else 0)
+        told = explained if request.explain else 0
+        return answered(block, judged, query, deadline, floor=limits.floor, explained=told)
+
+    async def without_store(self, request: RecallRequest) -> RecallAnswer:
+        """The block while the store was never open: of hot memories, where there are any."""
+        limits, query = Limits.of(self._settings, request.limits), with_context(request.queries)
+        deadline = Deadline(self._deadline_s)
+        return await self._kept(request, limits, deadline, query, "store", explained=EXPLAINED)
+
+    async def _kept(
+        self, request: RecallRequest, limits: Limits, deadline: Deadline, query: str, reason: str, *, explained: int
+    ) -> RecallAnswer:
+        """The block of hot memories, found by words and judged like all others: ``degraded`` with ``cache``; with
+        ``reason`` (why the store was not asked) where they hold nothing for the question.
+        """
+        nothing = without(deadline, "degraded", reason, query=query)
+        if self._hot is None or not request.queries or not limits.kinds or not limits.limit:
+            return nothing
+        with deadline.stage("cache"):
+            memories = await self._hot.memories(request.scope)
+            texts = [bm25_text(memory, None, None) for memory in memories]
+            words = word_scores(self._lexical, query, texts)
+            candidates = [Candidate(memory=one, bm25=bm25) for one, bm25 in zip(memories, words, strict=True) if bm25]
+            if not candidates or (request.only_if_told and not speaks_of(query, candidates)):
+                return nothing
+            hybrid = HybridQuery(bm25=self._other_words.encoded(query))
+            aside, noise = set_aside(query, candidates)
+            asked = Query(query, self._clock.now())
+            found = self._ranker.rank(asked, hybrid, candidates, aside=aside, noise=noise, ranked=False)
+            judged = self._judged(request, found, [], limits)
+            block = self._assemble(judged, query, request, limits)
+        if not block.text:
+            return without(deadline, "degraded", reason, query=query)
+        told = explained if request.explain else 0
+        answer = answered(block, judged, query, deadline, floor=limits.floor, explained=told)
+        return msgspec.structs.replace(answer, result="degraded", reason="cache")
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
         """The ``limit`` best memories for a query: no gate, no floor, no budget.
@@ -163,7 +205,7 @@ class Recall:
         found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(Query(text, where.as_of or self._clock.now()), hybrid, found)[:limit]
 
-    async def _rewritten(self, asked: _Asked) -> str:
+    async def _rewritten(self, asked: _Sought) -> str:
         """What is searched first: the last message, completed where it is vague."""
         mode = self._settings.rewrite.mode
         if mode == "none":
@@ -176,7 +218,7 @@ class Recall:
                 asked.deadline.went_on_without("rewrite", error)
         return by_itself(asked.said) or with_context(asked.said)
 
-    async def _found(self, asked: _Asked, query: str) -> tuple[str, list[Scored]]:
+    async def _found(self, asked: _Sought, query: str) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
         async with asked.deadline.in_time():
             parts = parts_of(query)
@@ -185,7 +227,7 @@ class Recall:
             found = searches[0] if len(searches) == 1 else merged(searches)
         if self._settings.rewrite.mode == "hyde" and all(one.score < asked.limits.floor for one in found):
             query, found = await self._by_statement(asked, query, found)
-        found = await self._linked(asked, query, found)
+        found = await self._with_former(asked, await self._linked(asked, query, found))
         if self._reranker is None or not found or not asked.rerank:
             return query, found
         try:
@@ -195,7 +237,7 @@ class Recall:
             asked.deadline.went_on_without("rerank", error)
             return query, found
 
-    async def _by_statement(self, asked: _Asked, query: str, found: list[Scored]) -> tuple[str, list[Scored]]:
+    async def _by_statement(self, asked: _Sought, query: str, found: list[Scored]) -> tuple[str, list[Scored]]:
         """The search again, by what a model thinks that the answer looks like."""
         if self._rewriter is None:
             return query, found
@@ -208,9 +250,9 @@ class Recall:
         async with asked.deadline.in_time():
             return statement, await self._find(asked, statement)
 
-    async def _linked(self, asked: _Asked, query: str, found: list[Scored]) -> list[Scored]:
-        """With what lies behind a relation that the query goes by; without, when there is no time for it."""
-        phrase = links.phrase_of(query)
+    async def _linked(self, asked: _Sought, query: str, found: list[Scored]) -> list[Scored]:
+        """The candidates with those behind a relation in the query; without them when there is no time."""
+        phrase = links.phrase_of(query) if self._recipe.hops else None
         if phrase is None or links.follow(phrase, (one.memory for one in found)) is None:
             return found
         try:
@@ -221,16 +263,32 @@ class Recall:
             asked.deadline.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
             return found
 
-    async def _stable(self, asked: _Asked) -> list[Scored]:
+    async def _with_former(self, asked: _Sought, found: list[Scored]) -> list[Scored]:
+        """The candidates with former statements, where the query asks for them; without them when there is no time."""
+        if not asks_for_past(asked.said[-1]):
+            return found
+        for one in found:
+            one.signals.pop(REPLACED, None)
+        try:
+            with asked.deadline.stage("former"):
+                async with asked.deadline.in_time():
+                    return await with_former(self._store, asked.scope, found, asked.limits.floor)
+        except (TimeoutError, StoreUnavailable) as error:
+            asked.deadline.notes.append(f"former: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
+            return found
+
+    async def _stable(self, asked: _Sought) -> list[Scored]:
         """The facts that a session begins with."""
         count = self._settings.recall.first_turn_facts
         if not count:
             return []
         with asked.deadline.stage("first_turn"):
+            if self._hot is not None and (kept := await self._hot.facts(asked.scope, asked.limits, count)) is not None:
+                return kept
             async with asked.deadline.in_time():
                 return await listed.stable_facts(self._store, asked.scope, asked.limits, count, self._clock.now())
 
-    async def _find(self, asked: _Asked, text: str, *, only_if_told: bool = False) -> list[Scored]:
+    async def _find(self, asked: _Sought, text: str, *, only_if_told: bool = False) -> list[Scored]:
         """What is found for one question, likeliest first."""
         deadline, scope, query = asked.deadline, asked.scope, Query(text, self._clock.now())
         where = MemoryFilter(
@@ -251,13 +309,13 @@ class Recall:
             candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
         if only_if_told:
             with deadline.stage("look"):
-                if not speaks_of(text, candidates):
+                if not speaks_of(text, candidates) and not self._ranker.bears(hybrid, candidates):
                     raise _General
         with deadline.stage("rank"):
             aside, noise = set_aside(text, candidates)
             return self._ranker.rank(query, hybrid, candidates, aside=aside, noise=noise, ranked=False)
 
-    async def _profile(self, asked: _Asked, topic: int, where: MemoryFilter) -> list[Scored]:
+    async def _profile(self, asked: _Sought, topic: int, where: MemoryFilter) -> list[Scored]:
         """What tells most of a topic of which all that is known is asked for."""
         ranker = self._ranker
         nearest = HybridQuery(
@@ -313,7 +371,6 @@ class Recall:
             query=request.queries[-1],
             present=present,
             shown=shown,
-            session=request.scope.session,
             elbow=ELBOW if self._recipe.calibrated else math.inf,
             now=now,
         )
@@ -331,10 +388,7 @@ class Recall:
             nonce=request.nonce,
             max_tokens=limits.max_tokens,
             heading=self._settings.inject.template,
-            line=topics.PROFILE_LINE_CHARACTERS if _is_profile(judged.kept) else LINE_CHARACTERS,
-            shares=limits.tiers,
-            session=request.scope.session,
-            now=self._clock.now(),
+            profile=_is_profile(judged.kept),
         )
 
 

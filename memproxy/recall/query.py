@@ -7,8 +7,8 @@ from itertools import pairwise
 import msgspec
 
 from memproxy.core import timerange
+from memproxy.core.bounded_regex import BoundedPattern
 from memproxy.core.fusion import log_odds
-from memproxy.core.lazy_regex import LazyPattern
 from memproxy.core.message_kinds import OWN, fitted, plain, shares, speaks_of_self
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS, key_terms, words
 from memproxy.recall.lazy import lazy
@@ -22,7 +22,7 @@ MOST_PARTS = 3
 
 _READ = 2000
 _MOST_OF_QUESTIONS = 300
-"""Longer messages tell more than they ask."""
+"""Longest message that is split: a longer one tells more than it asks."""
 
 _SUREST = 0.98
 """How sure it is at most that a query is about something of one's own."""
@@ -111,8 +111,8 @@ class Query:
 
 
 def parts_of(query: str) -> list[str]:
-    """The questions in a message, in order; the message itself when it is one: a text about one of two has few of the
-    words of both.
+    """The questions in a message, in order; the message itself when there is one. They are searched one by one, because
+    a memory about one of two has few of the words of both.
 
     It is divided only where every part is a whole question: it asks by itself, names its own matter and whom it is
     about, and points back at nothing in the one before ("... and when did it start?").
@@ -170,7 +170,7 @@ _MEASURES = (
 )
 """What one message tells in full; of all else that is counted each may have been told by itself."""
 
-_MANY = LazyPattern(
+_MANY = BoundedPattern(
     rf"{_BEGINS}(?:"
     r"\b(?:which|what)(?:\s+(?!(?:does|is|was|has|did|do|are|were|have|had|i|we|my|our|the|time)\b)[\w-]+){0,2}?"
     r"\s+(?!(?:does|was|is|has|this|its|his|yes|address|business|class|bus|news|series|status|days)\b)"
@@ -186,7 +186,7 @@ _MANY = LazyPattern(
 )
 _ASKING = r"(?:what|when|where|who|whom|whose|which|why|how)\b"
 _ASKING_OF_ME = r"(?:do|does|did|am|is|are|was|were|have|has|had|can|will|should) (?:i|we|my|our)\b"
-_NEXT_QUESTION = LazyPattern(
+_NEXT_QUESTION = BoundedPattern(
     r"(?:\?\s+(?:(?:and|also|or|but)[ ,]\s*)?|[,;]?\s+(?:and|also|or|but)\s+(?:also\s+)?)"
     rf"(?={_ASKING}|{_ASKING_OF_ME})",
     re.IGNORECASE,

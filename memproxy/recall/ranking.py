@@ -1,6 +1,6 @@
 """Ranking: every signal that the recipe's stages see in the candidates, one score for each, best first."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from operator import attrgetter, gt
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.text import GENERIC_WORDS, STOPWORDS
 from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, Notes
+from memproxy.recall import later_statements
 from memproxy.recall.candidate_table import CandidateTable, SearchResult
 from memproxy.recall.query import Query
 from memproxy.recall.reading import Reader, Reading, readings_of
@@ -21,6 +22,9 @@ from memproxy.recall.word_index import WordIndex
 
 _TURN = Kind.TURN
 """To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+
+REPLACED = "replaced"
+"""The signal of a message whose place a later one takes."""
 
 _PROFILE_SCORE, _PROFILE_STEP = 0.9, 1e-3
 
@@ -58,6 +62,10 @@ class Ranker:
         known, read = readings_of([one.notes for one in candidates]), self._reader.of
         return [made or read(one.memory, one.notes) for made, one in zip(known, candidates, strict=True)]
 
+    def bears(self, searched: HybridQuery, candidates: Sequence[Candidate]) -> bool:
+        """Whether one of them bears on a topic that the question is near to (`topics.Topics.bears`)."""
+        return searched.dense is not None and self.topics.bears(searched.dense, candidates, self.read(candidates))
+
     def note(self, memory: Memory, notes: Notes) -> None:
         """See how one looks that nobody has found yet; it is kept in its notes."""
         self._reader.of(memory, notes)
@@ -94,24 +102,28 @@ class Ranker:
     def _scored(self, table: CandidateTable, places: Sequence[int] | None = None, *, ranked: bool) -> list[Scored]:
         """The candidates of the table, or those at some of its places."""
         columns = self.columns(table)
-        scores: list[float] = scores_of(self._recipe, table, columns, ranked=ranked).tolist()
-        candidates = table.candidates
-        if places is not None:
-            candidates, scores = [candidates[place] for place in places], [scores[place] for place in places]
-        told = zip(candidates, scores, _signals(table, columns, places), strict=True)
+        odds, replaced = scores_of(self._recipe, table, columns, ranked=ranked)
+        candidates, scores = table.candidates, odds.tolist()
+        signals = _signals(table, columns, places)
+        places = range(len(candidates)) if places is None else places
+        for place, told in zip(places, signals, strict=True):
+            if place in replaced:
+                told[REPLACED] = 1.0
         return [
-            Scored(memory=one.memory, score=score, signals=signals, notes=one.notes) for one, score, signals in told
+            Scored(memory=candidates[place].memory, score=scores[place], signals=told, notes=candidates[place].notes)
+            for place, told in zip(places, signals, strict=True)
         ]
 
     def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
-        """What is told of a topic (`topics.profile`), each a little less likely than the one before it."""
+        """The statements about a topic (`topics.profile`), each scored a little below the one before it."""
         whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
         ordered = profile(candidates, self.read(candidates), self.topics, topic)
+        outdated = later_statements.replaced([one for one, _ in ordered])
         return [
             Scored(
                 memory=one.memory,
                 score=_PROFILE_SCORE - _PROFILE_STEP * number,
-                signals={"topic": near} | whole,
+                signals={"topic": near} | whole | ({REPLACED: 1.0} if number in outdated else {}),
                 notes=one.notes,
             )
             for number, (one, near) in enumerate(ordered)
@@ -152,8 +164,8 @@ class Ranker:
 
 def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Set[int]]:
     """The places of candidates that do not count in the ranking of the others, as each would make the one answer look
-    like one of many: messages whose fact is a candidate itself, and noise (what was superseded, and the question
-    itself).
+    like one of many: messages whose fact is a candidate itself, what was said again later in the same words, and noise
+    (what was superseded, and the question itself).
     """
     noise = {
         place
@@ -163,7 +175,18 @@ def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Se
     facts = (one.memory for place, one in enumerate(candidates) if one.memory.kind is not _TURN and place not in noise)
     sources = {turn for fact in facts for turn in fact.turn_ids}
     told = {place for place, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources}
-    return told - noise, noise
+    said_again = _older_copies({place: one.memory for place, one in enumerate(candidates) if place not in noise})
+    return (told - noise) | said_again, noise
+
+
+def _older_copies(memories: Mapping[int, Memory]) -> set[int]:
+    """The places of all but the newest of those that have the same words."""
+    newest: dict[str, int] = {}
+    for place, memory in memories.items():
+        last = newest.setdefault(memory.content, place)
+        if memory.created_at > memories[last].created_at:
+            newest[memory.content] = place
+    return memories.keys() - newest.values()
 
 
 def repeats(memory: Memory, query: str) -> bool:
@@ -213,23 +236,23 @@ def looked_at(recipe: Recipe, query: HybridQuery, found: Sequence[Candidate]) ->
     return [one for one in found if id(one) in kept or one.memory.kind is not _TURN]
 
 
-_SHOWN = frozenset(
+SHOWN_SIGNALS = frozenset(
     ("session", "speaker", "your_words", "not_my_words", "near_time", "newest", "answers_match", "late", "topic")
 )
 """Columns beside the raw scores that explain an order; a receipt has them where they are not 0."""
 
 
 def _signals(table: CandidateTable, columns: Columns, places: Sequence[int] | None) -> list[dict[str, float]]:
-    """What is told of each of the candidates, or of those at these places."""
+    """The named signals of each candidate, or of those at these places, for an explanation."""
     rows = slice(None) if places is None else np.array(places, np.intp)
     cosine = table.cosine[rows]
     scores = zip(table.bm25[rows].tolist(), table.coverage[rows].tolist(), cosine.tolist(), strict=True)
     told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
     for place in table.without_vector[rows].nonzero()[0].tolist():
         del told[place]["cosine"]
-    for name in [name for name, column in columns.items() if name in _SHOWN and column is not table.nothing]:
+    for name in [name for name, column in columns.items() if name in SHOWN_SIGNALS and column is not table.nothing]:
         values = columns[name][rows]
-        there = values.nonzero()[0]  # most columns tell of nobody
+        there = values.nonzero()[0]  # most columns are 0 for all
         for place, value in zip(there.tolist(), values[there].tolist(), strict=True):
             told[place][name] = value
     return told

@@ -21,7 +21,7 @@ from memproxy.recall.query import MOST_WORDS
 from memproxy.recall.word_index import Numbers, WordIndex, spelled
 
 READ_CHARACTERS = 800
-"""What is read of one candidate: long messages have a bit of everything."""
+"""Characters that are read of one candidate: a long message has a bit of everything."""
 
 _KNOWN_WORDS = 50_000
 """Words whose terms are kept (about 10 MB)."""
@@ -78,6 +78,8 @@ class Reading(msgspec.Struct):
     speaker: str
     topics: bytes | None = None
     """`recall.topics.Topics.read`, where it was asked for."""
+    tells: float | None = None
+    """`core.telling.telling` of a message, where it was asked for."""
 
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
@@ -107,7 +109,7 @@ class Reader:
         )
 
     def of(self, memory: Memory, notes: Notes) -> Reading:
-        """What is kept beside the memory, or a reading that is kept there from now on."""
+        """The reading kept beside the memory; made and kept from now on if there is none."""
         made = notes.made
         if not isinstance(made, Reading):
             made = notes.made = self.read(memory)
@@ -212,7 +214,7 @@ SIGN_PLACES: Mapping[str, int] = MappingProxyType(
         "acknowledgement": ACKNOWLEDGEMENT,
     }
 )
-"""Where they are among a reading's numbers."""
+"""The places of the signs among a reading's numbers."""
 
 
 def _one_of(words: Sequence[bytes], letters: bytes) -> float:

@@ -24,9 +24,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     None: as ``hybrid``).
 
     ``calibrated``: these sums are the order, and the score is the probability that the weights of the same name and
-    ``_level`` tell of a candidate in it (`recall.calibration`); else the sum itself is the score, cut to [0, 1].
+    ``_level`` give a candidate in it (`recall.scores`); else the sum itself is the score, cut to [0, 1].
     ``candidates`` are asked for on each side (by vector, by words), at least; ``by_tokens`` where the question has the
-    vectors of its tokens.
+    vectors of its tokens. ``hops``: relations that a question goes by are followed (`recall.links`).
     """
 
     name: str
@@ -40,6 +40,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     candidates: int = 60
     by_tokens: int = 60
     calibrated: bool = False
+    hops: bool = True
 
 
 def _fitted() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from memproxy.recall.ranking import Scored, best_first
 from memproxy.recall.rewrite import shorten
 
 RERANKED = 20
-"""The best so many are read again; what ranks below them stays where it is."""
+"""How many of the best candidates are reranked; what ranks below them stays where it is."""
 
 MODEL_SHARE = 0.5
 """How much the model's word counts against the score it corrects: it does not know who said a memory, and when."""

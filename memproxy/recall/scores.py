@@ -1,57 +1,241 @@
-"""From columns to scores: which of a recipe's weights count for which candidate, and what their sums mean."""
+"""From columns to scores: which of a recipe's weights count for which candidate, and how likely their sums make it.
+
+The order is that of a recipe's weights. What their sum means is another matter: it falls with every further candidate,
+so of many memories that are nearly alike not even the one with all of a question's words would be likely, and several
+right ones would take from each other what one of them alone has. So a second set of weights looks at the candidates in
+their order, each by itself and against the best, and gives the log odds that it is right.
+"""
 
 import functools
+import math
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import fusion
-from memproxy.recall.calibration import Asked, by_themselves, features, in_order
 from memproxy.recall.candidate_table import Array, CandidateTable
 from memproxy.recall.later_statements import with_later
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
+MOST_CROWD = math.log(65)
+"""Of the column ``crowd``: among more than 60 candidates a right one is no less likely."""
+
+FEW = 30
+"""Among fewer candidates than this the distance to the best is about as much as it would be without others."""
+
+WHOLE = 0.985
+"""From this part of the question's words on a candidate has them all."""
+
+STEP = 1e-3
+"""What the distance to the best counts at least, so that the order stays where a candidate would be as likely as one
+before it, or likelier."""
+
+_TAKEN = (
+    *("coverage", "cosine", "cosine_standing", "other_words", "other_words_cosine", "late", "late_window", "by_vector"),
+    *("phrases", "speaker", "turn", "topic", "inside_time"),
+)
+"""Columns that are looked at as they are."""
+
+_FIELD = slice(5, 25)
+"""The places, best first, of those that a candidate is held against: behind as many as may be right together."""
+
+_FIELD_PRIOR = 5
+_MOST_ABOVE = 12.0
+_MOST_BEHIND = 20.0
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a question wants: whether it has a first-person word, and whether several memories may be its answer (1 or
+    0); how many terms it has; and the log odds that it is about something of one's own (`core.message_kinds`).
+    """
+
+    mine: float
+    many: float
+    terms: int
+    own: float
+
+    @classmethod
+    def of(cls, table: CandidateTable) -> "Asked":
+        """The question of these candidates."""
+        query = table.query
+        return cls(query.speaks_of_self, float(query.asks_for_many), len(table.result.terms), query.own_odds)
+
+
+def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
+    """Features of candidates that do not depend on their order, by name: how well each matches, with squares and
+    products, because only both together, or nearly all words, make it certain; what is `Asked`; and whether the
+    question names a speaker. A feature that is 0 for all of them is ``nothing`` itself.
+    """
+    crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
+    mine, many, own, length = asked.mine, asked.many, asked.own, math.log1p(asked.terms)
+    coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
+    named = float(bool(columns.get("speaker", nothing).any()))
+    found = {
+        "crowd": crowd,
+        "terms": nothing + length,
+        "whole": (coverage >= WHOLE).astype(float),
+        "coverage_crowd": coverage * crowd,
+        "coverage_terms": coverage * length,
+        "coverage_cosine": coverage * cosine,
+        "coverage_late": nothing,
+        "coverage_squared": coverage**2,
+        "topic_squared": columns.get("topic", nothing) ** 2,
+        "late_squared": nothing,
+        "late_crowd": nothing,
+        "mine": nothing + mine if mine else nothing,
+        "mine_coverage": _where(mine, coverage, nothing),
+        "mine_cosine": _where(mine, cosine, nothing),
+        "mine_late": _where(mine, late, nothing),
+        "many": nothing + many if many else nothing,
+        "own": nothing + own,
+        "own_coverage": own * coverage,
+        "own_cosine": own * cosine,
+        "own_late": own * late,
+        "named": nothing + named if named else nothing,
+        "named_coverage": _where(named, coverage, nothing),
+        "named_cosine": _where(named, cosine, nothing),
+        "named_late": _where(named, late, nothing),
+    }
+    if late is not nothing:
+        found |= {"coverage_late": coverage * late, "late_squared": late**2, "late_crowd": late * crowd}
+    return found
+
+
+def features(
+    asked: Asked,
+    columns: Columns,
+    odds: Array,
+    free: Array,
+    members: NDArray[np.bool_],
+    *,
+    alone: Columns | None = None,
+    nothing: Array | None = None,
+    count: int | None = None,
+) -> Columns:
+    """What is seen of candidates in the order of ``odds``, by name, one value for each; those of candidates that are
+    not ``members`` mean nothing, and at least one is. ``free`` are the odds less what the number of candidates takes.
+
+    How far a candidate is ``behind`` the best, and ``above`` the field of those that are not near it; how many are
+    ``near`` the best (a logarithm: 0, it stands alone); the columns that say by themselves how well it matches; and
+    the features of `by_themselves` with ``nothing`` (``alone``: where they are known).
+    ``count`` is the number of candidates, where not all of them count.
+    """
+    nothing = np.zeros(len(odds)) if nothing is None else nothing
+    alone = by_themselves(asked, columns, nothing) if alone is None else alone
+    best_first = np.sort(odds[members])[::-1]
+    behind = np.minimum(best_first[0] - odds, _MOST_BEHIND)
+    above, near = _above(odds, best_first), math.log(float(np.exp(best_first - best_first[0]).sum()))
+    many, count = asked.many, len(odds) if count is None else count
+    return {
+        **{name: columns[name] for name in _TAKEN if name in columns},
+        "free": free,
+        "behind": behind,
+        "behind_many": behind * count / (count + FEW),
+        "above": above,
+        "near": nothing + near,
+        **alone,
+        "named_behind": behind * alone["named"],
+        "many_behind": _where(many, behind, nothing),
+        "many_near": nothing + many * near if many else nothing,
+        "many_above": _where(many, above, nothing),
+    }
+
+
+def _where(holds: float, column: Array, nothing: Array) -> Array:
+    """The column where something of the question holds (1), ``nothing`` where it does not (0)."""
+    return column if holds else nothing
+
+
+def in_order(told: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
+    """Log odds ``told`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
+    no likelier than those that match better. Others keep what they were told.
+    """
+    places = members.nonzero()[0]
+    found = told.copy()
+    if len(places):
+        ranked = _best_first(places, odds, told)
+        matching = odds[ranked]
+        found[ranked] = np.minimum.accumulate(told[ranked]) - STEP * (matching[0] - matching)
+    return found
+
+
+def _best_first(places: NDArray[np.intp], odds: Array, told: Array) -> NDArray[np.intp]:
+    """Those at the places by descending odds; where these are equal, by what they are told."""
+    ranked = places[(-odds[places]).argsort()]
+    matching = odds[ranked]
+    if np.logical_or.reduce(matching[1:] == matching[:-1]):  # as hardly ever
+        return places[np.lexsort((-told[places], -odds[places]))]
+    return ranked
+
+
+def _above(odds: Array, best_first: Array) -> Array:
+    """How far above the mean of the field, drawn towards nothing where there are few of them."""
+    field = best_first[_FIELD]
+    if not len(field):
+        return np.zeros(len(odds))
+    share = len(field) / (len(field) + _FIELD_PRIOR)
+    result: Array = np.minimum(odds - np.add.reduce(field) / len(field), _MOST_ABOVE) * share
+    return result
+
+
 LIKELY = -1.5
 """Log odds from which on what was said later about the same comes with a memory."""
+
+SURPLUS = 0.23
+"""Log odds that facts have too many of: of lines that are .4 to .8 likely by them fewer facts are needed than messages
+(docs/lab/lives.md). So has all that was found by words alone, where no vector speaks against a shared word.
+"""
 
 CROWDING = ("crowd", "turn_crowd")
 """The columns by which the number of candidates lowers all of their sums."""
 
 
-def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: bool) -> Array:
-    """One score in [0, 1] for each candidate, by the weights ``lexical`` for those without a vector, ``late`` for turns
-    that were compared token by token, and ``hybrid`` for all others. ``ranked``: none is likelier than one that the
-    weights of the order put before it, as a ranking wants it; else each is told by itself, as a block does.
+def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: bool) -> tuple[Array, list[int]]:
+    """One score in [0, 1] for each candidate, and the places of those whose place a later statement takes.
+
+    The weights are ``lexical`` for those without a vector, ``late`` for turns that were compared token by token, and
+    ``hybrid`` for all others. ``ranked``: no candidate gets a higher score than one that the order puts before it, as a
+    ranking needs; else each is scored by itself, as a block needs, and what was said later stands first.
     """
     without, count = table.without_vector, len(table.cosine)
     if not recipe.calibrated:
         sums = weighted(columns, recipe.hybrid, count)
         if without.any():
             sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
-        return np.clip(sums, 0.0, 1.0)
+        return np.clip(sums, 0.0, 1.0), []
     seen = _Seen.of(table, columns, ranked=ranked)
     if table.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
-        return fusion.probability(odds if ranked else with_later(table, odds, LIKELY))
+        return _told(table, odds, ranked=ranked)
     sums = weighted(columns, recipe.hybrid, count, table.nothing)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
         compared = table.has_tokens & (table.is_turn > 0)
     odds = sums
-    if not (compared | without).all():  # else the others' weights tell of nobody
+    if not (compared | without).all():  # else the other weights apply to no candidate
         odds = _odds(seen, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and compared.any():
         by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
         odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, table, odds, without, ranked=ranked), odds)
-    return fusion.probability(odds if ranked else with_later(table, odds, LIKELY))
+    return _told(table, odds, ranked=ranked)
+
+
+def _told(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Array, list[int]]:
+    """The scores that odds mean, a block's with what was said later."""
+    if ranked:
+        return fusion.probability(odds), []
+    if table.has_no_vectors:
+        return fusion.probability(odds - SURPLUS), []
+    found, replaced = with_later(table, odds - SURPLUS * (1 - table.is_turn), LIKELY)
+    return fusion.probability(found), replaced
 
 
 class _Seen(msgspec.Struct, gc=False):
-    """What is seen of the candidates by all weights alike (`calibration.by_themselves`)."""
+    """What is seen of the candidates by all weights alike (`by_themselves`)."""
 
     asked: Asked
     alone: Columns

@@ -13,12 +13,14 @@ from memproxy.core.fusion import log_odds
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.slots import numbers
+from memproxy.core.telling import tells_nothing
 from memproxy.core.text import key_terms
 from memproxy.core.turn import text_digest
+from memproxy.recall.former import PAST
 from memproxy.recall.lazy import lazy
 from memproxy.recall.links import HOPS, strength
-from memproxy.recall.ranking import Scored, repeats
-from memproxy.recall.tiers import Shares, shares_of, tier_of
+from memproxy.recall.query import Query
+from memproxy.recall.ranking import REPLACED, Scored, repeats
 from memproxy.settings import Settings
 
 TURN_AHEAD_OF_FACT = 0.1
@@ -33,13 +35,15 @@ forty that is not needed, and one answer of 387.
 _SUREST = 0.95
 
 _TURN, _EPISODIC = Kind.TURN, Kind.EPISODIC
-"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+"""Members of an enumeration as constants: looking one up takes longer than comparing it, and this runs for every
+candidate.
+"""
 
 _TELLING = 2
-"""Key terms of a message that tells something by itself."""
+"""Least key terms of a message that is informative by itself."""
 
 _LONG = 1_000
-"""Characters of a message of which no few facts tell everything."""
+"""Characters from which on a few facts cannot cover all of a message."""
 
 _MORE = 2
 """Words of its own by which a message may answer what its facts leave open."""
@@ -55,7 +59,7 @@ _NAME = re.compile(r"(?<=[\w,;] )[A-Z][^\W\d_]+")
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The recall limits of one request: the configured ones, as the request changes them.
 
-    ``floor`` and ``min_confidence`` lie in [0, 1]; ``max_tokens`` bounds the whole block, and ``tiers`` share it.
+    ``floor`` and ``min_confidence`` lie in [0, 1]; ``max_tokens`` bounds the whole block.
     """
 
     kinds: tuple[Kind, ...]
@@ -64,7 +68,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int
     min_confidence: float
     min_trust: Trust
-    tiers: Shares
 
     @classmethod
     def of(cls, settings: Settings, asked: RecallLimits) -> "Limits":
@@ -78,7 +81,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             max_tokens=recall.max_tokens if asked.max_tokens is None else asked.max_tokens,
             min_confidence=recall.min_confidence,
             min_trust=Trust(settings.learn.min_trust),
-            tiers=shares_of(recall.tiers),
         )
 
 
@@ -148,7 +150,6 @@ def select(
     now: datetime,
     query: str = "",
     shown: frozenset[str] = frozenset(),
-    session: str | None = None,
     elbow: float = ELBOW,
 ) -> Judgements:
     """Judge all candidates, best first: keep the best ``limits.limit`` that pass every check.
@@ -159,7 +160,8 @@ def select(
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
 
     def reason(one: Scored) -> str | None:
-        return _is_gone(one.memory, now) or _is_unwanted(one, limits, trusted)
+        later = REPLACED if REPLACED in one.signals else None
+        return is_gone(one.memory, now, past=PAST in one.signals) or later or _is_unwanted(one, limits, trusted)
 
     count = _worth_judging(scored, limits.floor, shown)
     first, rest = scored[:count], scored[count:]
@@ -168,8 +170,6 @@ def select(
         why = reason(one)
         if shown and one.memory.id in shown:
             why = "shown"
-        elif why is None and tier_of(one.memory, session=session, now=now) not in limits.tiers:
-            why = "tier"
         elif why is None and repeats(one.memory, query):
             why = "question"
         candidates.append(Judged(one, why))
@@ -183,8 +183,18 @@ def select(
     return Judgements(judged, rest, reason)
 
 
+def why_left_out(found: Sequence[Scored], limits: Limits, query: str, *, now: datetime) -> list[str | None]:
+    """Why a recall for this query leaves each of these out. A message that tells nothing is no candidate of it."""
+    asked = Query(query, now).type.assistant_said
+    candidates = [one for one in found if asked or not tells_nothing(one.memory)]
+    judged = select(candidates, limits, present=frozenset(), now=now, query=query)
+    known = {id(one.scored): one.rejected for one in judged}
+    why = "tells_nothing"
+    return [known.get(id(one), why) for one in found]
+
+
 def _worth_judging(scored: Sequence[Scored], floor: float, shown: Set[str]) -> int:
-    """How many of the first there are behind which everything is below the floor, and none was shown."""
+    """The number of leading candidates after which all are below the floor and none was shown before."""
     count = len(scored)
     while count:
         one = scored[count - 1]
@@ -249,9 +259,7 @@ class _Selection:
 
     @lazy
     def _learned(self) -> dict[str, set[str]]:
-        """The facts that may be given, or that nothing but their score speaks against, by the turn that they were
-        learned of.
-        """
+        """The facts that may be given, or are left out for their score alone, by the turns that they come from."""
         learned: dict[str, set[str]] = {}
         for one in self._first:
             if _is_fact(one.scored.memory) and one.rejected in (None, "shown", "score"):
@@ -297,8 +305,8 @@ class _Selection:
         return "elbow" if self._kept and _odds(one) < self._lowest - self._elbow else None
 
     def _told_by(self, fact: Scored) -> list[int]:
-        """The places of kept turns that this fact came from, if they are not much better than it and say no more; as
-        they come before it, they may answer what it leaves open.
+        """The places of kept turns that this fact came from, if they do not score much better and say no more. As they
+        rank before it, they may answer what it leaves open.
         """
         if fact.memory.kind is Kind.TURN:
             return []
@@ -313,9 +321,9 @@ class _Selection:
         ]
 
     def _says_more(self, turn: Memory, *facts: str, wanted: frozenset[str] = frozenset()) -> bool:
-        """Whether a message says what the given ones of its facts do not: another fact was learned of it, or it has a
-        name or a number that none of them has, or other words where they leave open half of what is ``wanted`` (the
-        question's key terms) or more: "which sport does Leo do" beside "User's son is named Leo".
+        """Whether a message says more than those of its facts that are given: another fact was learned from it, it has
+        a name or a number that none of them has, or it has other words while they lack half or more of what is
+        ``wanted`` (the question's key terms): "which sport does Leo do" beside "User's son is named Leo".
 
         A fact that says less than its message must not stand for it: of "I'm allergic to peanuts and shellfish" two
         facts are learned, and a question may find one of them only.
@@ -348,12 +356,12 @@ def _note(facts: dict[str, set[str]], memory: Memory) -> None:
 
 
 def _is_held(turn: Memory, present: Collection[str]) -> bool:
-    """Whether a request holds what a turn says. A mere "yes" that it holds too was said to something else."""
+    """Whether a request already holds what a turn says. A mere "yes" does not count: it answered something else."""
     return text_digest(turn.content) in present and len(key_terms(turn.content, limit=_TELLING)) == _TELLING
 
 
 def _tells(memory: Memory) -> Sequence[str]:
-    """Ids of the turns whose words, or what was learned of them, a candidate gives; an episode only sums up."""
+    """Ids of the turns that a candidate repeats, word for word or as a learned fact; an episode only sums up."""
     if memory.kind is Kind.EPISODIC:
         return ()
     return (memory.id,) if memory.kind is Kind.TURN else memory.turn_ids
@@ -364,21 +372,23 @@ def _odds(one: Scored) -> float:
     return log_odds(strength(one), surest=_SUREST)
 
 
-def _is_gone(memory: Memory, now: datetime) -> str | None:
-    """Why it is not true, or not to be used, any more. Plain conditions, as this runs for every candidate."""
-    if memory.superseded_by is not None or not memory.active:
+def is_gone(memory: Memory, now: datetime, *, past: bool = False) -> str | None:
+    """Why a memory is no longer true or usable; ``past``: the question asks for former statements. Plain conditions, as
+    this runs for every candidate.
+    """
+    if (memory.superseded_by is not None or not memory.active) and not past:
         return "superseded"
     if memory.quarantined:
         return "quarantined"
     if memory.expires_at is not None and memory.expires_at <= now:
         return "expired"
-    if memory.valid_to is not None and memory.valid_to <= now and memory.kind is not _TURN:
+    if memory.valid_to is not None and memory.valid_to <= now and memory.kind is not _TURN and not past:
         return "ended"
     return None
 
 
 def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str | None:
-    """Which of the limits it does not meet; ``trusted`` are those whom they let speak."""
+    """Which of the limits a memory does not meet; ``trusted`` are the sources that they allow."""
     memory = one.memory
     if memory.kind not in limits.kinds:
         return "kind"

@@ -1,9 +1,9 @@
 """Whether a user's memories speak of what looks like a question for general knowledge (`RecallRequest.only_if_told`).
 
-Looked at is what the search for it found: a name or number of the question in one of them, most of its words that are
-rare among them, or something near in meaning. Without any of these it is not ranked, and the answer is ``skipped;
-reason=fact``; with it, it is searched for with a higher floor. So nothing need be known of the world: what a user never
-spoke of is general, and a famous name that is also his cat's is not.
+The search's candidates decide: one of them has a name or number of the question, holds most of its rare words, or is
+near in meaning. Without any of these nothing is ranked, and the answer is ``skipped; reason=fact``; else the search
+goes on with a higher floor. So no knowledge of the world is needed: what a user never spoke of is general, and a famous
+name that is also the cat's is not.
 """
 
 import math

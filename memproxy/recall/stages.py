@@ -37,7 +37,7 @@ _WITHOUT_TOPIC = STOPWORDS | GENERIC_WORDS
 
 
 def fused(table: CandidateTable) -> Columns:
-    """Vector and words together, as they are and against the other candidates (`core.fusion`)."""
+    """The scores by vector and by words, absolute and relative to the other candidates (`core.fusion`)."""
     return table.columns
 
 
@@ -52,7 +52,7 @@ def bm25(table: CandidateTable) -> Columns:
 
 
 def average(table: CandidateTable) -> Columns:
-    """The mean of both, each by that of the best candidate; the words' part alone where there are no vectors."""
+    """The mean of the scores by vector and by words, each divided by its best; words alone without vectors."""
     cosine = _by_best(np.clip(np.nan_to_num(table.cosine), 0.0, None))
     return {"average": (cosine + _by_best(table.bm25)) / (2 if cosine.any() else 1)}
 
@@ -108,8 +108,8 @@ def sessions(table: CandidateTable) -> Columns:
 
 
 def speakers(table: CandidateTable) -> Columns:
-    """Who said it, where the query tells whose words it is after: a named speaker, the user ("my"), or the assistant
-    ("you suggested"). Boosts, never filters.
+    """Whether a memory is by the speaker that the query asks for: a named one, the user ("my"), or the assistant ("you
+    suggested"). Boosts, never filters.
     """
     said, asked = table.query.type.assistant_said, table.asked_speakers
     by_model = table.by_assistant
@@ -142,7 +142,7 @@ def times(table: CandidateTable) -> Columns:
 
 
 def expectations(table: CandidateTable) -> Columns:
-    """Whether a turn has what the question asks for: a number, a name, a word of time."""
+    """Whether a turn has the kind of answer that the question wants: a number, a name, a word of time."""
     asks = table.query.type
     asked = {"number": asks.number, "name": asks.name, "time": asks.time}
     number, name, time = (table.surface(sign) if wanted else table.nothing for sign, wanted in asked.items())
@@ -150,7 +150,7 @@ def expectations(table: CandidateTable) -> Columns:
 
 
 def substance(table: CandidateTable) -> Columns:
-    """Whether a turn tells something: long rather than short, a statement rather than a question or a thanks."""
+    """Whether a turn is informative: long rather than short, a statement rather than a question or a thanks."""
     return {
         "turn": table.is_turn,
         "turn_crowd": table.is_turn * table.columns["crowd"],
@@ -193,7 +193,7 @@ def _by_best(values: Array) -> Array:
 
 
 def _session_words(table: CandidateTable) -> Array:
-    """For turns, against other sessions' candidates; not looked at where all candidates have vectors."""
+    """How turns' sessions stand by their share of the query's words; not computed where all candidates have vectors."""
     if not np.logical_or.reduce(table.among_counted(table.without_vector)):
         return table.nothing
     words, turns = table.query.single_words, table.is_turn > 0

@@ -1,9 +1,9 @@
-"""What a question is about, and what a memory bears on, told by the examples that are near to each.
+"""Topics: what a question is about and what a memory bears on, by the labelled examples that are nearest to each.
 
 "Plan a dinner for my family" and "Wren can't have sesame" share no word, and their vectors are far apart. But the one
-is near to questions about food, and the other to statements that such questions must heed. How near, in the best
-topic, is one column of the ranking, fitted as all others are. Decided is here alone whether all that is known is asked
-for (`Topics.inventory`); then no memory is nearer to the question than another, and what is given is a `profile`.
+is near to questions about food, and the other to statements that matter for such questions. How near, in the best
+topic, is one column of the ranking, fitted as all others are. The only decision made here is whether a question asks
+for everything known (`Topics.inventory`): then no memory is nearer to it than another, and a `profile` is given.
 """
 
 import logging
@@ -31,18 +31,19 @@ NEAREST = 2
 EVERYTHING = "about_me"
 """The topic of questions for all that is known."""
 
+BEARS = 0.15
+"""How near question and memory are to one topic (the product) from which on the memory bears on the question. Of 926
+general questions, asked of five people, 11 more are searched for by it and 4 more get a line.
+"""
+
 PROFILE = "profile"
 """The signal of a memory that is part of a profile of all that is known."""
 
 PROFILE_CANDIDATES = 200
-"""So many that lie nearest to statements of the topic are looked at."""
+"""How many candidates nearest to statements of the topic are looked at."""
 
 PROFILE_LINES = 24
-"""So many are given at most: the budget of tokens ends the list before."""
-
-PROFILE_LINE_CHARACTERS = 160
-"""Of each: many things said shortly tell more of somebody than few in full."""
-
+"""Most lines of a profile; the token budget usually ends it sooner."""
 
 _SHORT = 300
 """Characters of a message that may tell nothing; a longer one does."""
@@ -124,6 +125,14 @@ class Topics:
             reading.topics = near.tobytes()
         return reading.topics
 
+    def bears(self, question: Sequence[float], candidates: Sequence[Candidate], readings: Sequence[Reading]) -> bool:
+        """Whether one of the memories bears on a topic that the question is near to."""
+        asked = self.asked(question) if self.known else np.zeros(0)
+        if not len(asked) or asked.max() < BEARS:
+            return False
+        told = (self.read(one, reading) for one, reading in zip(candidates, readings, strict=True))
+        return any(float((np.frombuffer(near, np.float32) * asked).max()) >= BEARS for near in told if near)
+
     def centre(self, topic: int) -> list[float]:
         """Where statements lie that bear on a topic."""
         mean = self._tells[topic].mean(axis=0)
@@ -160,4 +169,5 @@ def profile(
         key = (float(is_turn + unsure), -memory.importance if whole else 0.0, -bears)
         groups.setdefault(int(topical.argmax()) if whole and len(topical) else 0, []).append((key, place))
     ranks = [(key[0], rank, key, place) for group in groups.values() for rank, (key, place) in enumerate(sorted(group))]
-    return [(candidates[place], float(near[place].max(initial=0.0))) for _, _, _, place in sorted(ranks)]
+    best = [place for _, _, _, place in sorted(ranks)][: 2 * PROFILE_LINES]
+    return [(candidates[place], float(near[place].max(initial=0.0))) for place in best]

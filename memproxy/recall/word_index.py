@@ -1,5 +1,5 @@
-"""The words of several texts, looked for in all of them at once: the letters of all lie one after the other, and where
-their words begin and end and how these begin are columns of numbers.
+"""An index to look for words in many texts at once: all letters lie one after the other in one array, and the
+beginnings and ends of words, and their first letters, are columns of numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class WordIndex:
         return self._named(np.arange(len(self._codes)))
 
     def _beginnings(self, letters: int) -> Spelled:
-        """So many of the first letters of each word."""
+        """The first ``letters`` letters of each word."""
         if letters not in self._begun:
             self._begun[letters] = self._codes & _MASKS[letters]
         return self._begun[letters]

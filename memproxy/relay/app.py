@@ -32,19 +32,19 @@ from memproxy.errors import (
 )
 from memproxy.logs import Seldom
 from memproxy.metrics import metrics
-from memproxy.ports import StateStore
+from memproxy.ports import SharedServer, StateStore
 from memproxy.relay.admission import Admission
 from memproxy.relay.bodies import BodyWork
-from memproxy.relay.capture import Journal
+from memproxy.relay.capture import CaptureJournal
 from memproxy.relay.engines import Engines
-from memproxy.relay.handler import ChatHandler
+from memproxy.relay.handler import MemoryHandler
 from memproxy.relay.health import Health
 from memproxy.relay.intake import Intake
 from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import FetchedResponses, Passthrough
 from memproxy.relay.refusal import Positions
 from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
-from memproxy.relay.upstream import Upstreams
+from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.format import CHAT, RESPONSES
@@ -52,7 +52,7 @@ from memproxy.wire.format import CHAT, RESPONSES
 log = logging.getLogger(__name__)
 
 _FAILING = frozenset({502, 503, 504})
-"""Answers of ours that an operator must hear of: the upstream or an identity provider is away, or there is no room."""
+"""Our own answers that are logged: the upstream or an identity provider is away, or there is no room."""
 
 CLIENT_CLOSED = 499
 """Status in our metrics for a request whose client left (nginx's convention)."""
@@ -84,7 +84,7 @@ class Handlers:
     with.
     """
 
-    chat: ChatHandler
+    chat: MemoryHandler
     fetched: FetchedResponses
     memory_api: MemoryApi
     guard: BrowserGuard
@@ -94,12 +94,14 @@ class Handlers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """What a relay is made of; nothing of it is open yet. ``tasks`` owns those of the parts that have no owner."""
+    """What a relay is made of; nothing of it is open yet. ``tasks`` owns those of the parts that have no owner;
+    ``shared`` is the server of what may be forgotten, where there is one.
+    """
 
     state: StateStore
     engine: Engines
-    upstreams: Upstreams
-    journal: Journal
+    upstream: Upstream
+    journal: CaptureJournal
     positions: Positions
     passthrough: Passthrough
     health: Health
@@ -107,6 +109,7 @@ class Parts:
     work: BodyWork
     tasks: TaskOwner
     experiment: Experiment
+    shared: SharedServer | None = None
 
 
 class Relay:
@@ -132,10 +135,12 @@ class Relay:
     async def start(self) -> None:
         """Make ready to serve."""
         parts = self.parts
-        await parts.upstreams.open()
+        await parts.upstream.open()
         await parts.engine.open()
         self._opening = parts.tasks.start(self._open_state(), "open state")
         await asyncio.wait({self._opening}, timeout=OPEN_PATIENCE_S)  # a turn that comes before it is open is lost
+        if parts.shared is not None:
+            await parts.shared.start()
         parts.health.serving = True
 
     async def _open_state(self) -> None:
@@ -167,7 +172,9 @@ class Relay:
         await parts.tasks.drain(NOTES_S)
         await parts.experiment.close()
         await parts.engine.close()
-        await parts.upstreams.close()
+        await parts.upstream.close()
+        if parts.shared is not None:
+            await parts.shared.close()
         await parts.state.close()
         parts.work.close()
 

@@ -53,8 +53,8 @@ _MODES = {mode.value: mode for mode in Mode}
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
     """The reading of one request. ``user`` None: memory cannot be used, for the reason in ``problem``.
-    ``compress_above``: the tokens from which its history is compressed, 0: never, None: as configured. ``learns``:
-    models may read what its user says.
+    ``compress_above``: the tokens from which its history is compressed, 0: never, None: as configured. ``memory_tools``
+    is ``inject`` or ``none``, None: as configured. ``learns``: models may read what its user says.
     """
 
     mode: Mode
@@ -66,6 +66,7 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     limits: RecallLimits = RecallLimits()
     compress_above: int | None = None
+    memory_tools: str | None = None
     learns: bool = True
 
 
@@ -129,6 +130,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
             max_tokens=config.max_tokens,
         ),
         compress_above=config.compress_above_tokens,
+        memory_tools=config.memory_tools,
     )
 
 
@@ -168,12 +170,14 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
     """
     asked = controls.limits
     limit = asked.retrieval_limit if asked.retrieval_limit is not None else choices.limit
+    tools = controls.memory_tools if controls.memory_tools is not None else choices.memory_tools
     above = controls.compress_above if controls.compress_above is not None else choices.compress_above_tokens
     return msgspec.structs.replace(
         controls,
         mode=_bounded(controls.mode, recalls=choices.recalls, captures=choices.captures),
         limits=msgspec.structs.replace(asked, retrieval_limit=limit, rerank=choices.rerank),
         compress_above=above,
+        memory_tools=tools,
         learns=choices.learns,
     )
 

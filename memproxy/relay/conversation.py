@@ -1,8 +1,8 @@
-"""The conversation that a request is sent with, where it is not the one that the client sent: replayed messages before
-a request without history, a state in place of a long history's beginning, and the inventory of working memory.
+"""Changes to the conversation of a request: replayed messages before a request without history, a state in place of a
+long history's beginning, and the inventory of working memory.
 
-All of it is off by default, and then nothing here runs. Whatever cannot be had in time is left out, and the answer's
-header says so.
+All of it is off by default, and then nothing here runs. What is not there in time is left out, and the answer's header
+says so.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
 
@@ -31,7 +30,7 @@ from memproxy.core.protocol import ReplayAsked
 from memproxy.core.receipt import Carried
 from memproxy.core.scope import Scope
 from memproxy.core.turn import INSTRUCTIONS, Message, text_digest
-from memproxy.errors import StateUnavailable
+from memproxy.errors import CacheUnavailable, MemproxyError, StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import BlockStore, WorkingStore
 from memproxy.relay.controls import Controls
@@ -57,16 +56,12 @@ LOOKED_THROUGH = 500
 """Entries of working memory that an inventory is chosen from, those changed last."""
 
 REFUSALS = 2
-"""An upstream that refuses a session's changed conversation so often gets it as the client sent it."""
+"""After this many refusals of a session's changed conversation the upstream gets it as the client sent it."""
 
 SESSIONS_BYTES = 2 * 1024 * 1024
 """For what is noted of sessions: some 10,000."""
 
 _SAID = frozenset({"user", "assistant", "tool", "function"})
-
-
-class _State(BlockStore, WorkingStore, Protocol):
-    pass
 
 
 class Conversed(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +95,13 @@ UNCHANGED = Conversed()
 class Conversations:
     """Decides how requests' conversations are sent."""
 
-    def __init__(self, settings: Settings, state: _State, engine: Engines) -> None:
+    def __init__(self, settings: Settings, state: BlockStore, engine: Engines, working: WorkingStore) -> None:
         self._conversation = settings.conversation
         self._compress = settings.compress
         self._by_model = settings.learn.enabled and settings.learn.mode == "model"
         self._inject = settings.working.inject
         self._state = state
+        self._working = working
         self._engine = engine
         self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
         self._asked: BoundedCache[tuple[str, str, str], tuple[str, float, int]] = BoundedCache(SESSIONS_BYTES)
@@ -239,10 +235,10 @@ class Conversations:
         now = datetime.now(UTC)
         try:
             async with asyncio.timeout(self._patience_s):
-                entries = await self._state.working_entries(scope, "", now, limit=LOOKED_THROUGH)
-        except (TimeoutError, StateUnavailable) as error:
+                entries = await self._working.newest_working(scope, now, most=LOOKED_THROUGH)
+        except (TimeoutError, StateUnavailable, CacheUnavailable) as error:
             _note("working memory cannot be listed, a request goes on without", error)
-            reasons = {**found.told.reasons, "working": "state"}
+            reasons = {**found.told.reasons, "working": "cache" if isinstance(error, CacheUnavailable) else "state"}
             return msgspec.structs.replace(found, told=msgspec.structs.replace(found.told, reasons=reasons))
         shown = told_of(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
         told = msgspec.structs.replace(found.told, entries=[entry.key for entry in shown])
@@ -264,4 +260,4 @@ def _tokens(chat: RequestBody, first: int, end: int) -> int:
 
 def _note(what: str, error: Exception) -> None:
     metrics().internal_errors.labels(where="relay.conversation").inc()
-    log.warning("%s: %s", what, error.message if isinstance(error, StateUnavailable) else "it takes too long")
+    log.warning("%s: %s", what, error.message if isinstance(error, MemproxyError) else "it takes too long")

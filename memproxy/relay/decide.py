@@ -40,6 +40,7 @@ from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
 from memproxy.relay.in_chat import InChat
+from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
 from memproxy.relay.sessions import Conversation, Sessions
@@ -75,6 +76,7 @@ DEGRADED = {
     "engine": "the engine does not answer; /readyz says how it is",
     "loading": "the store is being opened",
     "store": "the store does not answer; /readyz says why",
+    "cache": "the store is away or too slow; hot memories take its place (docs/redis.md)",
     "state": "the state could not be asked for the session's blocks",
     "internal": "a fault of memproxy's, which the log tells of",
 }
@@ -95,7 +97,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
     they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
     asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one. ``said`` is
-    what memory itself answers in the upstream's place. ``conversed`` is how the conversation itself is sent.
+    what memory itself answers in the upstream's place. ``conversed`` is how the conversation itself is sent,
+    ``offer`` what tools of ours go with it.
     """
 
     result: str
@@ -111,6 +114,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     arm: Arm | None = None
     said: str | None = None
     conversed: Conversed = UNCHANGED
+    offer: Offer | None = None
 
     @property
     def tenant(self) -> str:
@@ -130,7 +134,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_changed(self) -> bool:
         """Whether the request is sent otherwise than the client sent it."""
-        return self.has_blocks or self.conversed.is_changed
+        return self.has_blocks or self.conversed.is_changed or self.offer is not None
 
     @property
     def memories(self) -> int:
@@ -140,7 +144,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def new_memories(self) -> int:
         """How many of them were recalled now; the others repeat what the session's earlier requests were given."""
-        return len(self.answer.citations) if self.given is not None and self.answer.result == "injected" else 0
+        return len(self.answer.citations) if self.given is not None and self.answer.has_block else 0
 
     def by_what_it_carries(self) -> "Decision":
         """The same with the result that the header has: memories count, whether recalled now or before."""
@@ -198,7 +202,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """The memories that the request carries: those recalled for it, then the repeated ones."""
         if self.given is None:
             return []
-        lines = self.answer.citations if self.answer.result == "injected" else []
+        lines = self.answer.citations if self.answer.has_block else []
         new = [Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4)) for line in lines]
         known = {one.memory_id for one in new}
         repeated = [name for name in dict.fromkeys(self.given.memory_ids) if name not in known]
@@ -221,6 +225,7 @@ class Decider:
     state: ChoiceStore
     experiment: Experiment
     in_chat: InChat
+    tools: MemoryTools
     memory_for: str
     _warned: set[str] = field(default_factory=set)
 
@@ -234,8 +239,11 @@ class Decider:
         if self.limits.bounds_chat and (identity := await self._identity(headers)) is not None:
             await self.limits.admit(identity.tenant, user_of(identity, chat))
 
-    async def decide(self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime) -> Decision:
-        """Everything between a request's reading and its sending. ``asked_at`` is when it came.
+    async def decide(
+        self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime, upstream: str
+    ) -> Decision:
+        """Everything between a request's reading and its sending. ``asked_at`` is when it came, ``upstream`` the name
+        of where it goes.
 
         Raises:
             RequestError: a header or field of ours cannot be used; the message names it.
@@ -266,6 +274,12 @@ class Decider:
             nonce, halved = self._nonce(scope), self.budgets.halvings(scope)
             conversed = await self.conversations.of(controls, scope, chat, conversation, nonce=nonce, halved=halved)
         decision = await self._recall(controls, scope, chat, request_id, conversation=conversation, conversed=conversed)
+        offer = None
+        if identity is not None and decision.arm != HOLDOUT and decision.reason not in {"engine", "loading"}:
+            offer = await self.tools.offer(controls, identity, scope, chat, upstream)
+        if offer is not None:
+            told = msgspec.structs.replace(conversed.told, tools=len(offer.tools))
+            conversed = msgspec.structs.replace(conversed, told=told)
         captures = controls.mode.captures and full is None
         return msgspec.structs.replace(
             decision,
@@ -274,6 +288,7 @@ class Decider:
             conversation=conversation,
             captures=captures,
             conversed=conversed,
+            offer=offer,
         )
 
     async def _commanded(
@@ -390,13 +405,13 @@ class Decider:
             reason=answer.reason,
             answer=answer,
             timings={**answer.timings, **timings, "recall": _ms_since(began)},
-            given=given.adding(answer) if answer.result == "injected" else given,
+            given=given.adding(answer) if answer.has_block else given,
             searched=answer.reason not in NOT_ASKED,
         ).by_what_it_carries()
 
     def new_block(self, decision: Decision) -> NewBlock:
         """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""
-        if decision.scope is None or decision.given is None or decision.answer.result != "injected":
+        if decision.scope is None or decision.given is None or not decision.answer.has_block:
             return NO_BLOCK
         block = self.block_keeper.new_block(decision.scope, decision.given)
         if not decision.captures:
@@ -411,7 +426,13 @@ class Decider:
         if decision.scope is not None and decision.conversed.is_changed:
             self.conversations.refused(decision.scope, beside_blocks=decision.has_blocks)
         return msgspec.structs.replace(
-            decision, result="degraded", reason="upstream_rejected", given=None, injects=False, conversed=UNCHANGED
+            decision,
+            result="degraded",
+            reason="upstream_rejected",
+            given=None,
+            injects=False,
+            conversed=UNCHANGED,
+            offer=None,
         )
 
     def too_long(self, decision: Decision) -> None:

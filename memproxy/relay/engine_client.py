@@ -1,12 +1,20 @@
-"""The relay's way to the engine: HTTP over a Unix socket, bounded in time, never in a request's way."""
+"""The relay's way to the engine: HTTP over kept connections of its Unix socket, bounded in time, never in a request's
+way.
+
+A request waits for its recall, and aiohttp's client takes a good part of that time: tasks, timers, streams and headers
+that a call between two processes of ours has no use for. What waits here is a future, and the parser is C.
+"""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import aiohttp
+import httptools
 import msgspec
 from yarl import URL
 
@@ -31,10 +39,285 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
-from memproxy.relay.engine_connection import EngineConnections, Response
-from memproxy.relay.pace import Pace, Run
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
+
+KEPT_S = 15.0
+"""A connection that was idle for longer is not used again: the engine closes them after 75 s, maybe at that moment."""
+
+CONNECT_S = 0.2
+"""A Unix socket is connected at once, or its queue is full."""
+
+
+class Response(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    body: bytes
+
+
+OnEnd = Callable[[Response | OSError], None]
+"""Called exactly once, with the response, whatever its status, or the transport error."""
+
+
+class EngineConnections:
+    """The kept connections. Each call that is under way has one of its own."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = str(socket)
+        self._idle: list[Connection] = []
+        self._all: set[Connection] = set()
+        self._heads: dict[str, bytes] = {}
+
+    async def ask(self, path: str, body: bytes, on_end: OnEnd) -> "Connection":
+        """Send ``body`` by `POST`; ``on_end`` is called when the call is over, also if the caller has left by then. The
+        connection that is returned can cut the call off.
+
+        Raises:
+            OSError: there is no connection; ``on_end`` is not called.
+        """
+        connection = self._kept() or await self._connected()
+        connection.send(b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body), on_end)
+        return connection
+
+    async def call(self, path: str, body: bytes, *, within_s: float) -> Response:
+        """`ask`, and wait for the answer.
+
+        Raises:
+            OSError: there is none; `TimeoutError` if not by then.
+        """
+        response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+        def on_end(result: Response | OSError) -> None:
+            if response.done():
+                return
+            if isinstance(result, OSError):
+                response.set_exception(result)
+            else:
+                response.set_result(result)
+
+        async with asyncio.timeout(within_s):
+            connection = await self.ask(path, body, on_end)
+            try:
+                return await response
+            except asyncio.CancelledError:
+                connection.cut_off(TimeoutError())
+                raise
+
+    def close(self) -> None:
+        """Close all connections. Calls that are under way end untold."""
+        for connection in list(self._all):
+            connection.close()
+
+    def keep(self, connection: "Connection") -> None:
+        """It can be used again."""
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+
+    def drop(self, connection: "Connection") -> None:
+        """It is closed."""
+        self._all.discard(connection)
+        with contextlib.suppress(ValueError):
+            self._idle.remove(connection)
+
+    def _kept(self) -> "Connection | None":
+        """The most recently used idle connection: the others grow too old, and the engine closes them."""
+        if not self._idle:
+            return None
+        connection = self._idle.pop()
+        if time.monotonic() - connection.idle_since <= KEPT_S:
+            return connection
+        connection.cut_off(TimeoutError())
+        return None
+
+    async def _connected(self) -> "Connection":
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(CONNECT_S):
+            _, connection = await loop.create_unix_connection(lambda: Connection(self), self._socket)
+        self._all.add(connection)
+        return connection
+
+    def _head(self, path: str) -> bytes:
+        """A request's beginning, up to the number of its body's bytes."""
+        if path not in self._heads:
+            lines = f"POST {path} HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: "
+            self._heads[path] = lines.encode("ascii")
+        return self._heads[path]
+
+
+class Connection(asyncio.Protocol):
+    """One connection, and the call that is under way on it."""
+
+    def __init__(self, pool: EngineConnections) -> None:
+        self.idle_since = 0.0
+        self._pool = pool
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._on_end: OnEnd | None = None
+        self._parts: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def send(self, request: bytes, on_end: OnEnd) -> None:
+        """Begin a call."""
+        self._on_end = on_end
+        self._parts.clear()
+        if self._transport is not None:
+            self._transport.write(request)
+
+    def cut_off(self, error: OSError) -> None:
+        """Close it; a call that is under way ends with this error."""
+        self._close()
+        self._end(error)
+
+    def close(self) -> None:
+        """Close it; the call's end is not reported."""
+        self._on_end = None
+        self._close()
+
+    def _close(self) -> None:
+        self._pool.drop(self)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pool.drop(self)
+        self._end(exc if isinstance(exc, OSError) else ConnectionResetError("the engine closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.cut_off(ConnectionAbortedError(f"the engine's answer is no HTTP: {error}"))
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser with every part of the body."""
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the answer's end."""
+        response = Response(self._parser.get_status_code(), b"".join(self._parts))
+        if self._on_end is None or not self._parser.should_keep_alive():
+            self._close()
+        else:
+            self._pool.keep(self)
+        self._end(response)
+
+    def _end(self, result: Response | OSError) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(result)
+
+
+AT_ONCE = 16.0
+"""Recalls at once at the beginning: an engine that needs 3 to 7 ms for each answers as many in time."""
+
+MOST_AT_ONCE = 1_000.0
+
+NEWEST = 0.1
+"""The weight of the newest answer in the moving average of their times."""
+
+LESS = 0.8
+"""The factor of the number of recalls at once after a late answer."""
+
+
+class Run(NamedTuple):
+    """A recall that was sent at ``began``. ``full``: as many as allowed were under way, so it shows whether more would
+    do.
+    """
+
+    began: float
+    full: bool
+
+
+class Pace:
+    """How many recalls are sent to the engine at once: as many as it answers in time, which their answers tell.
+
+    The others wait for their turn, if it comes early enough to be answered in time as well. To refuse them at once
+    would leave the engine idle between the answers of one round and the requests of the next.
+
+    As with TCP's window: each round of answers in time makes room for one more, a late one takes a part away, once for
+    all that were sent before. That asks neither why an answer was late (the engine, its other callers, or this
+    process) nor how long one takes alone. There is always room for one: nothing else would tell that times are better.
+    """
+
+    def __init__(self, deadline_s: float, *, at_once: float = AT_ONCE) -> None:
+        """An answer is in time within ``deadline_s``; ``at_once`` are sent at the beginning."""
+        self._in_time_s = deadline_s
+        self._at_once = max(1.0, at_once)
+        self._running = 0
+        self._shrunk_at = 0.0
+        self._usual_s = 0.0
+        self._waiting: dict[asyncio.Future[Run | None], None] = {}
+
+    @property
+    def admits(self) -> bool:
+        """Whether one more may be sent."""
+        return self._running < int(self._at_once)
+
+    @property
+    def load(self) -> int:
+        """Recalls that are under way, or wait for their turn."""
+        return self._running + len(self._waiting)
+
+    async def enter(self, within_s: float) -> Run | None:
+        """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
+        if self.admits and not self._waiting:
+            return self.begin()
+        if self._expected_s(len(self._waiting) + 1) > within_s:
+            return None
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Run | None] = loop.create_future()
+        self._waiting[turn] = None
+        late = loop.call_later(max(0.0, within_s - self._usual_s), _give_up, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and (run := turn.result()) is not None:
+                self.end(run, answered=False)
+            raise
+        finally:
+            late.cancel()
+            self._waiting.pop(turn, None)
+
+    def _expected_s(self, place: int) -> float:
+        """How long until the answer to the one at this place in the queue, if all goes on as it usually does."""
+        return self._usual_s * (1 + place / int(self._at_once))
+
+    def begin(self) -> Run:
+        """One is sent."""
+        self._running += 1
+        return Run(began=time.monotonic(), full=not self.admits)
+
+    def end(self, run: Run, *, answered: bool) -> None:
+        """A recall is over. The pace learns from answers, however late, and from recalls given up without one."""
+        self._running -= 1
+        if answered:
+            self._learn(run.began, full=run.full)
+        while self._waiting and self.admits:
+            turn = next(iter(self._waiting))
+            del self._waiting[turn]
+            if not turn.done():
+                turn.set_result(self.begin())
+
+    def _learn(self, began: float, *, full: bool) -> None:
+        now = time.monotonic()
+        took = now - began
+        self._usual_s += NEWEST * (took - self._usual_s) if self._usual_s else took
+        if now - began > self._in_time_s:
+            if began >= self._shrunk_at:
+                self._at_once, self._shrunk_at = max(1.0, self._at_once * LESS), now
+        elif full:
+            self._at_once = min(MOST_AT_ONCE, self._at_once + 1 / self._at_once)
+
+
+def _give_up(turn: asyncio.Future[Run | None]) -> None:
+    """It is too late for its turn."""
+    if not turn.done():
+        turn.set_result(None)
+
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +325,8 @@ HOP_ALLOWANCE_S = 0.05
 """What the hop may take on top of recall's own deadline before the request goes on without memory."""
 
 LATE_S = 1.0
-"""How long after its deadline a recall's answer is still listened for. Nobody uses it, but it tells a busy engine from
-a hung one, and until it comes the engine works at it, beside everything else.
+"""How long after its deadline a recall's answer is still awaited. It is not used, but it tells a busy engine from a
+hung one, and until it comes the engine is still working on it.
 """
 
 FRESH_S = 2.0

@@ -1,7 +1,7 @@
-"""The engines of this machine, as a relay asks them: its own first, another one while that is away, starting or busy.
+"""Chooses the engine of this machine to ask: the relay's own first, another one while that is away, starting or busy.
 
-Any engine answers for any user: what they know is on servers that they share. A recall goes to the one with the fewest
-under way, to the own one of several such; so requests that come one by one meet one engine, and a load all of them.
+Any engine answers for any user, because they share their servers. A recall goes to the engine with the fewest under
+way, and among equals to the relay's own; so single requests all meet one engine, and a load is spread over all.
 """
 
 import asyncio

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import json
 import logging
 import time
 from dataclasses import dataclass, field
@@ -17,24 +16,27 @@ from prometheus_client import Histogram
 from memproxy.auth import client_key
 from memproxy.auth.experiment import Experiment
 from memproxy.core.protocol import Identity, UpstreamAccess
-from memproxy.core.receipt import ReceiptPart
+from memproxy.core.receipt import Carried, ReceiptPart
 from memproxy.errors import Overloaded, RequestError
 from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.relay import bodies
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
-from memproxy.relay.capture import Exchange, Journal, SessionNote
+from memproxy.relay.capture import CaptureJournal, Exchange, SessionNote
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import DEGRADED, Decider, Decision
 from memproxy.relay.engines import Engines
+from memproxy.relay.memory_tools import Offer, ToolAnswer, may_be_read
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
+from memproxy.relay.request_trace import RequestTrace
 from memproxy.relay.session_blocks import NO_BLOCK, NewBlock
 from memproxy.relay.stream import Copies, Keep, NoteName, Tap, relay_body
-from memproxy.relay.upstream import Upstream, UpstreamAnswer, Upstreams
+from memproxy.relay.upstream import AnyAnswer, Upstream, UpstreamAnswer
 from memproxy.settings import Settings
+from memproxy.traces import Traces
 from memproxy.wire.answer import Answer
 from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.format import RESPONSES, WireFormat
@@ -48,17 +50,8 @@ log = logging.getLogger(__name__)
 NOTED_WITHIN_S = 0.5
 """How long an answer that is not captured waits for its session's notes, which began before it was asked for."""
 
-MOST_PARSED = 1024 * 1024
-"""A longer body that the strict parser does not take goes to the default upstream: Python's own parser, which takes
-more, would keep all others waiting.
-"""
-
-
-class _Modelled(msgspec.Struct):
-    model: str | None = None
-
-
-_MODEL = msgspec.json.Decoder(_Modelled)
+TOOLLESS = frozenset({404, 501})
+"""Statuses by which an upstream may say, beside those of any refusal, that it has no model for requests with tools."""
 
 _OFF = Decision(result="off")
 _UNREADABLE = Decision(result="skipped", reason="unreadable")
@@ -70,28 +63,30 @@ def _overhead(route: str) -> Histogram:
     return metrics().request_overhead.labels(route)
 
 
-class _Asked(NamedTuple):
-    """One request, read. ``note_name`` notes the name that the upstream gives its answer, where that matters."""
+class _ReadRequest(NamedTuple):
+    """One request, read. ``note_name`` notes the name that the upstream gives its answer, where that matters; ``trace``
+    is there where it is traced.
+    """
 
     request: Request
     chat: RequestBody
     wire: WireFormat
-    upstream: Upstream
     body: bytes
     encoding: str | None
     note_name: NoteName | None
     at: datetime
     began: float
+    trace: RequestTrace | None
 
 
 @dataclass(kw_only=True, eq=False)
-class ChatHandler:
+class MemoryHandler:
     """Handles ``POST /v1/chat/completions`` and ``POST /v1/responses``."""
 
     settings: Settings
     decider: Decider
-    upstreams: Upstreams
-    journal: Journal
+    upstream: Upstream
+    journal: CaptureJournal
     passthrough: Passthrough
     positions: Positions
     engine: Engines
@@ -101,6 +96,7 @@ class ChatHandler:
     work: BodyWork
     copies: Copies
     experiment: Experiment
+    traces: Traces | None = None
     _degraded: Seldom = field(default_factory=Seldom)
 
     async def handle(self, request: Request, wire: WireFormat, caller: Identity | None) -> int:
@@ -111,37 +107,50 @@ class ChatHandler:
             MemproxyError: to be answered as an error of ours, if nothing went out yet.
             ClientGone: the client left.
         """
+        trace = RequestTrace.of(self.traces, request, wire.name) if self.traces is not None else None
+        if trace is None:
+            return await self._handle(request, wire, caller, None)
+        with trace:
+            trace.status = await self._handle(request, wire, caller, trace)
+            return trace.status
+
+    async def _handle(
+        self, request: Request, wire: WireFormat, caller: Identity | None, trace: RequestTrace | None
+    ) -> int:
         body = await request.body(self.settings.server.max_body_bytes)
         began, asked_at = time.perf_counter(), datetime.now(UTC)
         off = read_mode(request.headers, None) is Mode.OFF
         encoding = bodies.encoding_of(request.headers)
         is_checked = caller is not None and wire is RESPONSES  # it may go on from another's response
-        must_read = is_checked or self.upstreams.routed or encoding is not None
+        must_read = is_checked or encoding is not None
         if off and not must_read and not await self._may_hold_ours(body):
             _overhead(wire.name).observe(time.perf_counter() - began)
-            return await self._untouched(request, body, _OFF)
+            return await self._untouched(request, body, _OFF, trace, began)
         try:
             chat = await self._read(request, body, encoding, wire)
         except Unreadable as problem:
             if caller is not None and is_checked:
                 self.admission.check_unread(caller)
             log.debug("%s cannot be read (%s) and goes on untouched", request.request_id, problem.reason)
-            return await self._untouched(request, body, _OFF if off else _UNREADABLE)
-        upstream = self.upstreams.of(chat.model)
+            return await self._untouched(request, body, _OFF if off else _UNREADABLE, trace, began)
         note_name = None
         if caller is not None and isinstance(chat, ResponsesRequest):
             user = user_of(caller, chat)
-            await self.admission.check_chain(caller, user, upstream.name, chat.kept_upstream)
-            note_name = partial(self.made.note, caller, user, upstream.name)
-        asked = _Asked(request, chat, wire, upstream, body, encoding, note_name, asked_at, began)
+            await self.admission.check_chain(caller, user, self.upstream.name, chat.kept_upstream)
+            note_name = partial(self.made.note, caller, user, self.upstream.name)
+        asked = _ReadRequest(request, chat, wire, body, encoding, note_name, asked_at, began, trace)
         with self.hangups.watching(request):
             decision = await self._decide(asked)
             request.memory_headers = decision.headers()
+            if trace is not None:
+                trace.decided(decision, began)
             if decision.said is not None:
                 self._count_decided(wire, decision, time.perf_counter() - began)
                 return await self._answer(asked, decision, decision.said)
-            position = self.positions.of(decision.tenant, upstream.name, chat.kept_model)
-            rebuild = partial(chat.rebuild_with, decision.blocks, position, decision.conversed.context)
+            position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
+            context = decision.conversed.context
+            edits = decision.offer.edits(chat, context.left_out) if decision.offer is not None else ()
+            rebuild = partial(chat.rebuild_with, decision.blocks, position, context, edits)
             sent = await self.work.run(rebuild, len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
@@ -153,15 +162,20 @@ class ChatHandler:
             return may_hold_ours(body)
         return len(body) <= MOST_BYTES and await self.work.run(partial(may_hold_ours, body), len(body))
 
-    async def _untouched(self, request: Request, body: bytes, decision: Decision) -> int:
+    async def _untouched(
+        self, request: Request, body: bytes, decision: Decision, trace: RequestTrace | None, began: float
+    ) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
         await self.decider.admit(request.headers, None)
         decision.count()
         request.memory_headers = decision.headers()
-        upstream = self.upstreams.default
-        if self.upstreams.routed:
-            upstream = self.upstreams.of(await self.work.run(partial(_model_in, body), len(body)))
-        return await self.passthrough.send(request, body, upstream)
+        if trace is None:
+            return await self.passthrough.send(request, body)
+        trace.decided(decision, began)
+        trace.calling(self.upstream.host, None)
+        status = await self.passthrough.send(request, body)
+        trace.answered(status)
+        return status
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
         """The request's body as memory sees it; a large or compressed one is read in a thread.
@@ -188,11 +202,11 @@ class ChatHandler:
             raise Unreadable("overloaded") from error
         return chat
 
-    async def _decide(self, asked: _Asked) -> Decision:
+    async def _decide(self, asked: _ReadRequest) -> Decision:
         request, chat = asked.request, asked.chat
         await self.decider.admit(request.headers, chat)
         try:
-            return await self.decider.decide(request.headers, chat, request.request_id, asked.at)
+            return await self.decider.decide(request.headers, chat, request.request_id, asked.at, self.upstream.name)
         except RequestError:
             raise
         except Exception:
@@ -201,7 +215,7 @@ class ChatHandler:
             log.exception("deciding about memory failed; %s goes on without it", request.request_id)
             return Decision(result="degraded", reason="internal")
 
-    async def _answer(self, asked: _Asked, decision: Decision, text: str) -> int:
+    async def _answer(self, asked: _ReadRequest, decision: Decision, text: str) -> int:
         """Answer in the upstream's place. Of the exchange the session alone is noted, so that it goes on as one."""
         answer, request = made_answer(asked.chat, text), asked.request
         note = None
@@ -236,24 +250,48 @@ class ChatHandler:
                 extra={"fields": {"reason": reason, "count": count}},
             )
 
-    async def _exchange(self, asked: _Asked, decision: Decision, sent: bytes) -> int:
+    def _with_tools(
+        self, asked: _ReadRequest, decision: Decision, offer: Offer, answer: UpstreamAnswer, sent: bytes
+    ) -> ToolAnswer:
+        """The answer whose calls of our tools are answered here."""
+        tools, chat = self.decider.tools, asked.chat
+        position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
+
+        return ToolAnswer(
+            tools,
+            offer,
+            answer,
+            sent=sent,
+            wants_stream=chat.stream,
+            send=partial(self._send, asked, read_here=True),
+            plain=partial(chat.rebuild_with, decision.blocks, position, decision.conversed.context),
+        )
+
+    async def _exchange(self, asked: _ReadRequest, decision: Decision, sent: bytes) -> int:
         """Send the request and relay its answer, whose end waits until the turn is kept."""
         request, chat = asked.request, asked.chat
         began = time.perf_counter()
         block = self.decider.new_block(decision)
-        answer = await self._send(asked, sent)
+        first = await self._send(asked, sent, read_here=decision.offer is not None)
+        answer: AnyAnswer = first
         tap: Tap | None = None
         note: SessionNote | None = None
         try:
-            refusal = await refusal_of(answer) if decision.is_changed else None
+            refusal = await refusal_of(first) if decision.is_changed else None
+            if refusal is None and decision.offer is not None and first.status in TOOLLESS:
+                refusal = Refusal.OTHER
             if refusal is not None:
                 answer.close()
-                decision, block = self.decider.refused(decision, answer.status), NO_BLOCK
+                refused, block = decision, NO_BLOCK
+                decision = self.decider.refused(decision, answer.status)
                 decision.count()
                 request.memory_headers = decision.headers()
                 plain = await self.work.run(partial(chat.rebuild, None), len(chat.body))
                 answer = await self._send(asked, plain)
-                self._learn(refusal, asked, decision, answer)
+                self._learn(refusal, asked, refused, answer)
+            elif decision.offer is not None and first.is_success and may_be_read(first):
+                answer = answered = self._with_tools(asked, decision, decision.offer, first, sent)
+                await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
             self._note_decided(asked, decision, answer)
             if decision.scope is not None and decision.conversation is not None and not decision.captures:
@@ -273,10 +311,12 @@ class ChatHandler:
                 note.keep()
         return answer.status
 
-    def _count_answered(self, asked: _Asked, decision: Decision, tap: Tap | None) -> None:
+    def _count_answered(self, asked: _ReadRequest, decision: Decision, tap: Tap | None) -> None:
         if tap is None:
             return
         usage = tap.usage
+        if asked.trace is not None:
+            asked.trace.used(usage)
         if usage is not None:
             metrics().upstream_cached_tokens.inc(usage.cached)
             memory = "injected" if decision.has_blocks else "none"
@@ -286,27 +326,39 @@ class ChatHandler:
             seconds = time.perf_counter() - asked.began
             self.experiment.note_request(decision.scope, decision.arm, seconds, astuple(usage) if usage else None)
 
-    async def _send(self, asked: _Asked, body: bytes) -> UpstreamAnswer:
-        request = asked.request
+    async def _send(self, asked: _ReadRequest, body: bytes, *, read_here: bool = False) -> UpstreamAnswer:
+        """``read_here``: what is in the answer decides what the client gets, so it should not be compressed."""
+        request, trace = asked.request, asked.trace
         if asked.encoding is not None:
             same = body == asked.chat.body
             closed = partial(bodies.compressed, body, asked.encoding)
             body = asked.body if same else await self.work.run(closed, len(body))
-        headers = asked.upstream.headers_for(request.headers, len(body))
-        return await asked.upstream.send(request.method, request.raw_path, headers, body)
+        headers = self.upstream.headers_for(request.headers, len(body))
+        if read_here:
+            headers["accept-encoding"] = "identity"
+        if trace is None:
+            return await self.upstream.send(request.method, request.raw_path, headers, body)
+        trace.calling(self.upstream.host, asked.chat.kept_model, streamed=asked.chat.stream)
+        answer = await self.upstream.send(request.method, request.raw_path, headers, body)
+        trace.answered(answer.status)
+        return answer
 
-    def _learn(self, refusal: Refusal, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
-        """Learn from a refusal, if it really was about what we injected: without it, the upstream answered."""
+    def _learn(self, refusal: Refusal, asked: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
+        """Learn from a refusal of this decision, if it really was about what we injected: without it, the upstream
+        answered.
+        """
         if not answer.is_success:
             return
+        if decision.offer is not None and (refusal is Refusal.OTHER or not decision.has_blocks):
+            self.decider.tools.refused(decision.tenant, self.upstream.name, asked.chat.kept_model)
         if refusal is Refusal.ROLES:
-            self.positions.refused(decision.tenant, asked.upstream.name, asked.chat.kept_model)
+            self.positions.refused(decision.tenant, self.upstream.name, asked.chat.kept_model)
         elif refusal is Refusal.LENGTH:
             self.decider.too_long(decision)
 
-    def _note_decided(self, asked: _Asked, decision: Decision, answer: UpstreamAnswer) -> None:
-        """Tell the engine of a request that it was not asked for. It hears of a captured turn, too, but later than the
-        client may ask for the receipt.
+    def _note_decided(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
+        """Report a request to the engine that made no recall. A captured turn reports it too, but later than the client
+        may ask for the receipt.
         """
         if decision.scope is not None and not decision.searched:
             decided = decision.for_receipt(status=answer.status, model=asked.chat.kept_model)
@@ -314,15 +366,14 @@ class ChatHandler:
             self.engine.notices.decided(part)
 
     def _to_capture(
-        self, asked: _Asked, decision: Decision, answer: UpstreamAnswer, block: NewBlock
+        self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: NewBlock
     ) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
         access = UpstreamAccess(
-            base_url=asked.upstream.base_url,
+            base_url=self.upstream.base_url,
             model=asked.chat.kept_model or "",
-            route=asked.upstream.route,
-            api_key=client_key(asked.request.headers) if asked.upstream.takes_client_key else None,
+            api_key=client_key(asked.request.headers) if self.upstream.takes_client_key else None,
         )
         return Exchange(
             scope=decision.scope,
@@ -333,12 +384,13 @@ class ChatHandler:
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),
             block=block,
             asks=decision.conversed.asks,
+            trace=asked.trace.name if asked.trace is not None else None,
         )
 
     async def _tap(
         self,
-        asked: _Asked,
-        answer: UpstreamAnswer,
+        asked: _ReadRequest,
+        answer: AnyAnswer,
         exchange: Exchange | None,
         note: SessionNote | None,
         block: NewBlock,
@@ -347,10 +399,17 @@ class ChatHandler:
 
         async def capture(seen: Answer) -> None:
             assert exchange is not None, "only for what is captured"  # noqa: S101
+            known = exchange
+            if isinstance(answer, ToolAnswer) and answer.called and known.decided is not None:
+                told = msgspec.structs.replace(known.decided.context or Carried(), called=answer.called)
+                known = msgspec.structs.replace(known, decided=msgspec.structs.replace(known.decided, context=told))
+            began = time.perf_counter()
             if seen.begun:
-                await self.journal.begin(exchange, seen.response_id or "")
+                await self.journal.begin(known, seen.response_id or "")
             else:
-                await self.journal.write(exchange, seen.text, response_id=seen.response_id)
+                await self.journal.write(known, seen.text, response_id=seen.response_id)
+            if asked.trace is not None:
+                asked.trace.captured(began)
 
         keep: Keep | None = None
         if exchange is not None:
@@ -399,21 +458,6 @@ def _parsed(request: Request, body: bytes, wire: WireFormat) -> RequestBody:
         metrics().internal_errors.labels(where="relay.read").inc()
         log.exception("reading a request failed; it goes on untouched")
         raise Unreadable("internal") from error
-
-
-def _model_in(body: bytes) -> str | None:
-    """The model that a body names which is not read for memory: what any upstream's own parser finds there."""
-    try:
-        return _MODEL.decode(body).model
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if len(body) > MOST_PARSED:
-            return None
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    model = value.get("model") if isinstance(value, dict) else None
-    return model if isinstance(model, str) else None
 
 
 def _count_injected(decision: Decision) -> None:

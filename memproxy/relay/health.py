@@ -13,11 +13,11 @@ import msgspec
 from memproxy import metrics as all_metrics
 from memproxy.auth import Headers, who_is_remembered
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
-from memproxy.ports import JournalStore
-from memproxy.relay.capture import Journal
+from memproxy.ports import JournalStore, SharedServer
+from memproxy.relay.capture import CaptureJournal
 from memproxy.relay.engines import Engines
 from memproxy.relay.request import Request
-from memproxy.relay.upstream import Upstreams
+from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings
 
 _JSON = [(b"content-type", b"application/json")]
@@ -38,19 +38,21 @@ class Health:
     def __init__(
         self,
         engine: Engines,
-        journal: Journal,
+        journal: CaptureJournal,
         state: JournalStore,
         settings: Settings,
-        upstreams: Upstreams,
+        upstream: Upstream,
         *,
         disks: Mapping[str, Path],
+        shared: SharedServer | None = None,
     ) -> None:
         """``disks`` are folders, by their name in the metrics, on whose disks there must be room."""
         self._engine = engine
-        self._upstreams = upstreams
+        self._upstream = upstream
         self._journal = journal
         self._state = state
         self._disks = disks
+        self._shared = shared
         self._seen: set[str] = set()
         self.take(settings)
         self.serving = False
@@ -83,8 +85,10 @@ class Health:
 
     async def _parts(self) -> dict[str, str]:
         parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
-        if (upstream := self._upstreams.state) is not None:
+        if (upstream := self._upstream.state) is not None:
             parts["upstream"] = upstream
+        if self._shared is not None and parts.get("cache", "ready") == "ready":
+            parts["cache"] = self._shared.state  # each process has a connection of its own
         trouble = await self._journal.trouble()
         if trouble is not None and not parts.get("state", "").startswith("degraded"):
             parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"

@@ -14,7 +14,7 @@ from memproxy.relay.bodies import BodyWork
 from memproxy.settings import ServerSettings
 
 GRACE_S = 3.0
-"""How long after its beginning no body gives way to later ones."""
+"""How long after its beginning a body is protected from giving way to later ones."""
 
 Part = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Reads on: the next part of a body, and whether it was the last one."""

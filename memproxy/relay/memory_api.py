@@ -127,9 +127,9 @@ def _check_named(headers: Headers, identity: Identity) -> None:
 
 
 def _is_learned_from(pieces: Sequence[str]) -> bool:
-    """Whether a call brings turns, or asks to learn from a session."""
+    """Whether a call brings turns, or asks to learn from a session, or may save what is refined."""
     match pieces:
-        case ["", "v1", "memory", "turns"]:
+        case ["", "v1", "memory", "turns"] | ["", "mcp"]:
             return True
         case ["", "v1", "memory", "sessions", session, call]:
             return bool(session) and call in _LEARNED_FROM

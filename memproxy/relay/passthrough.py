@@ -11,7 +11,7 @@ from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
-from memproxy.relay.capture import Exchange, Journal
+from memproxy.relay.capture import CaptureJournal, Exchange
 from memproxy.relay.controls import read_mode, user_named
 from memproxy.relay.request import Hangups, RawHeaders, Request
 from memproxy.relay.sessions import Conversation, Sessions
@@ -54,14 +54,14 @@ class Passthrough:
         request.begin_upload()
         return await self._relay(request, request.chunks(), length, tap)
 
-    async def send(self, request: Request, body: bytes, upstream: Upstream) -> int:
-        """Relay a request whose body was read, to this upstream.
+    async def send(self, request: Request, body: bytes) -> int:
+        """Relay a request whose body was read.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), _no_tap, upstream)
+        return await self._relay(request, body, len(body), _no_tap)
 
     async def _relay(
         self,
@@ -69,13 +69,11 @@ class Passthrough:
         body: bytes | AsyncIterable[bytes] | None,
         length: int | None,
         tap: Callable[[UpstreamAnswer], Tap | None],
-        upstream: Upstream | None = None,
     ) -> int:
         began = time.perf_counter()
-        upstream = upstream or self._upstream
-        headers = upstream.headers_for(request.headers, length)
+        headers = self._upstream.headers_for(request.headers, length)
         with self._hangups.watching(request):
-            answer = await upstream.send(request.method, request.raw_path, headers, body)
+            answer = await self._upstream.send(request.method, request.raw_path, headers, body)
             try:
                 await request.begin(answer.status, [*answer.headers, *_without_scripts(request)])
                 await relay_body(request, answer, tap(answer))
@@ -115,7 +113,7 @@ class FetchedResponses:
     passthrough: Passthrough
     authenticator: Authenticator
     sessions: Sessions
-    journal: Journal
+    journal: CaptureJournal
     upstream: Upstream
     copies: Copies
 

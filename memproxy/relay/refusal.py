@@ -1,8 +1,8 @@
-"""What an upstream's refusal of an injected request means, by its own words, and what it teaches: where blocks go.
+"""Reads why an upstream refused an injected request, and learns from it where blocks go.
 
-``auto`` puts blocks late, where prompt caches want them, until an upstream's template refuses that. What was learned
-holds for the tenant whose request it was: an upstream's words can be brought about on purpose (a validator quotes what
-it refuses), and another tenant's prompt cache must not suffer from them.
+``auto`` puts blocks late, where prompt caches want them, until an upstream's template refuses that. The lesson holds
+for the tenant of the request alone: a client can provoke an upstream's words (a validator quotes what it refuses), and
+another tenant's prompt cache must not suffer from them.
 """
 
 import asyncio

@@ -16,7 +16,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.bounded import BoundedCache
-from memproxy.core.changes import Change, ChangeNotices
+from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.errors import StateUnavailable
@@ -101,7 +101,9 @@ class Sessions:
             changes.subscribe(self._forget)
 
     def _forget(self, change: Change | None) -> None:
-        """Forget the sessions of who has changed; they are in the state, if they still are."""
+        """Forget the cached sessions of a changed owner; the state has those that are left."""
+        if change is not None and change.what is What.REPLACED:
+            return
         owner = None if change is None else (change.tenant, change.user)
         for name in [name for name in self._cache if owner in {None, name[:2]}]:
             self._cache.pop(name)

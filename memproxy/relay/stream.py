@@ -7,7 +7,7 @@ from functools import partial
 
 from memproxy.metrics import metrics
 from memproxy.relay.request import Request
-from memproxy.relay.upstream import UpstreamAnswer
+from memproxy.relay.upstream import AnyAnswer
 from memproxy.wire.answer import Answer, Usage
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import WireFormat
@@ -54,11 +54,11 @@ class Copies:
 
 
 class Tap:
-    """Reads a copy of one answer, and has it kept when it is complete, or will be completed elsewhere."""
+    """Reads a copy of one answer and passes it on to be kept when it is complete, or will be completed elsewhere."""
 
     def __init__(
         self,
-        answer: UpstreamAnswer,
+        answer: AnyAnswer,
         wire: WireFormat,
         request_id: str,
         keep: Keep | None,
@@ -195,7 +195,7 @@ class Tap:
             metrics().capture_skipped.labels(reason=why).inc()
 
 
-async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) -> None:
+async def relay_body(request: Request, answer: AnyAnswer, tap: Tap | None) -> None:
     """Relay the answer's body; with a tap, its end waits for the journal.
 
     Raises:
@@ -219,7 +219,7 @@ async def relay_body(request: Request, answer: UpstreamAnswer, tap: Tap | None) 
     await _relay_rest(request, answer)
 
 
-async def _relay_rest(request: Request, answer: UpstreamAnswer) -> None:
+async def _relay_rest(request: Request, answer: AnyAnswer) -> None:
     """Relay what is left, the last part together with the body's end where both are there."""
     async for chunk in answer:
         if answer.ended:

@@ -7,28 +7,91 @@ timeout: an answer may stream for hours, but not be silent for longer than ``ups
 import asyncio
 import contextlib
 import logging
+import secrets
 import ssl
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
 from memproxy.auth import Headers
 from memproxy.errors import MemproxyError, NotFound, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.network import environment_proxy, tls_context
-from memproxy.relay.raw_headers import HeadersAsBytes, RawRequest, text_or_bytes
 from memproxy.relay.request import RawHeaders
 from memproxy.settings import UpstreamSettings
 
+
+class Bytes(str):
+    """A header's value: ``raw`` are its bytes, the text is the word that stands for them."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    def __new__(cls, raw: bytes) -> Self:
+        made = super().__new__(cls, secrets.token_hex(16))
+        made.raw = raw
+        return made
+
+
+def text_or_bytes(value: bytes) -> str:
+    """The value's text; `Bytes` where it is no UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return Bytes(value)
+
+
+class HeadersAsBytes(CIMultiDict[str]):
+    """Headers of which some values are `Bytes`; to be sent by a session whose requests are `RawRequest`."""
+
+
+class RawRequest(aiohttp.ClientRequest):
+    """A request with headers whose bytes are no UTF-8 (RFC 9110's obs-text, mostly Latin-1), sent as they came.
+
+    aiohttp's writer takes text, encodes it as UTF-8 and drops lone surrogates, so no text comes out as such bytes. A
+    random word stands for each of these values until the request's head is written, and there the bytes take its place.
+    """
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """As aiohttp's own; the first thing that it writes begins with the whole head."""
+        protocol = conn.protocol
+        if protocol is not None and protocol.transport is not None:
+            values = [value for value in self.headers.values() if isinstance(value, Bytes)]
+            protocol.transport = cast(Any, _Head(protocol, protocol.transport, values))
+        return await super().send(conn)
+
+
+class _Head:
+    """A connection's transport for its next write, which it is gone after."""
+
+    def __init__(self, protocol: ResponseHandler, transport: Any, values: Iterable[Bytes]) -> None:
+        self._protocol = protocol
+        self._transport = transport
+        self._values = values
+
+    def write(self, data: bytes) -> None:
+        self._protocol.transport = self._transport
+        for value in self._values:
+            data = data.replace(value.encode(), value.raw, 1)
+        self._transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 if TYPE_CHECKING:
-    from aiohttp.client_proto import ResponseHandler
     from aiohttp.tracing import Trace
 
 log = logging.getLogger(__name__)
@@ -74,58 +137,16 @@ _NAME_NOTHING_MORE = (["keep-alive"], ["Keep-Alive"])
 READY = "ready"
 
 
-class Upstreams:
-    """The default upstream and those of ``upstream.routes``. A request goes to the first route whose patterns its model
-    matches, else to the default one.
-    """
-
-    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
-        """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
-        self.default = Upstream(settings, takes_client_key=takes_client_key)
-        self._settings = settings
-        self._routes = [
-            Upstream(settings.of_route(route), takes_client_key=False, route=place)
-            for place, route in enumerate(settings.routes)
-        ]
-
-    @property
-    def routed(self) -> bool:
-        """Whether the model decides where a request goes."""
-        return bool(self._routes)
-
-    def of(self, model: str | None) -> "Upstream":
-        """The upstream of this model."""
-        route = self._settings.route_of(model)
-        return self.default if route is None else self._routes[route]
-
-    @property
-    def state(self) -> str | None:
-        """``ready``, or ``degraded`` and why an upstream did not answer when it was last asked; None: none was yet."""
-        states = [one.state for one in (self.default, *self._routes) if one.state is not None]
-        return next((state for state in states if state != READY), READY if states else None)
-
-    async def open(self) -> None:
-        """Make the pools."""
-        for upstream in (self.default, *self._routes):
-            await upstream.open()
-
-    async def close(self) -> None:
-        """Close the pools."""
-        for upstream in (self.default, *self._routes):
-            await upstream.close()
-
-
 class Upstream:
     """Sends requests to ``upstream.base_url`` and hands out its answers unread.
 
     ``base_url`` has no slash at its end; ``name`` is its host and path. ``takes_client_key``: the client's own key goes
-    there, else the configured one, or none. ``route`` is its place in ``upstream.routes``; None: the default.
-    ``state`` as in `Upstreams`.
+    there, else the configured one, or none.
+    ``state``: ``ready``, or ``degraded`` and why it did not answer when it was last asked; None: it was not yet.
     """
 
-    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True, route: int | None = None) -> None:
-        """``takes_client_key`` False: without a configured key none is sent, for the client's is another host's."""
-        self.route = route
+    def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
+        """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
         self._settings = settings
         self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
         self.base_url = settings.base_url.rstrip("/")
@@ -315,6 +336,23 @@ class Connections(aiohttp.TCPConnector):
             return False
         self._got_new.discard(task)
         return True
+
+
+class AnyAnswer(Protocol):
+    """An answer as it is relayed: the upstream's own, or one with something taken out of it (`ToolAnswer`)."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def is_success(self) -> bool: ...
+    @property
+    def headers(self) -> RawHeaders: ...
+    @property
+    def ended(self) -> bool: ...
+    def header(self, name: str) -> str | None: ...
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def __anext__(self) -> bytes: ...
+    def close(self) -> None: ...
 
 
 class UpstreamAnswer:

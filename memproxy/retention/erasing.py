@@ -21,7 +21,7 @@ PENDING = "erasure.pending"
 """Fact of the state while deleted text may be in a file: a restart goes on with it."""
 
 GATHER_S = 2.0
-"""How long an erasure waits for others that nobody waits for either."""
+"""How long an erasure that no caller waits for waits for others to share its rewrite."""
 
 REST = 20
 """Unless a caller waits, the pause after a rewrite is this many times as long as the rewrite took, up to

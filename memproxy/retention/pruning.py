@@ -1,6 +1,6 @@
 """Prunes memories: what has expired, and what is over the limit of its user, by `core.retention`.
 
-A pass looks at everybody, in the background; who writes is looked at soon after. What goes is deleted as a call would
+A pass looks at all owners in the background, and at an owner soon after a write. What goes is deleted as a call would
 delete it: through the journal, with its slot, its place in its chain and its lines in blocks.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
-from memproxy.core.retention import Due, Policy, Weights, batches, due
+from memproxy.core.retention import Due, Policy, batches, due
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
@@ -36,7 +36,7 @@ MOST_NOTED = 10_000
 PAGE = 200
 OWNERS = 500
 BATCH = 100
-"""Memories deleted by one row of the journal: as many as the activity tells of one."""
+"""Memories deleted by one row of the journal: as many as the activity lists for one row."""
 
 
 class Policies:
@@ -44,7 +44,6 @@ class Policies:
 
     def __init__(self, settings: RetentionSettings) -> None:
         self._settings = settings
-        self.weights = Weights(**settings.weights.model_dump())
         self.every_s = settings.prune_every_s
 
     @property
@@ -130,7 +129,7 @@ class Pruner:
         live = await self._store.count(owner, MemoryFilter(now=now))
         if live == total and (policy.most is None or live <= policy.most):
             return []
-        return due(await self._all(owner), policy, self._policies.weights, now=now)
+        return due(await self._all(owner), policy, now=now)
 
     async def prune(self, scope: Scope) -> Counter[str]:
         """Prune a user; how many went, by reason.

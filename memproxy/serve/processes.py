@@ -16,12 +16,12 @@ from typing import Any
 import uvloop
 
 from memproxy import __version__, logs
-from memproxy.core.lazy_regex import compiling
 from memproxy.errors import ConfigError
 from memproxy.metrics import count_as, metrics
 from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWork, receive
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
+from memproxy.wiring.files import open_traces
 from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state, sqlite_state
 
 log = logging.getLogger("memproxy.serve.processes")  # it is run as `__main__`
@@ -36,9 +36,6 @@ OBJECTS = 2_000
 hundredth for longer.
 """
 
-COMPILES_AFTER_S = 1.0
-"""How long after the start the patterns that no request needed yet are compiled; first requests go before."""
-
 
 async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve until told to stop."""
@@ -51,7 +48,8 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
     allow_many_files()
     state = make_state(settings, Path(launch.home), checkpoint_pages=RELAY_CHECKPOINT_PAGES, spares=True)
     sockets = [Path(launch.engine_socket), *map(Path, launch.other_engines)]
-    relay = make_relay(settings, state, launch.secret_bytes, sockets, Path(launch.home))
+    traces = open_traces(settings.telemetry, "relay")
+    relay = make_relay(settings, state, launch.secret_bytes, sockets, Path(launch.home), traces=traces)
     await relay.start()
     gc.freeze()  # what was made so far stays; looking it through for garbage again and again costs requests
     gc.enable()
@@ -71,12 +69,13 @@ async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> N
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: tasks.start(leave(), "leave"))
     listening = socket.socket(fileno=launch.listen_fd)
-    tasks.start(_compile(), "compile")
     try:
         await server.serve(sockets=[listening])
     finally:
         await tasks.cancel()
         await relay.stop()
+        if traces is not None:
+            await traces.close()
 
 
 async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
@@ -85,7 +84,8 @@ async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> 
     from memproxy.serve.server import Server, server_config  # noqa: PLC0415 - the state's process serves no HTTP
     from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
 
-    engine = make_engine(settings, Path(launch.home), launch.secret_bytes, launch.state_socket)
+    traces = open_traces(settings.telemetry, "engine")
+    engine = make_engine(settings, Path(launch.home), launch.secret_bytes, launch.state_socket, traces)
     gc.freeze()  # as in `_settle`, for the time until all is open
     gc.enable()
     engine.announce_long_work(LongWork(launch.engine_socket))
@@ -101,6 +101,8 @@ async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> 
     finally:
         await tasks.cancel()
         await engine.close(reloads.settings.server.shutdown_grace_s)
+        if traces is not None:
+            await traces.close()
 
 
 async def run_state(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
@@ -147,21 +149,13 @@ def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], set
         loop.call_soon_threadsafe(take, settings)
 
 
-async def _compile() -> None:
-    """Compile the remaining patterns one at a time, between other work."""
-    await asyncio.sleep(COMPILES_AFTER_S)
-    for _ in compiling():
-        await asyncio.sleep(0)
-
-
 async def _settle(opened: Coroutine[Any, Any, None]) -> None:
     """Once all is open, take what was imported out of garbage collection: a full collection takes longer than a recall
-    may. Then compile the remaining patterns.
+    may.
     """
     await opened
     gc.collect()
     gc.freeze()
-    await _compile()
 
 
 def main() -> None:

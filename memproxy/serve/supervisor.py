@@ -1,6 +1,6 @@
 """``memproxy serve``: takes the port and the store, starts relays and engines, restarts what dies.
 
-SIGHUP reloads the configuration: it is read and checked as a whole, and what a running server can take (`reloading`)
+SIGHUP reloads the configuration: it is read and checked as a whole, and what a running server can take (`RELOADED`)
 goes to the processes over their pipes. No process is started or ended for it. One that cannot be used changes nothing.
 
 The order of shutdown (SIGTERM, Ctrl-C or a closed terminal; a second of the first two ends everything at once):
@@ -20,9 +20,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from tenacity import (
@@ -34,6 +34,7 @@ from tenacity import (
 )
 
 from memproxy import __version__, logs
+from memproxy.core.protocol import READY_PATH, STATE_PROBE
 from memproxy.errors import ConfigError
 from memproxy.serve.instance import ENGINE_SOCKET, locked, runtime_folder
 from memproxy.serve.launch import (
@@ -47,11 +48,160 @@ from memproxy.serve.launch import (
     hears_hangups,
     reveal,
 )
-from memproxy.serve.reloading import reload
-from memproxy.serve.watching import ENGINE_PROBE, PROBE_EVERY_S, STATE_WRITER_PROBE, Replaced, Silence, answers
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, secret, state_path, store_path
+from memproxy.settings.loading import conflicts
+from memproxy.settings.reference import settings_of, value_at
 from memproxy.wiring.files import check_files, check_not_moved, memory_for
+
+RELOADED = (
+    "auth.allow_remote",
+    "auth.jwt",
+    "auth.keys",
+    "auth.open_relay",
+    "auth.tenants",
+    "auth.unnamed_user",
+    "limits.tenant",
+    "limits.user.chat_per_minute",
+    "limits.user.memories",
+    "limits.user.turns_per_minute",
+    "server.allowed_hosts",
+    "server.body_timeout_s",
+    "server.cors_origins",
+    "server.headers_timeout_s",
+    "server.max_concurrent_requests",
+    "server.max_held_bytes",
+    "server.shutdown_grace_s",
+    "telemetry.log_format",
+    "telemetry.log_level",
+    "telemetry.metrics",
+    "telemetry.metrics_token",
+    "upstream.shared_calls",
+)
+"""Settings, and sections, that a running server takes. docs/configuration.md lists them."""
+
+
+class Reload(NamedTuple):
+    """``settings`` are what a running server goes on with; ``taken`` are the paths of what it takes, ``waiting`` those
+    that were changed in the file, too, and need a restart.
+    """
+
+    settings: Settings
+    taken: list[str]
+    waiting: list[str]
+
+
+def reload(now: Settings, wanted: Settings) -> Reload:
+    """What becomes of a server that runs with ``now`` when its file says ``wanted``.
+
+    Raises:
+        ConfigError: what can be taken does not go together with what cannot.
+    """
+    taken: list[str] = []
+    waiting: list[str] = []
+    for path in _changed(now, wanted):
+        # keys, tokens and tenants belong to the mode that reads them
+        waits = now.auth.mode != wanted.auth.mode and path.startswith("auth.")
+        (waiting if waits or not is_reloaded(path) else taken).append(path)
+    values = reveal(now)
+    for path in taken:
+        _put(values, path, reveal(value_at(wanted, path)))
+    settings = Settings.model_validate(values)
+    for path, problem in conflicts(settings):
+        others = ", ".join(waiting)
+        raise ConfigError(f"{path}: {problem}. {others} changed, too, and cannot be reloaded: restart memproxy.")
+    return Reload(settings, taken, waiting)
+
+
+def is_reloaded(path: str) -> bool:
+    """Whether a running server takes a change of this setting."""
+    return any(f"{path}.".startswith(f"{one}.") for one in RELOADED)
+
+
+def _changed(now: Settings, wanted: Settings) -> Iterator[str]:
+    for setting in settings_of():
+        if value_at(now, setting.path) != value_at(wanted, setting.path):
+            yield setting.path
+
+
+def _put(values: dict[str, Any], path: str, value: Any) -> None:
+    *sections, name = path.split(".")
+    for section in sections:
+        values = values[section]
+    values[name] = value
+
+
+PROBE_EVERY_S = 5.0
+PROBE_TIMEOUT_S = 4.0
+HUNG_AFTER_S = 30.0
+"""A process that is silent for this long is ended: nothing that it does while it serves takes longer."""
+
+LONGEST_WORK_S = 1800.0
+"""How long an engine that announced long work may be silent. Removing deleted text from a store of millions of memories
+takes minutes; ending the engine there would only begin the same work again.
+"""
+
+LONGEST_START_S = 180.0
+"""How long a new engine may be silent: importing its libraries took over 20 s beside twenty other busy processes."""
+
+
+ENGINE_PROBE = f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode(), b"HTTP/1.1 200"
+STATE_WRITER_PROBE = STATE_PROBE, STATE_PROBE
+"""What is sent to a process of ours, and how its answer begins."""
+
+
+async def answers(path: str | Path, probe: tuple[bytes, bytes]) -> bool:
+    """Whether a process of ours answers on its private socket within `PROBE_TIMEOUT_S`."""
+    sent, expected = probe
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            try:
+                writer.write(sent)
+                return await reader.readexactly(len(expected)) == expected
+            finally:
+                writer.close()
+    except (OSError, EOFError, TimeoutError):
+        return False
+
+
+class Silence:
+    """How long a process has not answered, counted from its own start, by probes `PROBE_EVERY_S` apart."""
+
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._answered = False
+        self.lasts_s = 0.0
+
+    def is_too_long(self, pid: int | None, *, answered: bool, works: bool = False) -> bool:
+        """Note a probe of this process; whether it hangs. ``works``: it has said that it works on something long."""
+        if pid != self._pid:
+            self._pid, self._answered, self.lasts_s = pid, False, 0.0
+        self._answered = self._answered or answered
+        self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
+        longest = LONGEST_WORK_S if works else HUNG_AFTER_S
+        return self.lasts_s >= (longest if self._answered else max(longest, LONGEST_START_S))
+
+
+class Replaced:
+    """Notices that a file or folder was deleted and made anew while a process has the old one open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid: int | None = None
+        self._inode: int | None = None
+
+    def since(self, pid: int | None) -> bool:
+        """Whether it was replaced since the first call for this process. A missing file counts as not replaced."""
+        try:
+            now = self.path.stat().st_ino
+        except OSError:
+            now = None
+        if pid != self._pid:
+            self._pid, self._inode = pid, now
+        self._inode = self._inode if self._inode is not None else now
+        return now is not None and now != self._inode
+
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,8 @@
 
 import ipaddress
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from cronsim import CronSim, CronSimError
@@ -16,7 +15,6 @@ from pydantic import (
     SecretStr,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 Unit = Annotated[float, Field(ge=0, le=1)]
@@ -157,15 +155,6 @@ class ServerSettings(Section):
         return f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
 
 
-class UpstreamRoute(Section):
-    """Another upstream, for some models. The client's key, which is the default upstream's, never goes there."""
-
-    models: list[str] = Field(min_length=1, description="Models that go there; `*` stands for any characters.")
-    base_url: HttpAddress = Field(description="Base URL, with `/v1`.")
-    api_key: SecretStr | None = Field(None, description="Key for it; none is sent without one.")
-    timeout_s: Seconds | None = Field(None, description="Longest silence, in seconds; default `upstream.timeout_s`.")
-
-
 class UpstreamSettings(Section):
     """The OpenAI-compatible API that requests go to."""
 
@@ -181,11 +170,6 @@ class UpstreamSettings(Section):
     environment_proxy: bool = Field(
         True, description="Go through `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment."
     )
-    routes: list[UpstreamRoute] = Field(
-        [],
-        description="Other upstreams by model for chat and responses; the first that matches counts. Other paths go to "
-        "`base_url`.",
-    )
     shared_calls: list[RelayedCall] = Field(
         [],
         description="With `auth.mode` `keys` or `jwt`: calls that every caller may make with the operator's key beside "
@@ -195,44 +179,13 @@ class UpstreamSettings(Section):
     @property
     def has_own_key(self) -> bool:
         """Whether requests go out with a key of the operator's (or with a user and password in an address)."""
-        used: list[UpstreamSettings | UpstreamRoute] = [self, *self.routes]
-        return any(one.api_key is not None or "@" in urlsplit(one.base_url).netloc for one in used)
+        return self.api_key is not None or "@" in urlsplit(self.base_url).netloc
 
     @property
     def shown_url(self) -> str:
         """``base_url`` as it may be shown and logged: without a user and password in it."""
         netloc = urlsplit(self.base_url).netloc
         return self.base_url.replace(netloc, netloc.rpartition("@")[2], 1)
-
-    def route_of(self, model: str | None) -> int | None:
-        """Which of the routes requests for this model take, the first that matches (a pattern's ``*`` stands for any
-        characters; upper and lower case differ); None: they go to ``base_url``.
-        """
-        if model is None:
-            return None
-        matching = (
-            place for place, route in enumerate(self.routes) if any(fnmatchcase(model, p) for p in route.models)
-        )
-        return next(matching, None)
-
-    def base_url_of(self, route: int | None) -> str:
-        """Where requests by this route go."""
-        return self.base_url if route is None else self.routes[route].base_url
-
-    def key_of(self, route: int | None, base_url: str) -> SecretStr | None:
-        """The configured key of requests that take this route to this address: of no other one's, should two lead to
-        one address, and none for an address that the route does not lead to.
-        """
-        if self.base_url_of(route).rstrip("/") != base_url.rstrip("/"):
-            return None
-        return self.api_key if route is None else self.routes[route].api_key
-
-    def of_route(self, route: UpstreamRoute) -> "UpstreamSettings":
-        """The settings of a route's upstream: its own, and for the rest these."""
-        own: dict[str, object] = {"base_url": route.base_url, "api_key": route.api_key, "routes": []}
-        if route.timeout_s is not None:
-            own["timeout_s"] = route.timeout_s
-        return self.model_copy(update=own)
 
 
 class ProxyKeySettings(Section):
@@ -404,20 +357,6 @@ class RewriteSettings(Section):
     )
 
 
-class TierSettings(Section):
-    """Shares of a block's tokens; what one tier leaves is the others'. A tier with 0 is off: nothing of it is given."""
-
-    stable: Unit = Field(0.3, description="Share of facts, ways of doing and reflections.")
-    relevant: Unit = Field(0.5, description="Share of messages and episodes.")
-    recent: Unit = Field(0.2, description="Share of messages and episodes of this session or the last 24 hours.")
-
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if not self.stable + self.relevant + self.recent > 0:
-            raise ValueError("must have one tier that is not 0; to inject nothing, set recall.max_tokens: 0")
-        return self
-
-
 class RecallSettings(Section):
     """What is searched and how much is used."""
 
@@ -426,7 +365,7 @@ class RecallSettings(Section):
         [], description="Stages in place of the recipe's, each once; one of the first five must be there."
     )
     limit: int = Field(8, ge=1, le=200, description="Most memories in a block.")
-    similarity_threshold: Unit = Field(0.35, description="Floor of the calibrated score.")
+    similarity_threshold: Unit = Field(0.3, description="Floor of the calibrated score.")
     min_confidence: Unit = Field(0.3, description="Least confidence of a memory.")
     max_tokens: int = Field(600, ge=0, le=100_000, description="Token budget of a block.")
     deadline_ms: Positive = Field(150, le=60_000, description="Recall's deadline; past it the request goes on without.")
@@ -436,7 +375,6 @@ class RecallSettings(Section):
     first_turn_facts: int = Field(
         0, ge=0, le=50, description="The user's most important facts, so many, given at a session's first turn."
     )
-    tiers: TierSettings = Field(TierSettings(), description="How a block's tokens are shared.")
     rerank: Literal["none", "model"] = Field("none", description="`model`: the best 20 are read by `models.rerank`.")
     rerank_timeout_s: Seconds = Field(
         2.0, le=60, description="A reranking model's own time, beside the deadline; after it, the order without it."
@@ -569,6 +507,12 @@ class StoreSettings(Section):
     quantization: Literal["none", "int8"] = Field(
         "none", description="`int8`: Qdrant compares vectors rounded to bytes first: a quarter of the memory."
     )
+    index: Literal["hnsw", "ivfflat"] = Field(
+        "hnsw",
+        description="What nominates in PostgreSQL for users of more than 20,000 vectors; fewer are all compared.",
+    )
+    lists: Positive = Field(100, le=32_768, description="Lists of an IVFFlat index, about the root of its vectors.")
+    probes: Positive = Field(10, le=32_768, description="Lists that a search reads; as many as `lists`: all.")
     collection: str = Field(
         "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."
     )
@@ -597,24 +541,24 @@ class EngineSettings(Section):
     )
 
 
+class CacheSettings(Section):
+    """What may be forgotten: hot memories, counts of limits, working memory, notices of changes (docs/redis.md)."""
+
+    backend: Literal["memory", "redis"] = Field(
+        "memory", description="`memory`: each process its own; `redis`: a server that all replicas share."
+    )
+    url: str | None = Field(
+        None, description="Address of the server: `redis://:password@host:6379/0`, `rediss://…` (TLS) or `unix://…`."
+    )
+    ttl_s: Seconds = Field(300.0, description="Seconds that hot memories are kept without being read anew.")
+    per_agent: int = Field(50, ge=1, le=200, description="Hot memories of a user in a project and for an agent.")
+
+
 class TenantRetention(Section):
     """What holds for one tenant in place of the deployment's."""
 
     ttl_days: float | None = Field(None, gt=0, description="Days until a memory expires.")
     max_per_user: Positive | None = Field(None, description="Most memories of one user.")
-
-
-class PruneWeights(Section):
-    """What counts when memories are over the limit; the lowest score goes first."""
-
-    confidence: Unit = Field(0.40, description="Weight of the confidence.")
-    recency: Unit = Field(0.35, description="Weight of how lately it was written or recalled.")
-    retrievals: Unit = Field(0.25, description="Weight of how often it was recalled.")
-    importance: Unit = Field(0.20, description="Weight of an importance above or below 0.5.")
-    feedback: Unit = Field(0.20, description="Weight of what people said of it.")
-    half_life_h: Seconds = Field(24.0, description="Hours after which the recency is one half.")
-    most_retrievals: Positive = Field(10, description="Retrievals beyond which more do not count.")
-    turn_confidence: Unit = Field(0.5, description="Confidence that a verbatim turn counts with.")
 
 
 class RetentionSettings(Section):
@@ -631,7 +575,6 @@ class RetentionSettings(Section):
     )
     prune_every_s: Seconds = Field(3600.0, description="Seconds between two passes over all users.")
     tenants: dict[str, TenantRetention] = Field({}, description="Tenants with other values.")
-    weights: PruneWeights = Field(PruneWeights(), description="The score of pruning.")
 
 
 class PrivacySettings(Section):
@@ -678,19 +621,12 @@ class CompressSettings(Section):
     tenants: dict[str, Positive] = Field({}, description="Tenants with another `above_tokens`.")
 
 
-class CacheSettings(Section):
-    """What may be forgotten, and what replicas share of it."""
-
-    backend: Literal["memory", "redis"] = Field("memory", description="Where it is.")
-    url: str | None = Field(None, description="Address of the Redis server.")
-    ttl_s: Seconds = Field(300.0, description="How long a hot memory is kept.")
-    per_agent: Positive = Field(50, description="Most hot memories of an agent.")
-
-
 class ToolsSettings(Section):
     """Tools that the proxy offers to the model itself."""
 
-    memory: Literal["none", "inject"] = Field("none", description="Whether the model gets the memory tools.")
+    memory: Literal["none", "inject"] = Field(
+        "none", description="Whether a request's model is offered the memory tools itself; docs/mcp.md."
+    )
 
 
 class ControlSettings(Section):
@@ -722,6 +658,14 @@ class DreamSettings(Section):
     max_model_tokens: int = Field(
         50_000, ge=0, description="Most model tokens of one dream; 0: by rules alone, no model is asked."
     )
+    reflect: Literal["dream", "session_end", "count"] = Field(
+        "dream",
+        description="When a model draws insights from what was learned: in dreams alone; also when a session is over "
+        "(ended by a call, or silent for `conversation.silence_s`); also whenever something was learned.",
+    )
+    reflect_from: Positive = Field(
+        8, description="Entries learned since the last time, of some thirty that are looked at together, for insights."
+    )
     permission_for: list[Literal["health", "money", "credentials", "security"]] = Field(
         ["health", "money", "credentials", "security"],
         description="What is inferred about these is given to nobody before its user allows it.",
@@ -729,13 +673,18 @@ class DreamSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """Metrics and logs."""
+    """Metrics, logs and traces."""
 
     metrics: bool = Field(True, description="Serve `/metrics`.")
     metrics_token: SecretStr | None = Field(None, description="Bearer token that `/metrics` asks for.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level logged.")
     log_format: Literal["text", "json"] = Field("text", description="Log line format.")
-    log_content: bool = Field(False, description="Allow message text in debug logs.")
+    log_content: bool = Field(False, description="Allow message text in debug logs. Not built yet: `true` is refused.")
+    traces: bool = Field(
+        False,
+        description="Tell an OpenTelemetry collector how long each step took, by OTLP over HTTP (the extra `otel`). "
+        "Where it is, and all else, OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`).",
+    )
 
 
 class Settings(Section):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from memproxy.core.proxykey import is_hash, is_key_id
 from memproxy.errors import ConfigError
 from memproxy.settings import EmbeddingSettings, Settings, StoreSettings, http_address, is_loopback
-from memproxy.settings.reference import Setting, is_section, refusals, settings_of
+from memproxy.settings.reference import Setting, is_section, settings_of
 from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
 PREFIX = "MEMPROXY__"
@@ -74,8 +74,6 @@ def load_settings(
     _merge(values, _from_overrides(overrides or {}, problems))
     _default_upstream(values, environ, problems)
     settings = _validated(values, problems)
-    for key, allowed in refusals(settings):
-        problems.add(key, f"{_shown(key, _at(values, key))} is not built yet; for now: {allowed}")
     for key, text in conflicts(settings):
         if not any(line.startswith(f"{key}:") for line in problems.lines):
             problems.add(key, text)
@@ -301,7 +299,7 @@ def _suggestion(path: str) -> str:
 
 
 def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
-    """(path, what is wrong with it) of settings that are allowed alone, but not together."""
+    """(path, what is wrong with it) of settings that are allowed alone, but not together, or not yet."""
     server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
     if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
         yield "server.host", f"{server.host!r} {REMOTE}"
@@ -318,6 +316,9 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _wrong_store(store)
     yield from _wrong_state(settings)
     yield from _wrong_engines(settings)
+    yield from _wrong_cache(settings)
+    if settings.telemetry.log_content:
+        yield "telemetry.log_content", "true is not built yet; for now: false"
     if dedup.related_above > dedup.update_above:
         yield (
             "dedup.related_above",
@@ -336,6 +337,10 @@ def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
     if store.backend != "qdrant" and (store.grpc_port is not None or store.quantization != "none"):
         name = "store.grpc_port" if store.grpc_port is not None else "store.quantization"
         yield name, "is for a Qdrant server; set store.backend: qdrant, or remove it"
+    if store.index != "hnsw" and store.backend != "postgres":
+        yield "store.index", "is for PostgreSQL; set store.backend: postgres, or remove it"
+    if store.index == "ivfflat" and store.probes > store.lists:
+        yield "store.probes", f"{store.probes} is above store.lists ({store.lists})"
     if store.backend == "qdrant":
         try:
             http_address(store.url or "")
@@ -366,6 +371,19 @@ def _wrong_engines(settings: Settings) -> Iterator[tuple[str, str]]:
         remedies.append("state.backend: postgres (sqlite is embedded)")
     if remedies:
         yield "engine.workers", f"{settings.engine.workers} engines need {' and '.join(remedies)}; or set it to 1"
+
+
+def _wrong_cache(settings: Settings) -> Iterator[tuple[str, str]]:
+    cache = settings.cache
+    if cache.backend == "memory" and cache.url:
+        yield "cache.url", "is for a server; set cache.backend: redis, or remove it"
+    parts = urlsplit(cache.url or "")
+    try:
+        there = parts.path if parts.scheme == "unix" else parts.hostname and (parts.port or 6379) > 0
+    except ValueError:  # the port is no number
+        there = False
+    if cache.backend == "redis" and not (there and parts.scheme in {"redis", "rediss", "unix"}):
+        yield "cache.url", "must be redis://:password@host:6379/0 or rediss://… or unix://…, as cache.backend is redis"
 
 
 def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -137,7 +137,7 @@ def read(path: Path) -> dict[Any, Any]:
         text = raw.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", error)
-        raise ConfigError(f"{path}: cannot be read ({reason}); give the path of a YAML file with --config") from error
+        raise ConfigError(f"{path}: cannot be read ({reason}); give the path of a YAML file") from error
     if len(raw) > MAX_BYTES:
         raise ConfigError(f"{path}: is longer than {MAX_BYTES} bytes; a configuration is short")
     value = parse(text, str(path))

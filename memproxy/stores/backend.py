@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.ports import SparseVector
-from memproxy.stores.filters import TELLS_NOTHING, Where
+from memproxy.stores.filters import TELLS_NOTHING, Owner, Where
 
 DENSE = "dense"
 """Name of the embedder's vector: a multi-vector, one row for each part of the text, compared by its best part."""
@@ -57,6 +57,14 @@ class Written(msgspec.Struct, frozen=True):
     bm25: SparseVector
 
 
+def by_owner(points: Sequence[Written]) -> dict[Owner, list[Written]]:
+    """The points of each owner."""
+    owners: dict[Owner, list[Written]] = {}
+    for one in points:
+        owners.setdefault((str(one.payload.get("tenant")), str(one.payload.get("user_id"))), []).append(one)
+    return owners
+
+
 class Found(msgspec.Struct, frozen=True):
     """A point as it is read: its id and the payload fields that were asked for."""
 
@@ -82,10 +90,18 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
         return self.found.id
 
 
+class Counted(msgspec.Struct):
+    """What an engine has counted over the corpus for one ranking, and need not count again for the same search's next
+    one: the IDF of each of ``bm25``'s terms, in their order.
+    """
+
+    idf: list[float] | None = None
+
+
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """One search: the nearest ``limit`` points to ``dense`` or ``bm25`` (exactly one is set) within ``where``.
 
-    ``corpus`` is what IDF is counted over.
+    ``corpus`` is what IDF is counted over; ``counted`` is shared by all rankings by the same words over it.
     """
 
     where: Where
@@ -93,6 +109,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     dense: list[float] | None = None
     bm25: SparseVector | None = None
     corpus: Where | None = None
+    counted: Counted = msgspec.field(default_factory=Counted)
 
 
 class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +125,7 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
     dense: list[float] | None = None
     bm25: SparseVector | None = None
     background: bool = False
+    counted: Counted = msgspec.field(default_factory=Counted)
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,11 +4,13 @@ Its write-ahead log stays off, because deleted text would survive in it: a write
 `flush` returns, and journal rows are acknowledged only after that.
 """
 
+import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 import qdrant_edge as edge
@@ -19,14 +21,22 @@ from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Notes, Point
 from memproxy.stores.backend import Written
-from memproxy.stores.edge_files import MARKER, Marker, StoreFolder, check_built_with, missing_store
-from memproxy.stores.edge_rebuild import EdgeRebuild
-from memproxy.stores.edge_room import LEAST_ROOM, Disk, Room
+from memproxy.stores.edge_files import (
+    LEAST_ROOM,
+    MARKER,
+    Disk,
+    Marker,
+    Room,
+    StoreFolder,
+    check_built_with,
+    missing_store,
+)
 from memproxy.stores.edge_shard import EdgeBackend, create, discard_unfinished, load
-from memproxy.stores.owner_indexes import OwnerIndexes
-from memproxy.stores.recent import RecentMemories
+from memproxy.stores.owner_index import OwnerIndexes
+from memproxy.stores.payload import Points, RecentMemories
+from memproxy.stores.rebuild import CollectionRebuild
 from memproxy.stores.thread import Lull, OwnThread, SharedFlush
-from memproxy.stores.vector_store import BATCH, VectorStore
+from memproxy.stores.vector_store import BATCH, VectorStore, Writers
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +46,14 @@ LOCK_WAIT_S = 10.0
 """Longest wait for another process to leave the folder: a killed predecessor may need a moment to be gone."""
 
 LULL_S = 0.3
-"""A flush holds Python's lock for 50 to 700 ms (docs/decisions/0008), over recall's deadline: so long after a search it
-waits for the next one, which in a conversation often follows at once."""
+"""A flush holds Python's lock for 50 to 700 ms (docs/decisions/0008), longer than recall's deadline. So it waits this
+long after a search: in a conversation the next one often follows at once."""
 
 LONGEST_LULL_S = 2.0
 """Longest that a flush, and with it the acknowledgement of what was written, waits for searches to pause."""
+
+READ_AHEAD = 16
+"""Memories read ahead at once: with the notes made of them it takes 1 to 2 ms, in which nobody else is served."""
 
 INDEX_BYTES = 256 * 1024 * 1024
 """What the indexes in memory may take where nothing else is said."""
@@ -88,7 +101,7 @@ class EdgeStore(VectorStore):
             self._on_shard, check_room=self._room.check_fields, indexes=self._indexes, check=self._folder.check
         )
         if self._indexes is not None:
-            self._indexes.read_from(engine, self._read_ahead)
+            self._indexes.read_from(engine.rows, self._read_ahead)
         self._points = self.points_of(engine)
         metrics().store_points.set(await self.points())
         return store_id
@@ -98,13 +111,20 @@ class EdgeStore(VectorStore):
         """About what the indexes in memory take."""
         return 0 if self._indexes is None else self._indexes.nbytes
 
-    async def _read_ahead(self, places: Sequence[str]) -> bool:
-        if self._points is None or not self._lately.has_room(len(places)):
-            return False
-        for _, one in await self._read(self._points, list(places)):
+    async def _read_ahead(self, places: Sequence[str]) -> None:
+        """Read the memories at these places, while there is room for them and no search is kept waiting."""
+        for start in range(0, len(places), READ_AHEAD):
+            begin, some = monotonic(), list(places[start : start + READ_AHEAD])
+            if self._points is None or not self._lately.has_room(len(some)):
+                return
+            await self._read_some(self._points, some)
+            await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
+
+    async def _read_some(self, engine: Points, places: list[str]) -> None:
+        """Apart, so that nothing that was read is held while others have their time: it may be erased meanwhile."""
+        for _, one in await self._read(engine, places):
             if self._make_notes is not None:
                 self._make_notes(one.memory, one.notes)
-        return True
 
     def note_ahead(self, make: Callable[[Memory, Notes], None]) -> None:
         """As `ports.NotesAhead` says."""
@@ -224,7 +244,7 @@ class EdgeStore(VectorStore):
             async with self._flushes.held():
                 yield self._folder.path
 
-    async def begin_rebuild(self, expected_id: str | None) -> EdgeRebuild:
+    async def begin_rebuild(self, expected_id: str | None) -> "EdgeRebuild":
         """As `ports.RebuildableStore` says."""
         opened_here = self._points is None
         if opened_here:
@@ -348,3 +368,108 @@ class EdgeStore(VectorStore):
             shard.close()
         finally:
             self._folder.release()
+
+
+class EdgeRebuild(CollectionRebuild):
+    """`ports.Rebuild` in the folder of an open `EdgeStore`: a second shard, made while the first one serves.
+
+    Replacing the marker is the switch: one rename. A shard that a crash leaves unfinished is continued by the next
+    reindex (``memproxy-rebuild.json`` says for which embedder it was), or removed when the store opens.
+    """
+
+    def __init__(
+        self, store: "EdgeStore", folder: StoreFolder, *, room: Room, writers: Writers, opened_here: bool
+    ) -> None:
+        self._store = store
+        self._folder = folder
+        self._room = room
+        self._opened_here = opened_here
+        self._thread = OwnThread("memproxy-rebuild")
+        self._shard: edge.EdgeShard | None = None
+        self._before: edge.EdgeShard | None = None
+        self._target: Marker | None = None
+        self._switched = False
+        super().__init__(store.points_of(EdgeBackend(self._on_shard)), writers=writers, written=store.written)
+
+    async def prepare(self, first: Points, *, dimension: int, embedder: str | None) -> None:
+        """Make the new shard, or open the one that was begun for this embedder."""
+        self._resumed = await self._run(lambda: self._prepared(dimension, embedder))
+        await self.begin(first)
+
+    def _prepared(self, dimension: int, embedder: str | None) -> bool:
+        marker = self._folder.marker()
+        if marker is None:
+            raise StoreUnavailable(f"The store's files in {self._folder.path} are gone. Restore a backup.")
+        target = self._target = marker.rebuilt(dimension=dimension, embedder=embedder)
+        if self._folder.begun() == target:
+            self._room.check_opening(self._folder.path / target.shard)
+            if self._went_on(target):
+                return True
+        self._folder.drop(target)
+        self._room.check_creation()
+        create(self._folder.path / target.shard, dimension)
+        self._folder.begin(target)
+        self._shard = load(self._folder.path / target.shard, dimension)
+        return False
+
+    def _went_on(self, target: Marker) -> bool:
+        try:
+            self._shard = load(self._folder.path / target.shard, target.dimension)
+        except BaseException as error:
+            # the engine raises bare Exceptions, and Rust panics outside of Exception; nothing there is the only copy
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            metrics().internal_errors.labels(where="store.rebuild").inc()
+            log.warning("what a reindex had begun cannot be read (%s); it begins anew", str(error)[:200])
+            return False
+        return True
+
+    async def write(self, points: Sequence[Point]) -> None:
+        await self._run(self._room.check_points)  # it holds everything a second time; what is removed takes none
+        await super().write(points)
+
+    async def flush(self) -> None:
+        await self._on_shard(lambda shard: shard.flush())
+
+    async def switch(self) -> None:
+        shard, target = self._shard, self._target
+        if shard is None or target is None:
+            raise StoreUnavailable("The reindex was closed.")
+        self._before = await self._store.adopt(shard, target)
+        self._shard, self._switched = None, True
+        self._store.unfinished = False
+
+    async def close(self) -> None:
+        try:
+            if self._shard is not None:
+                self._store.unfinished = True
+                await self.leave_unfinished()
+        finally:
+            self._writers.stop_noting()
+            try:
+                await self._run(self._let_go)
+            finally:
+                self._thread.close()
+                if self._opened_here and not self._switched:
+                    await self._store.close()
+
+    def _let_go(self) -> None:
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            shard.flush()
+            shard.close()
+        if self._before is not None and self._target is not None:
+            self._before.close()
+            self._before = None
+            self._store.tidy(self._target)
+
+    async def _on_shard(self, work: Callable[[edge.EdgeShard], Result]) -> Result:
+        def checked() -> Result:
+            if self._shard is None:
+                raise StoreUnavailable("The reindex was closed.")
+            return work(self._shard)
+
+        return await self._run(checked)
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await self._store.guarded(work, self._thread)

@@ -1,7 +1,7 @@
 """A shard of Qdrant Edge: how points are stored, and what can be done with them."""
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -25,10 +25,10 @@ from memproxy.stores.backend import (
     Scores,
     Stored,
     Written,
+    by_owner,
 )
-from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Owner, Where, owner_of
-from memproxy.stores.owner_index import PAYLOAD
-from memproxy.stores.owner_indexes import OwnerIndexes, by_owner
+from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
+from memproxy.stores.owner_index import PAYLOAD, OwnerIndexes
 from memproxy.stores.payload import unstorable
 
 Result = TypeVar("Result")
@@ -59,11 +59,12 @@ def shape(dimension: int) -> edge.EdgeConfig:
 
 
 def create(path: Path, dimension: int) -> None:
-    """Make an empty shard aside and put it in place whole, so that a crash leaves none or a complete one."""
+    """Make an empty shard aside and put it in place whole, so that a crash leaves none or a complete one. It is indexed
+    when it is loaded, as an old one is: loading indexes that were just made would take longer than making them.
+    """
     new = discard_unfinished(path)
     new.mkdir(mode=0o700)
     shard = edge.EdgeShard.create(str(new), shape(dimension))
-    index(shard)
     shard.flush()
     shard.close()
     new.rename(path)
@@ -141,19 +142,19 @@ class EdgeBackend:
             if any(one.id in there and there[one.id] != _told(one.payload) for one in points):
                 _make_vacuum_due(shard)
 
-        await self._written(work, lambda _: by_owner(points))
+        await self._written(work, lambda indexes: indexes.drop(by_owner(points)))
         if self._indexes is not None:
             self._indexes.put(points)
 
     async def _written(
-        self, work: Callable[[edge.EdgeShard], Result], owners: Callable[[OwnerIndexes], Iterable[Owner]]
+        self, work: Callable[[edge.EdgeShard], Result], unsure: Callable[[OwnerIndexes], None]
     ) -> Result:
-        """A write of these owners' points, in the shard's thread."""
+        """A write, in the shard's thread. Where it failed or its caller left, ``unsure`` drops the owners' indexes."""
         try:
             return await self._on_shard(work)
         except BaseException:
             if self._indexes is not None:
-                self._indexes.failed(owners(self._indexes))
+                unsure(self._indexes)
             raise
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
@@ -164,7 +165,7 @@ class EdgeBackend:
                 self._check_room()
             shard.update(operation)
 
-        await self._written(work, lambda indexes: indexes.holding(ids))
+        await self._written(work, lambda indexes: indexes.drop(indexes.changing(ids)))
         if self._indexes is not None:
             self._indexes.change(ids, fields)
 
@@ -175,10 +176,9 @@ class EdgeBackend:
             shard.update(edge.UpdateOperation.delete_points_by_filter(matching))
             return count
 
-        owner = owner_of(where)
-        deleted = await self._written(work, lambda indexes: indexes.everyone() if owner is None else [owner])
+        deleted = await self._written(work, lambda indexes: indexes.deleted(where))
         if self._indexes is not None:
-            self._indexes.delete(where)
+            self._indexes.deleted(where)
         return deleted
 
     async def scroll(
@@ -214,7 +214,7 @@ class EdgeBackend:
         return found
 
     async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Written]:
-        """As `owner_indexes.Reading` says; in one call, so that all of them are of one moment."""
+        """As `owner_index.ReadRows` says, in one call, so that all of them are of one moment."""
         request = edge.ScrollRequest(
             filter=translated(where),
             limit=limit + (after_id is not None),

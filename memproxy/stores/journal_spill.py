@@ -39,10 +39,10 @@ ROOM = 1 << 20
 """Bytes of a disk that are taken before anything waits, about 500 turns."""
 
 TAKE_UP_AGAIN_S = 10.0
-"""So often it is tried again to append what had been set aside."""
+"""Pause before another try to append what was set aside."""
 
 MOST_BYTES = 64 << 20
-"""Beyond it nothing more is set aside."""
+"""Most bytes of the file: beyond it nothing more is set aside."""
 
 _RECORD = struct.Struct(">II?")
 
@@ -168,6 +168,21 @@ class Spill:
                 self._path.unlink()
         os.close(self._file)
         self._file = None
+
+
+class SetsAside:
+    """The part of a state that keeps entries in its process's own file (`ports.state.SpillStore`)."""
+
+    _spill: Spill
+
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        return await self._spill.put(entry)
+
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        return await self._spill.read(number)
+
+    async def drop_aside(self, number: int) -> None:
+        await self._spill.drop(number)
 
 
 class Left:

@@ -151,7 +151,7 @@ class SqliteTables:
         await self._file.write(lambda db: db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value]))
 
     async def check_unused(self) -> None:
-        """As `StateTables` says: who has the file open holds its lock (`serve.instance`)."""
+        """As `StateTables` says: a process that has the file open holds its lock (`serve.instance`)."""
 
 
 class Copied(Protocol, Generic[Item]):

@@ -1,313 +1,194 @@
-"""The memories of one owner in memory, as far as a search needs them: vectors, words and what is filtered by.
+"""Indexes in memory of the owners searched lately: their vectors, words, and the fields that searches filter by.
 
-The engine stays the store of truth; `owner_indexes` says who has an index, and tells it every change that the engine
-takes. A condition is never passed over: what an index does not know (`NotHere`) the engine answers.
+Beside Qdrant Edge, which stays the store of truth, for an engine that this process alone writes to. An index is made by
+reading the owner's points, a few at a time, while writes go on. All calls of the engine run one after the other in one
+thread, and what they answer arrives in the same order: so each read that is put in and each write that is told are
+applied in the order in which the engine saw them, and the index agrees with the engine. Where that is not sure (a write
+failed or its caller left), and after a deletion, the index is dropped; the owner's next searches have it made anew.
 
-Vectors are compared in two passes: by their signs, then the nearest of these by number (docs/decisions/0026). A number
-is kept in 16 bits, as a share of the greatest of its vector: half of what the engine keeps, and a cosine is wrong by
-less than 0.00002.
+A condition is never passed over: what an index does not know (`NotHere`) the engine answers. All vectors of the owner
+are compared, in one pass (docs/decisions/0026). A number is kept in 16 bits, as a share of the greatest of its vector:
+half of what the engine keeps, and a cosine is wrong by less than 0.00002.
 """
 
+import asyncio
+import logging
+import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any, cast
+from functools import partial
+from time import monotonic
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from memproxy.core.scope import Scope
+from memproxy.errors import MemproxyError
+from memproxy.metrics import metrics
 from memproxy.ports import SparseVector
-from memproxy.stores.backend import FLAG_FIELDS, OWNER_FIELDS, TIME_FIELDS, Hybrid, Scores, Written
-from memproxy.stores.filters import FACTS, AnyOf, Between, Condition, HasId, Missing, OneOf, Owner, Where, owner_of
+from memproxy.stores.backend import FLAG_FIELDS, OWNER_FIELDS, TIME_FIELDS, Hybrid, Scores, Written, by_owner
+from memproxy.stores.filters import (
+    FACTS,
+    AnyOf,
+    Between,
+    Condition,
+    HasId,
+    Missing,
+    OneOf,
+    Owner,
+    Where,
+    owned,
+    owner_of,
+)
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
 
-MOST_FREED = 512
-"""More rows than these are not taken out one by one: it would keep everybody waiting. The index is made anew."""
+CHUNK = 64  # points read at once while an index is made: the engine holds Python's lock meanwhile
+SEARCHES = 2  # of one owner before an index is made: who asks once is answered by the engine
+SEARCHES_UNTIL_AGAIN = 100  # of an owner who found no room, plus one for each memory read for nothing, before a retry
+KEEP_S = 60.0  # an owner searched within this many seconds is not evicted for another one
+_MOST_COUNTED = 4_096  # owners whose searches are counted
 
-NEAREST_OF_ALL = 4_096
-"""So many vectors, or fewer, are all compared by number."""
-
-LEAST_SIGNS = 256
-"""Of shorter vectors the signs tell too little: all are compared by number."""
-
-LEAST_RESCORED, RESCORED, RESCORED_SHARE = 2_000, 20, 0.04
-"""Of more, so many, or so many times the number wanted, or this share of all, whichever is most, are compared by number
-after the pass over the signs: with these none of the first 60 was missed, and of the first 100 of 200 questions 3 in
-20,000 (docs/decisions/0026)."""
-
-_HEAVY = 2
-"""A sign counts so much more where the question's number is among its greater half."""
-
-_GREATEST = 32_767
-_BLOCK = 32
-_VECTORS = 512
-"""Vectors turned into numbers at once, into the same memory each time: they stay in the processor's cache."""
-
-_ROW_BYTES, _ENTRY_BYTES, _TERM_BYTES = 600, 13, 180
-"""About what Python's own objects take for a memory, for a word of it, and for a term (docs/decisions/0026)."""
+_GREATEST, _TINY = 32_767, 1e-30
+_NONE = float("-inf")  # the score of what has no vector, or none of the words
+_VECTORS = 512  # turned into numbers at once, in one place of memory: they stay in the processor's cache
+_ROW_BYTES, _ENTRY_BYTES, _TERM_BYTES = 600, 9, 180  # about what Python takes for a memory, a word of it, a term
 
 _WORD_FIELDS = ("id", "kind", "session_id", "project_id", "agent_id")
 _FIELDS = (*_WORD_FIELDS, *TIME_FIELDS, *FLAG_FIELDS)
 PAYLOAD = (*OWNER_FIELDS, *_FIELDS)
 """The payload fields that an index is made of."""
 
-_COLUMN = {name: number for number, name in enumerate(_FIELDS)}
 _MISSING = np.iinfo(np.int64).min
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_POSTINGS = array("Q")
 
 
 class NotHere(Exception):
     """This cannot be held or answered in memory; the engine can."""
 
 
-def _grown(array: npt.NDArray[Any], shape: tuple[int, ...], empty: object = 0) -> npt.NDArray[Any]:
-    """The array with more space; what is new holds ``empty``."""
-    bigger = np.full(shape, empty, array.dtype)
-    bigger[tuple(map(slice, array.shape))] = array
-    return bigger
+def _long(held: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:
+    """The array with space for so many, and for some more if there was less."""
+    if wanted <= len(held):
+        return held
+    longer = np.zeros((max(wanted, len(held) * 5 // 4, 64), *held.shape[1:]), held.dtype)
+    longer[: len(held)] = held
+    return longer
 
 
-def _space(there: int, wanted: int) -> int:
-    """A share more than there is, so that appending one after the other stays cheap."""
-    return max(wanted, there + there // 4, 64)
+class OwnerIndex:
+    """All memories of one owner. What it cannot hold or answer raises `NotHere`; after that a write leaves it wrong.
 
-
-def greatest(scores: Floats, count: int) -> Places:
-    """The places of the ``count`` greatest, the greatest first; of equal ones the first."""
-    if count >= len(scores):
-        return (-scores).argsort(kind="stable")
-    some, blocks = scores, len(scores) // _BLOCK
-    if count < blocks:  # as many scores as blocks reach their block's greatest: few are left to be sorted
-        some = scores[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
-    bound = np.partition(some, len(some) - count)[len(some) - count]
-    above: Places = (scores > bound).nonzero()[0]
-    above = above[(-scores[above]).argsort(kind="stable")][:count]
-    return np.concatenate((above, (scores == bound).nonzero()[0][: count - len(above)]))
-
-
-def unit(vector: Sequence[float]) -> Floats:
-    """The vector with the length 1; one of zeros as it is."""
-    given: Floats = np.array(vector, np.float32)
-    length = np.float32(np.sqrt(np.dot(given, given)))
-    return given / length if length > 0 else given
-
-
-def _signs(vectors: Floats) -> npt.NDArray[np.uint64]:
-    """One bit of each number, 64 side by side."""
-    bits = np.packbits(vectors > 0, axis=1)
-    whole = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
-    whole[:, : bits.shape[1]] = bits
-    return whole.view(np.uint64)
-
-
-class Vectors:
-    """Vectors by place; several may belong to one row."""
-
-    def __init__(self) -> None:
-        self._dimension = 0
-        self._numbers = np.zeros((0, 0), np.int16)
-        self._scales = np.zeros(0, np.float32)
-        self._signs = np.zeros((0, 0), np.uint64)
-        self._rows = np.zeros(0, np.int32)
-        """The row of each place; -1 where it is not in use."""
-        self._first = np.zeros(0, np.int32)
-        self._others: dict[int, list[int]] = {}
-        """The place of each row's first vector, and those of its others, which few rows have."""
-        self._free: list[int] = []
-        self._used = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Of the arrays."""
-        return sum(one.nbytes for one in (self._numbers, self._scales, self._signs, self._rows, self._first))
-
-    def reserve(self, wanted: int, dimension: int) -> None:
-        """Make space for so many vectors of this length. Raises `NotHere`."""
-        if self._dimension == 0:
-            self._dimension = dimension
-            self._numbers = np.zeros((0, dimension), np.int16)
-            self._signs = np.zeros((-(-dimension // 64), 0), np.uint64)
-        if dimension != self._dimension:
-            raise NotHere("a vector of another length")
-        if wanted > len(self._rows):
-            space = _space(len(self._rows), wanted)
-            self._numbers = _grown(self._numbers, (space, dimension))
-            self._scales = _grown(self._scales, (space,))
-            self._signs = _grown(self._signs, (len(self._signs), space))
-            self._rows = _grown(self._rows, (space,), -1)
-
-    def put(self, rows: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
-        """Add vectors, each to a row that has none yet or was given others in the same call. Raises `NotHere`."""
-        if not vectors:
-            return
-        try:
-            given: Floats = np.array(vectors, np.float32)
-        except ValueError as error:
-            raise NotHere("vectors of several lengths") from error
-        again = [self._free.pop() for _ in range(min(len(rows), len(self._free)))]
-        places = [*again, *range(self._used, self._used + len(rows) - len(again))]
-        self._used += len(rows) - len(again)
-        self.reserve(self._used, given.shape[1])
-        length = np.sqrt(np.einsum("ij,ij->i", given, given, dtype=np.float64)).astype(np.float32)
-        given /= np.where(length > 0, length, 1)[:, None]
-        scale = np.abs(given).max(axis=1) / _GREATEST
-        self._numbers[places] = np.rint(given / np.where(scale > 0, scale, 1)[:, None])
-        self._scales[places] = scale
-        self._signs[:, places] = _signs(given).T
-        self._rows[places] = rows
-        if max(rows) >= len(self._first):
-            self._first = _grown(self._first, (_space(len(self._first), max(rows) + 1),), -1)
-        for row, place in zip(rows, places, strict=True):
-            if self._first[row] < 0:
-                self._first[row] = place
-            else:
-                self._others.setdefault(row, []).append(place)
-
-    def free(self, row: int) -> None:
-        """Nothing is left of the row's vectors."""
-        if row < len(self._first) and self._first[row] >= 0:
-            places = [int(self._first[row]), *self._others.pop(row, ())]
-            self._first[row] = -1
-            self._rows[places] = -1
-            self._numbers[places] = 0
-            self._scales[places] = 0
-            self._signs[:, places] = 0
-            self._free += places
-
-    def of(self, rows: Sequence[int], query: Floats) -> dict[int, float]:
-        """Those of these rows that have a vector, with the cosine of their best."""
-        asked = np.array(rows, np.intp)
-        first = self._first[asked[asked < len(self._first)]]
-        others = [place for row in self._others.keys() & set(rows) for place in self._others[row]]
-        places: Places = np.concatenate((first[first >= 0], np.array(others, np.intp)))
-        best: dict[int, float] = {}
-        for row, score in zip(self._rows[places].tolist(), self._scored(places, query).tolist(), strict=True):
-            best[row] = max(score, best.get(row, score))
-        return best
-
-    def nearest(self, query: Floats, allowed: Mask, limit: int) -> dict[int, float]:
-        """The rows with the ``limit`` best vectors, best first, with their cosines."""
-        if not self._used or limit < 1:
-            return {}
-        rows = self._rows[: self._used]
-        # a place that is not in use names the row -1: the last one here, which is not allowed
-        places = self._near(query, np.append(allowed, False).take(rows), limit)
-        scores = self._scored(places, query)
-        best: dict[int, float] = {}
-        for some in (limit + limit // 4, 4 * limit, len(places)):
-            # a row may have several vectors among the best: only if too few rows are there, all are put in order
-            chosen = greatest(scores, some)
-            best = {}
-            for row, score in zip(rows[places[chosen]].tolist(), scores[chosen].tolist(), strict=True):
-                best.setdefault(row, score)
-            if len(best) >= limit or some >= len(places):
-                break
-        return dict(islice(best.items(), limit))
-
-    def _near(self, query: Floats, within: Mask, limit: int) -> Places:
-        """The places worth comparing by number."""
-        wanted = max(LEAST_RESCORED, RESCORED * limit, int(RESCORED_SHARE * self._used))
-        if self._dimension < LEAST_SIGNS or np.count_nonzero(within) <= max(NEAREST_OF_ALL, wanted):
-            return within.nonzero()[0]
-        apart = self._apart(query)
-        counts = np.bincount(apart[within], minlength=1)
-        furthest = int(counts.cumsum().searchsorted(wanted))
-        return ((apart <= furthest) & within).nonzero()[0]
-
-    def _apart(self, query: Floats) -> npt.NDArray[np.uint16]:
-        """How much the signs of each place differ from the question's."""
-        size = np.abs(query)
-        asked, heavy = _signs(np.stack((query, size - np.partition(size, len(size) // 2)[len(size) // 2])))
-        apart = np.zeros(self._used, np.uint16)
-        for signs, one, weighty in zip(self._signs, asked, heavy, strict=True):
-            differing = signs[: self._used] ^ one
-            count = np.bitwise_count(differing)
-            differing &= weighty
-            heavier = np.bitwise_count(differing)
-            heavier *= _HEAVY
-            count += heavier  # of 64 signs: it fits into its 8 bits
-            apart += count
-        return apart
-
-    def _scored(self, places: Places, query: Floats) -> Floats:
-        scores = np.empty(len(places), np.float32)
-        shape = min(len(places), _VECTORS), self._dimension
-        numbers, floats = np.empty(shape, np.int16), np.empty(shape, np.float32)
-        for start in range(0, len(places), _VECTORS):
-            block = places[start : start + _VECTORS]
-            # "clip", as "raise" would copy what it writes; a place is never out of range
-            some = self._numbers.take(block, axis=0, out=numbers[: len(block)], mode="clip")
-            floats[: len(block)] = some
-            np.matmul(floats[: len(block)], query, out=scores[start : start + _VECTORS])
-        scores *= self._scales[places]
-        return scores
-
-
-class _Columns:
-    """What memories are filtered by, as numbers: words by their hash (nothing of an erased one is left), times in
-    microseconds, flags as 0 and 1.
+    What memories are filtered by is held as numbers: words by their hash, times in microseconds, flags as 0 and 1. For
+    each term the rows that have it, with its weight there: both share one number of 64 bits, the weight as its lower
+    half. A point that is written again gets a new row; the old one is in nobody's reach.
     """
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner = dict(zip(OWNER_FIELDS, owner, strict=True))
-        self._values = np.full((len(_FIELDS), 0), _MISSING, np.int64)
+    def __init__(self, owner: Owner, dimension: int) -> None:
+        self.owner = owner
+        self.used_at = monotonic()
+        self.noted_bytes = 0
+        self._named = dict(zip(OWNER_FIELDS, owner, strict=True))
+        self._columns = {name: np.zeros(0, np.int64) for name in _FIELDS}
         self._alive = np.zeros(0, np.bool_)
-        self._present: list[bool] | None = None
-        """Of each field, whether any row has it."""
+        self._numbers = np.zeros((0, dimension), np.int16)
+        self._scales = np.zeros(0, np.float32)
+        self._vector_rows = np.zeros(0, np.int32)  # of each vector; a row has none, one or several
+        self._used = 0
+        self._postings: dict[int, array[int]] = {}
+        self._entries = 0
+        self.rows: dict[str, int] = {}
+        self._places: list[str] = []
+        self._corpus: tuple[Where, Mask, int] | None = None  # of the last IDF: right until something is written
 
     @property
     def nbytes(self) -> int:
-        return self._values.nbytes + self._alive.nbytes
+        """About what it takes in memory."""
+        arrays = (*self._columns.values(), self._alive, self._numbers, self._scales, self._vector_rows)
+        words = self._entries * _ENTRY_BYTES + len(self._postings) * _TERM_BYTES
+        return sum(one.nbytes for one in arrays) + words + len(self._places) * _ROW_BYTES
 
-    def reserve(self, rows: int) -> None:
-        """Make space for so many rows."""
-        if rows > len(self._alive):
-            space = _space(len(self._alive), rows)
-            self._values = _grown(self._values, (len(_FIELDS), space), _MISSING)
-            self._alive = _grown(self._alive, (space,), False)
+    def holding(self, places: Sequence[str]) -> list[str]:
+        """Those of these points that are here."""
+        return [place for place in places if place in self.rows]
 
-    def put(self, row: int, payload: Mapping[str, Any]) -> None:
-        """Fill a row, which is alive from now on. Raises `NotHere`."""
-        if any(payload.get(name) != value for name, value in self._owner.items()) or payload.get("id") is None:
-            raise NotHere("a point that is not this owner's memory")
-        self.reserve(row + 1)
-        self._values[:, row] = [_number(name, payload.get(name)) for name in _FIELDS]
-        self._alive[row] = True
-        self._present = None
+    def put(self, points: Sequence[Written]) -> None:
+        """Insert or replace these points."""
+        self._corpus = None
+        last = {one.id: one for one in points}
+        again = [self.rows.pop(place) for place in self.holding(list(last))]
+        self._alive[again] = False
+        self._numbers[np.isin(self._vector_rows, again).nonzero()[0]] = 0
+        first = len(self._places)
+        self._places += last
+        if len(self._places) > 2 * (len(self.rows) + len(last)) + 512:
+            raise NotHere("most of it was written again")
+        self._columns = {name: _long(column, len(self._places)) for name, column in self._columns.items()}
+        self._alive = _long(self._alive, len(self._places))
+        for row, one in enumerate(last.values(), first):
+            if any(one.payload.get(name) != value for name, value in self._named.items()) or not one.payload.get("id"):
+                raise NotHere("a point that is not this owner's memory")
+            self.rows[one.id] = row
+            for name, column in self._columns.items():
+                column[row] = _number(name, one.payload.get(name))
+            self._alive[row] = True
+            self._put_words(row, one.bm25)
+        self._put_vectors([(row, vector) for row, one in enumerate(last.values(), first) for vector in one.dense])
 
-    def change(self, row: int, fields: Mapping[str, Any]) -> None:
-        """Set these fields of a row; others than those filtered by do not count. Raises `NotHere`."""
+    def _put_vectors(self, vectors: Sequence[tuple[int, Sequence[float]]]) -> None:
+        if any(len(vector) != self._numbers.shape[1] for _, vector in vectors):
+            raise NotHere("a vector of another length")
+        given: Floats = np.array([vector for _, vector in vectors], np.float32).reshape(-1, self._numbers.shape[1])
+        given /= np.maximum(np.linalg.norm(given, axis=1, keepdims=True), _TINY)
+        scales = np.abs(given).max(axis=1, initial=_TINY) / _GREATEST
+        start, self._used = self._used, self._used + len(vectors)
+        new = slice(start, self._used)
+        self._numbers, self._scales = _long(self._numbers, self._used), _long(self._scales, self._used)
+        self._vector_rows = _long(self._vector_rows, self._used)
+        self._numbers[new] = np.rint(given / scales[:, None])
+        self._scales[new] = scales
+        self._vector_rows[new] = [row for row, _ in vectors]
+
+    def _put_words(self, row: int, words: SparseVector) -> None:
+        if len(set(words.indices)) != len(words.indices) or min(words.values, default=1) <= 0:
+            raise NotHere("weights that no lexical encoder gives")
+        bits = np.array(words.values, np.float32).view(np.uint32).tolist()
+        for term, weight in zip(words.indices, bits, strict=True):
+            self._postings.setdefault(term, array("Q")).append(row << 32 | weight)
+        self._entries += len(bits)
+
+    def change(self, places: Sequence[str], fields: Mapping[str, Any]) -> None:
+        """Set these payload fields of those of the points that are here; others than those filtered by do not count."""
+        self._corpus = None
         if any(name in fields for name in ("id", *OWNER_FIELDS)):
             raise NotHere("a memory that becomes another one")
-        for name in fields.keys() & _COLUMN.keys():
-            self._values[_COLUMN[name], row] = _number(name, fields[name])
-        self._present = None
-
-    def free(self, row: int) -> None:
-        """Nothing is left of what the row held."""
-        self._values[:, row] = _MISSING
-        self._alive[row] = False
+        rows = [self.rows[place] for place in places]
+        for name in fields.keys() & self._columns.keys():
+            self._columns[name][rows] = _number(name, fields[name])
 
     def mask(self, where: Where) -> Mask:
         """The rows that match. Raises `NotHere`."""
         found = self._alive.copy()
         for one in where.must:
-            found &= self.holds(one)
+            found &= self._holds(one)
         for one in where.must_not:
-            found &= ~self.holds(one)
+            found &= ~self._holds(one)
         return found
 
-    def holds(self, condition: Condition) -> "Mask | np.bool_":
-        """Where it holds among rows that are alive."""
+    def _holds(self, condition: Condition) -> "Mask | np.bool_":
         match condition:
-            case OneOf(key, values) if key in self._owner:
-                return np.bool_(self._owner[key] in values)
+            case OneOf(key, values) if key in self._named:
+                return np.bool_(self._named[key] in values)
             case OneOf(key, values):
                 column = self._column(key)
                 found: Mask = column == _number(key, values[0])
@@ -315,48 +196,94 @@ class _Columns:
                     found |= column == _number(key, value)
                 return found
             case Missing(key):
-                return self._column(key) == _MISSING if self._has(key) else np.bool_(True)
-            case Between():
+                missing: Mask = self._column(key) == _MISSING
+                return missing
+            case Between(key=key) if key in TIME_FIELDS:
                 return self._between(condition)
             case AnyOf(conditions):
                 either: Mask | np.bool_ = np.bool_(False)
                 for one in conditions:
-                    either = either | self.holds(one)
-                    if either is np.True_:
-                        break
+                    either = either | self._holds(one)
                 return either
-            case HasId():
-                raise NotHere("point ids")
+            case Between() | HasId():
+                raise NotHere("another time, or point ids")
 
     def _column(self, key: str) -> npt.NDArray[np.int64]:
-        if key not in _COLUMN:
+        if key not in self._columns:
             raise NotHere(key)
-        column: npt.NDArray[np.int64] = self._values[_COLUMN[key]]
-        return column
+        return self._columns[key]
 
-    def _has(self, key: str) -> bool:
-        if key not in _COLUMN:
-            raise NotHere(key)
-        if self._present is None:
-            self._present = (self._values != _MISSING).any(axis=1).tolist()
-        return self._present[_COLUMN[key]]
-
-    def _between(self, between: Between) -> "Mask | np.bool_":
-        if between.key not in TIME_FIELDS:
-            raise NotHere(between.key)
-        if not self._has(between.key):
-            return np.bool_(False)
+    def _between(self, between: Between) -> Mask:
         times = self._column(between.key)
         found: Mask = times != _MISSING
-        if between.after is not None:
-            found &= times > _micros(between.after)
-        if between.at_or_after is not None:
-            found &= times >= _micros(between.at_or_after)
-        if between.at_or_before is not None:
-            found &= times <= _micros(between.at_or_before)
-        if between.before is not None:
-            found &= times < _micros(between.before)
+        bounds = (between.after, between.at_or_after, between.at_or_before, between.before)
+        for bound, compared in zip(bounds, (np.greater, np.greater_equal, np.less_equal, np.less), strict=True):
+            if bound is not None:
+                found &= compared(times, _micros(bound))
         return found
+
+    def search(self, asked: Hybrid) -> Scores:
+        """As `backend.Backend.scores` says."""
+        if not self.owner == owner_of(asked.where) == owner_of(asked.corpus):
+            raise NotHere("another owner")
+        allowed = self.mask(asked.where)
+        dense = None if asked.dense is None else self._cosines(asked.dense)
+        words = None if asked.bm25 is None else self._by_words(asked.bm25, asked.corpus)
+        rows: dict[int, None] = {}
+        for scores in (one for one in (dense, words) if one is not None):
+            best = _best(scores, allowed, asked.limit)
+            if asked.facts and len(best) == asked.limit:
+                facts = self._holds(FACTS) & allowed
+                if np.count_nonzero(facts[best]) < asked.facts:
+                    best += _best(scores, facts, asked.facts)
+            rows |= dict.fromkeys(best)
+        found, none = list(rows), [None] * len(rows)
+        return Scores(
+            places=[self._places[row] for row in found],
+            dense=none if dense is None else [None if score == _NONE else score for score in dense[found].tolist()],
+            bm25=none if words is None else words[found].clip(min=0).tolist(),
+        )
+
+    def _cosines(self, vector: Sequence[float]) -> Floats:
+        """Of each row, by its best vector."""
+        query: Floats = np.array(vector, np.float32)
+        query /= np.maximum(np.linalg.norm(query), _TINY)
+        scores = np.empty(self._used, np.float32)
+        for start in range(0, self._used, _VECTORS):
+            some = slice(start, min(start + _VECTORS, self._used))
+            scores[some] = self._numbers[some].astype(np.float32) @ query
+        cosines = np.full(len(self._alive), _NONE, np.float32)
+        np.maximum.at(cosines, self._vector_rows[: self._used], scores * self._scales[: self._used])
+        return cosines
+
+    def _by_words(self, query: SparseVector, where: Where) -> Floats:
+        """Of each row that has one of the words, the sum of weights, with IDF over ``where``. Raises `NotHere`."""
+        if min(query.values, default=1) <= 0:
+            raise NotHere("a word that counts against a memory")
+        if self._corpus is None or self._corpus[0] != where:
+            mask = self.mask(where)
+            self._corpus = (where, mask, int(np.count_nonzero(mask)))
+        _, mask, rows = self._corpus
+        total = np.zeros(len(mask), np.float32)
+        for term, asked in zip(query.indices, query.values, strict=True):
+            halves = np.frombuffer(self._postings.get(term, array("Q")), np.uint32).reshape(-1, 2)
+            # with places of NumPy's own kind it takes a half to a third of the time of `total[...] +=`
+            places = halves[:, 1].astype(np.intp)
+            having = int(np.count_nonzero(mask[places]))
+            idf = np.log((rows - having + 0.5) / (having + 0.5) + 1)
+            np.add.at(total, places, halves[:, 0].view(np.float32) * np.float32(asked * idf))
+        total[total == 0] = _NONE
+        return total
+
+
+def _best(scores: Floats, allowed: Mask, limit: int) -> list[int]:
+    """The best ``limit`` rows that have a score, best first; of equal ones the first."""
+    having: Places = ((scores > _NONE) & allowed).nonzero()[0]
+    if len(having) > limit > 0:
+        bound = np.partition(scores[having], -limit)[-limit]
+        having = having[scores[having] >= bound]
+    best: list[int] = having[(-scores[having]).argsort(kind="stable")][:limit].tolist()
+    return best
 
 
 def _number(field: str, value: Any) -> int:
@@ -378,194 +305,196 @@ def _micros(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-class _Words:
-    """For each term the rows that have it, with its weight there: both share one number of 64 bits, the weight as its
-    lower half.
-    """
+ReadRows = Callable[[Where, int, str | None], Awaitable[list[Written]]]
+"""Reads up to that many matching points with vectors and `PAYLOAD`, by id after this one, all of one moment."""
 
-    def __init__(self) -> None:
-        self.postings: dict[int, array[int]] = {}
-        self._terms: dict[int, bytes] = {}
-        self._entries = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self._entries * _ENTRY_BYTES + len(self.postings) * _TERM_BYTES
-
-    def put(self, row: int, words: SparseVector) -> None:
-        """Give a row its words. Raises `NotHere`."""
-        if len(set(words.indices)) != len(words.indices) or min(words.values, default=1) <= 0:
-            raise NotHere("weights that no lexical encoder gives")
-        bits = np.array(words.values, np.float32).view(np.uint32).tolist()
-        for term, weight in zip(words.indices, bits, strict=True):
-            self.postings.setdefault(term, array("Q")).append(row << 32 | weight)
-        self._terms[row] = array("I", words.indices).tobytes()
-        self._entries += len(bits)
-
-    def free(self, rows: Iterable[int]) -> None:
-        """Nothing is left of these rows' words."""
-        leaving: dict[int, set[int]] = {}
-        for row in rows:
-            for term in array("I", self._terms.pop(row, b"")):
-                leaving.setdefault(term, set()).add(row)
-        for term, gone in leaving.items():
-            self._entries -= len(gone)
-            numbers = np.frombuffer(self.postings.pop(term), np.uint64)
-            kept = numbers[~np.isin(numbers >> np.uint64(32), list(gone))]
-            if len(kept):
-                self.postings[term] = array("Q", kept.tobytes())
-
-    def scores(self, query: SparseVector, corpus: "_Corpus") -> Floats:
-        """The sum of weights of each row; 0 where no word is the same. Inverse document frequency as the engine counts
-        it. Raises `NotHere`.
-        """
-        if min(query.values, default=1) <= 0:
-            raise NotHere("a word that counts against a memory")
-        total = np.zeros(len(corpus.mask), np.float32)
-        for term, asked in zip(query.indices, query.values, strict=True):
-            halves = np.frombuffer(self.postings.get(term, _NO_POSTINGS), np.uint32).reshape(-1, 2)
-            # with places of NumPy's own kind it takes a half to a third of the time of `total[...] +=`
-            places = halves[:, 1].astype(np.intp)
-            if term not in corpus.having:
-                corpus.having[term] = int(np.count_nonzero(corpus.mask[places]))
-            having = corpus.having[term]
-            idf = np.log((corpus.rows - having + 0.5) / (having + 0.5) + 1)
-            np.add.at(total, places, halves[:, 0].view(np.float32) * np.float32(asked * idf))
-        return total
+ReadAhead = Callable[[Sequence[str]], Awaitable[None]]  # reads the memories at these places before they are found
 
 
-class _Corpus(msgspec.Struct, frozen=True):
-    """What IDF was counted over last: its rows, and how many of them have a word. Right until something is written."""
+class OwnerIndexes:
+    """By owner, in ``most_bytes`` together: the ones searched longest ago go first. Of the event loop's thread."""
 
-    where: Where
-    mask: Mask
-    rows: int
-    having: dict[int, int] = {}
+    def __init__(self, *, most_bytes: int, dimension: int) -> None:
+        self._most_bytes = most_bytes
+        self._dimension = dimension
+        self._keep_s = KEEP_S
+        self._chunk = CHUNK
+        self._read: tuple[ReadRows, ReadAhead] | None = None
+        self._kept: dict[Owner, OwnerIndex] = {}
+        self.nbytes = 0  # about what those that are kept take
+        self._asked: OrderedDict[Owner, int] = OrderedDict()
+        self._wanted: OrderedDict[Owner, None] = OrderedDict()
+        self._building: OwnerIndex | None = None
+        self._tasks = TaskOwner("store.index")
+        self._builder: asyncio.Task[None] | None = None
 
+    def read_from(self, read_rows: ReadRows, read_ahead: ReadAhead) -> None:
+        """Where points are read from now on; ``read_ahead`` is given the places of each index that was made."""
+        self._read = (read_rows, read_ahead)
 
-class OwnerIndex:
-    """All memories of one owner. What it cannot hold or answer raises `NotHere`; after that a write leaves it wrong."""
+    def search(self, asked: Hybrid) -> Scores | None:
+        """Both searches, answered from memory; None where the engine has to be asked, which may begin an index."""
+        owner, found = owner_of(asked.where), None
+        index = None if owner is None else self._kept.get(owner)
+        if index is not None:
+            with suppress(NotHere):
+                found = index.search(asked)
+        if owner is not None and not asked.background:
+            if index is not None:
+                index.used_at = monotonic()
+            elif self._building is None or self._building.owner != owner:
+                self._note(owner, self._asked.pop(owner, 0) + 1)
+        metrics().store_searches.labels(answered_by="engine" if found is None else "index").inc()
+        return found
 
-    def __init__(self, owner: Owner) -> None:
-        self.owner = owner
-        self._columns = _Columns(owner)
-        self._vectors = Vectors()
-        self._words = _Words()
-        self._rows: dict[str, int] = {}
-        self._places: list[str | None] = []
-        self._free: list[int] = []
-        self._corpus: _Corpus | None = None
-        self._facts: Mask | None = None
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, place: str) -> bool:
-        return place in self._rows
-
-    @property
-    def nbytes(self) -> int:
-        """About what it takes in memory."""
-        return self._columns.nbytes + self._vectors.nbytes + self._words.nbytes + len(self._places) * _ROW_BYTES
-
-    def places(self) -> list[str]:
-        """The ids of its points."""
-        return list(self._rows)
-
-    def reserve(self, memories: int, dimension: int) -> None:
-        """Make space for so many, each with a vector of this length."""
-        self._columns.reserve(memories)
-        self._vectors.reserve(memories, dimension)
+    def _note(self, owner: Owner, count: int) -> None:
+        if count >= SEARCHES:
+            self._want(owner)
+            return
+        self._asked[owner] = count
+        if len(self._asked) > _MOST_COUNTED:
+            self._asked.popitem(last=False)
 
     def put(self, points: Sequence[Written]) -> None:
-        """Insert or replace these points."""
-        self._corpus = self._facts = None  # they were of what was there before
-        last = {one.id: one for one in points}
-        self._take_out([place for place in last if place in self._rows])
-        rows: list[int] = []
-        vectors: list[Sequence[float]] = []
-        for one in last.values():
-            if not self._free:
-                self._free.append(len(self._places))
-                self._places.append(None)
-            row = self._rows[one.id] = self._free.pop()
-            self._places[row] = one.id
-            self._columns.put(row, one.payload)
-            self._words.put(row, one.bm25)
-            rows += [row] * len(one.dense)
-            vectors += one.dense
-        self._vectors.put(rows, vectors)
+        """The engine has written these points."""
+        for owner, mine in by_owner(points).items():
+            self._tell(self._held(owner), partial(OwnerIndex.put, points=mine))
 
     def change(self, places: Sequence[str], fields: Mapping[str, Any]) -> None:
-        """Set these payload fields of those of the points that are here."""
-        self._corpus = self._facts = None  # they were of what was there before
-        for place in places:
-            if place in self._rows:
-                self._columns.change(self._rows[place], fields)
+        """The engine has set these fields of these points."""
+        holding = [index for index in self._held() if index.holding(places)]
+        self._tell(holding, lambda index: index.change(index.holding(places), fields))
 
-    def delete(self, where: Where) -> None:
-        """Take out what matches."""
-        rows = self._columns.mask(where).nonzero()[0].tolist()
-        if len(rows) > MOST_FREED:
-            raise NotHere("too many at once")
-        self._take_out([place for row in rows if (place := self._places[row]) is not None])
+    def _tell(self, indexes: Sequence[OwnerIndex], what: Callable[[OwnerIndex], None]) -> None:
+        """What an index cannot hold ends it, and so may its size."""
+        for index in indexes:
+            try:
+                what(index)
+            except NotHere:
+                self.drop([index.owner])
+            if self._kept.get(index.owner) is index:
+                self._weigh(index)
+        self._evict(0, idle_since=math.inf)
 
-    def _take_out(self, places: Sequence[str]) -> None:
-        self._corpus = self._facts = None  # they were of what was there before
-        rows = [self._rows.pop(place) for place in places]
-        self._words.free(rows)
-        for row in rows:
-            self._columns.free(row)
-            self._vectors.free(row)
-            self._places[row] = None
-        self._free += rows
+    def deleted(self, where: Where) -> None:
+        """The engine has deleted what matches, or may have. With all of an owner's it is forgotten who searched."""
+        owner = owner_of(where)
+        if owner is not None and where == _all_of(owner):
+            self._building = None if self._building and self._building.owner == owner else self._building
+            self._asked.pop(owner, None)
+            self._wanted.pop(owner, None)
+        self.drop([index.owner for index in self._held()] if owner is None else [owner])
 
-    def search(self, asked: Hybrid) -> Scores:
-        """As `backend.Backend.scores` says."""
-        if not self.owner == owner_of(asked.where) == owner_of(asked.corpus):
-            raise NotHere("another owner")
-        allowed = self._columns.mask(asked.where)
-        query = None if asked.dense is None else unit(asked.dense)
-        near: dict[int, float] = {}
-        if query is not None:
-            near = self._vectors.nearest(query, allowed, asked.limit)
-            if (facts := self._more_facts(asked, list(near), allowed)) is not None:
-                near |= self._vectors.nearest(query, facts, asked.facts)
-        by_words: list[int] = []
-        total: Floats | None = None
-        if asked.bm25 is not None:
-            if self._corpus is None or self._corpus.where != asked.corpus:
-                mask = self._columns.mask(asked.corpus)
-                self._corpus = _Corpus(asked.corpus, mask, int(np.count_nonzero(mask)))
-            total = self._words.scores(asked.bm25, self._corpus)
-            by_words = _best(total, allowed, asked.limit)
-            if (facts := self._more_facts(asked, by_words, allowed)) is not None:
-                by_words += _best(total, facts, asked.facts)
-        if query is not None:
-            near |= self._vectors.of([row for row in by_words if row not in near], query)
-        rows = list(dict.fromkeys((*near, *by_words)))
-        return Scores(
-            places=cast(list[str], [self._places[row] for row in rows]),  # what is found is alive, so that each has one
-            dense=[near.get(row) for row in rows],
-            bm25=[None] * len(rows) if total is None else total[rows].tolist(),
-        )
+    def changing(self, places: Sequence[str]) -> list[Owner]:
+        """The owners whose index has one of these points, or is being made and may get one of them."""
+        return [index.owner for index in self._held() if index is self._building or index.holding(places)]
 
-    def _more_facts(self, asked: Hybrid, rows: list[int], allowed: Mask) -> Mask | None:
-        """The facts to look for beside these rows; None where those among them are enough, or the rows are all."""
-        if not asked.facts or len(rows) < asked.limit:
-            return None
-        if self._facts is None:
-            self._facts = self._columns.mask(Where((FACTS,)))
-        return self._facts & allowed if np.count_nonzero(self._facts[rows]) < asked.facts else None
+    def drop(self, owners: Iterable[Owner]) -> None:
+        """Forget what is held of these owners; what is being made is begun anew."""
+        for owner in owners:
+            if (kept := self._kept.pop(owner, None)) is not None:
+                self.nbytes -= kept.noted_bytes
+            if self._building is not None and self._building.owner == owner:
+                self._building = None
+                self._want(owner)
+        self._show()
+
+    def clear(self) -> None:
+        """Forget everything: what the engine holds may be another state."""
+        self._asked.clear()
+        self.drop([index.owner for index in self._held()])
+
+    def _held(self, owner: Owner | None = None) -> list[OwnerIndex]:
+        """All indexes, or this owner's, also one that is being made."""
+        kept = self._kept.values() if owner is None else [self._kept[owner]] if owner in self._kept else []
+        building = self._building
+        return [*kept] if building is None or owner not in {None, building.owner} else [building, *kept]
+
+    def _weigh(self, index: OwnerIndex) -> None:
+        """Note what one that is kept takes by now."""
+        size = index.nbytes
+        self.nbytes += size - index.noted_bytes
+        index.noted_bytes = size
+
+    async def settled(self) -> None:
+        """Returns when nothing is being made."""
+        while self._builder is not None and not self._builder.done():
+            await asyncio.wait([self._builder])
+
+    async def close(self) -> None:
+        """Forget everything, and make nothing any more."""
+        self._building = None
+        self._wanted.clear()
+        await self._tasks.cancel()
+        self.clear()
+
+    def _want(self, owner: Owner) -> None:
+        self._wanted[owner] = None
+        if self._builder is None or self._builder.done():
+            self._builder = self._tasks.start(self._build_all(), "build")
+
+    async def _build_all(self) -> None:
+        while self._wanted and self._read is not None:
+            owner, _ = self._wanted.popitem(last=False)
+            read_rows, read_ahead = self._read
+            index = self._building = OwnerIndex(owner, self._dimension)
+            try:
+                await self._build(index, read_rows)
+                if owner in self._kept:
+                    await read_ahead(list(self._kept[owner].rows))
+            except NotHere as reason:
+                log.info("the memories of one user are searched by the engine alone: %s", reason)
+                self._note(owner, -max(SEARCHES_UNTIL_AGAIN, len(index.rows)))
+            except MemproxyError as error:
+                # the store is away, as the engine's own answers say; the next searches ask for an index again
+                log.warning("an index of memories was not made: %s", error)
+            finally:
+                self._building = None
+
+    async def _build(self, index: OwnerIndex, read_rows: ReadRows) -> None:
+        """Returns early where the index was dropped meanwhile. Raises `NotHere`."""
+        after: str | None = None
+        while True:
+            begin = monotonic()
+            rows = await read_rows(_all_of(index.owner), self._chunk, after)
+            if self._building is not index:
+                return
+            index.put(rows)
+            self._make_room(index.nbytes)
+            if len(rows) < self._chunk:
+                break
+            after = rows[-1].id
+            await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
+            if self._building is not index:
+                return
+        self._building = None
+        if index.rows:
+            index.used_at = monotonic()
+            self._kept[index.owner] = index
+            self._weigh(index)
+        self._show()
+
+    def _make_room(self, wanted: int) -> None:
+        """Free ``wanted`` bytes by forgetting owners not searched lately. Raises `NotHere`: there are not that many."""
+        idle_since = monotonic() - self._keep_s
+        busy = sum(one.noted_bytes for one in self._kept.values() if one.used_at > idle_since)
+        if busy + wanted > self._most_bytes:
+            raise NotHere("they take more than is left of store.index_bytes")
+        self._evict(wanted, idle_since=idle_since)
+
+    def _evict(self, wanted: int, *, idle_since: float) -> None:
+        """Forget the least recently used indexes not used since ``idle_since`` until ``wanted`` bytes fit."""
+        if wanted + self.nbytes > self._most_bytes:
+            for index in sorted(self._kept.values(), key=lambda one: one.used_at):
+                if wanted + self.nbytes <= self._most_bytes or index.used_at > idle_since:
+                    break
+                self.drop([index.owner])
+        self._show()
+
+    def _show(self) -> None:
+        metrics().store_index_bytes.set(self.nbytes)
+        metrics().store_index_owners.set(len(self._kept))
 
 
-def _best(total: Floats, allowed: Mask, limit: int) -> list[int]:
-    """The best ``limit`` rows that have a word, best first."""
-    having: Places = ((total > 0) & allowed).nonzero()[0]
-    best: list[int] = having[greatest(total[having], limit)].tolist()
-    return best
-
-
-def least_bytes(memories: int, dimension: int) -> int:
-    """What so many memories take at least."""
-    return memories * (_ROW_BYTES + 2 * dimension + dimension // 8)
+def _all_of(owner: Owner) -> Where:
+    return owned(Scope(tenant=owner[0], user=owner[1]))

@@ -1,22 +1,37 @@
 """Newest first, page by page, exactly: nothing is skipped and nothing comes twice, however many share one time.
 
 The order is (``created_at`` descending, point id ascending). Engines order by time but leave ties as they like, so
-a page's last time is read again in id order.
+a page's last time is read again in id order. A conversation stands where its newest turn does in that order.
 """
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from uuid import UUID
 
 import msgspec
 
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
+from memproxy.ports import Conversation
 from memproxy.stores.backend import ORDER_FIELD, Found
-from memproxy.stores.filters import Between, Where
-from memproxy.stores.payload import Points, pass_over
+from memproxy.stores.filters import FACTS, Between, Missing, OneOf, Where, turns_of
+from memproxy.stores.payload import Points, memories, pass_over
+
+_ROWS = 64
+"""Points read at once while conversations are looked for: some are of many short messages, some of thousands."""
+
+_CONVERSATIONS = 8
+"""Conversations that are counted at once: a server's connections are for others, too."""
+
+_WORDS = 200
+"""Characters by which a person knows a conversation again."""
+
+_FIELDS = (ORDER_FIELD, "session_id", "project_id", "agent_id")
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -56,46 +71,150 @@ def created_at(found: Found) -> datetime:
 
 
 async def newest(
-    engine: Points, where: Where, *, limit: int, cursor: Cursor | None
+    engine: Points, where: Where, *, limit: int, cursor: Cursor | None, fields: Sequence[str] | None = None
 ) -> tuple[list[Found], Cursor | None]:
-    """The page after ``cursor``, and where the next one starts (None at the end)."""
+    """The page after ``cursor``, and where the next one starts (None at the end). Of ``fields``, where they are named,
+    one is `ORDER_FIELD`.
+    """
     found: list[Found] = []
     older = where
     if cursor is not None:
-        found = await _of_time(engine, where, cursor.time, limit=limit + 1, after=str(cursor.place))
+        found = await _of_time(engine, where, cursor.time, limit=limit + 1, after=str(cursor.place), fields=fields)
         older = where.also(Between(key=ORDER_FIELD, before=cursor.time))
     if len(found) <= limit:
-        found += await _next_times(engine, where, older, limit=limit + 1 - len(found))
+        found += await _next_times(engine, where, older, limit=limit + 1 - len(found), fields=fields)
     if len(found) <= limit:
         return found, None
-    last = found[limit - 1]
-    return found[:limit], Cursor(created_at(last), UUID(last.id))
+    return found[:limit], _place(found[limit - 1])
 
 
-async def _next_times(engine: Points, where: Where, older: Where, *, limit: int) -> list[Found]:
-    rows = await _dated(engine, older, limit=limit, order="desc")
+def _place(found: Found) -> Cursor:
+    return Cursor(created_at(found), UUID(found.id))
+
+
+async def conversations(
+    engine: Points, where: Where, *, limit: int, cursor: Cursor | None
+) -> tuple[list[Conversation], Cursor | None]:
+    """The page after ``cursor`` of the conversations that the matching points are of, and where the next one starts
+    (None at the end).
+
+    Each is looked for behind the one before, without the points of those that were found: a page reads few points,
+    and of each conversation it counts. Beside that it looks once at each conversation of an earlier page that reaches
+    into this one.
+    """
+    within = Where(where.must, (*where.must_not, Missing("session_id")))
+    turns, facts = within.also(OneOf("kind", (Kind.TURN.value,))), within.also(FACTS)
+    found = await _newest_of_each(engine, turns, turns, most=limit + 1, cursor=cursor)
+    silent = _without(facts, list(found))
+    if len(found) > limit:
+        last = created_at(list(found.values())[limit])
+        silent = silent.also(Between(key=ORDER_FIELD, at_or_after=last))
+    found |= await _newest_of_each(engine, silent, facts, most=limit + 1, cursor=cursor, none_of=turns)
+    ordered = sorted(found.items(), key=lambda one: (-created_at(one[1]).timestamp(), UUID(one[1].id)))
+    page = ordered[:limit]
+    words = {one.id: one.payload.get("content") for one in await engine.retrieve([one.id for _, one in page])}
+    told: list[Conversation] = []
+    for start in range(0, len(page), _CONVERSATIONS):
+        some = page[start : start + _CONVERSATIONS]
+        told += await asyncio.gather(*(_told(engine, turns, facts, name, newest) for name, newest in some))
+    for one, (_, newest_point) in zip(told, page, strict=True):
+        text = words.get(newest_point.id)
+        one.last_words = text[:_WORDS] if isinstance(text, str) else ""
+    return told, _place(page[-1][1]) if len(ordered) > limit else None
+
+
+async def _newest_of_each(
+    engine: Points, where: Where, among: Where, *, most: int, cursor: Cursor | None, none_of: Where | None = None
+) -> dict[str, Found]:
+    """The newest matching point of each conversation that comes after ``cursor``, in order, ``most`` or some more. One
+    with a point of ``among`` before the cursor was on an earlier page, and one with a point of ``none_of`` stands
+    elsewhere.
+    """
+    found: dict[str, Found] = {}
+    passed: list[str] = []
+    place = cursor
+    while len(found) < most:
+        rows, place = await newest(engine, _without(where, passed), limit=_ROWS, cursor=place, fields=_FIELDS)
+        firsts: dict[str, Found] = {}
+        for row in rows:
+            if isinstance(name := row.payload.get("session_id"), str):  # else damaged
+                firsts.setdefault(name, row)
+        for name, row in firsts.items():
+            here = OneOf("session_id", (name,))
+            if none_of is not None and await engine.scroll(none_of.also(here), limit=1, fields=_FIELDS):
+                continue
+            if cursor is None or not await _is_before(engine, among.also(here), cursor):
+                found[name] = row
+        passed += firsts
+        if place is None:
+            break
+    return found
+
+
+async def _is_before(engine: Points, where: Where, cursor: Cursor) -> bool:
+    """Whether a matching point stands at or before ``cursor``."""
+    if await engine.scroll(where.also(Between(key=ORDER_FIELD, after=cursor.time)), limit=1, fields=_FIELDS):
+        return True
+    same = await _of_time(engine, where, cursor.time, limit=1, after=None, fields=_FIELDS)
+    return bool(same) and UUID(same[0].id) <= cursor.place
+
+
+async def _told(engine: Points, turns: Where, facts: Where, name: str, newest_point: Found) -> Conversation:
+    here = OneOf("session_id", (name,))
+    said, learned = await asyncio.gather(engine.count(turns.also(here)), engine.count(facts.also(here)))
+    first = await _dated(engine, (turns if said else facts).also(here), limit=1, order="asc", fields=_FIELDS)
+    last = created_at(newest_point)
+    return Conversation(
+        id=name,
+        project_id=newest_point.payload.get("project_id"),
+        agent_id=newest_point.payload.get("agent_id"),
+        begun_at=created_at(first[0]) if first else last,  # gone meanwhile
+        last_turn_at=last if said else None,
+        turns=said,
+        memories=learned,
+    )
+
+
+def _without(where: Where, names: Collection[str]) -> Where:
+    if not names:
+        return where
+    return Where(where.must, (*where.must_not, OneOf("session_id", tuple(names))))
+
+
+async def _next_times(
+    engine: Points, where: Where, older: Where, *, limit: int, fields: Sequence[str] | None
+) -> list[Found]:
+    rows = await _dated(engine, older, limit=limit, order="desc", fields=fields)
     if len(rows) < limit:
         return [one for group in _by_time(rows) for one in group]
     *whole, cut = _by_time(rows)
     # the last time may have more points than were read: any of them, so all are read again in id order
-    again = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None)
+    again = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None, fields=fields)
     return [one for group in whole for one in group] + again
 
 
-async def _of_time(engine: Points, where: Where, time: datetime, *, limit: int, after: str | None) -> list[Found]:
+async def _of_time(
+    engine: Points, where: Where, time: datetime, *, limit: int, after: str | None, fields: Sequence[str] | None
+) -> list[Found]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
-    return await _dated(engine, same, limit=limit, after=after)
+    return await _dated(engine, same, limit=limit, after=after, fields=fields)
 
 
 async def _dated(
-    engine: Points, where: Where, *, limit: int, order: str | None = None, after: str | None = None
+    engine: Points,
+    where: Where,
+    *,
+    limit: int,
+    order: str | None = None,
+    after: str | None = None,
+    fields: Sequence[str] | None = None,
 ) -> list[Found]:
     """As `Points.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
     only where there are no more.
     """
     asked = limit
     while True:
-        rows = await engine.scroll(where, limit=asked, order=order, after_id=after)
+        rows = await engine.scroll(where, limit=asked, order=order, after_id=after, fields=fields)
         damaged = {one.id: error for one in rows if (error := _undated(one)) is not None}
         if len(rows) == asked and len(rows) - len(damaged) < limit:
             asked = limit + len(damaged)
@@ -117,3 +236,47 @@ def _undated(found: Found) -> Exception | None:
 def _by_time(rows: Sequence[Found]) -> Iterator[list[Found]]:
     for _, group in groupby(rows, key=created_at):
         yield sorted(group, key=lambda one: UUID(one.id))
+
+
+_SPARE = 8
+"""Turns read beyond ``reach`` at first, so that a few of the same time need no second read."""
+
+
+async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> list[Memory]:
+    """Up to ``reach`` turns before and after ``turn``, in order; the turn itself is not among them."""
+    session = turns_of(scope, turn.session_id)
+    before, after = await asyncio.gather(
+        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
+        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
+    )
+    return [*reversed(before), *after]
+
+
+async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: str) -> list[Memory]:
+    """The nearest ``reach`` turns on one side, nearest first."""
+    limit = reach + _SPARE
+    while True:
+        found = await engine.scroll(where, limit=limit, order=order)
+        turns = memories(found)
+        complete = len(found) < limit
+        beyond = _beyond(turns if complete else _whole_times(turns), turn, order)
+        if complete or len(beyond) >= reach:
+            return beyond[:reach]
+        limit *= 4  # many turns of one time (an import dated by the day): read on until their order is known
+
+
+def _whole_times(turns: Sequence[Memory]) -> list[Memory]:
+    """Without those of the last time read, of which there may be more."""
+    return [turn for turn in turns if turn.created_at != turns[-1].created_at]
+
+
+def _beyond(turns: Sequence[Memory], turn: Memory, order: str) -> list[Memory]:
+    here = _position(turn)
+    if order == "desc":
+        return sorted((one for one in turns if _position(one) < here), key=_position, reverse=True)
+    return sorted((one for one in turns if _position(one) > here), key=_position)
+
+
+def _position(turn: Memory) -> tuple[datetime, int, str]:
+    seq = turn.metadata.get("seq")
+    return (turn.created_at, seq if isinstance(seq, int) else 0, turn.id)

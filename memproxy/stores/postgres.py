@@ -4,7 +4,9 @@ A table of collections says, under the configured name, which collection is in u
 that row is the switch of a reindex. What a crash leaves is gone on with by the next one.
 """
 
+import asyncio
 import contextlib
+import logging
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,8 +16,11 @@ from psycopg_pool import AsyncConnectionPool
 
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.stores.edge_files import Marker
-from memproxy.stores.postgres_collection import EXACT_UP_TO, Collection, Row
+from memproxy.stores.postgres_collection import EXACT_UP_TO, Collection, NearestIndex, Row
 from memproxy.stores.server_store import ServerStore
+from memproxy.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
 
 CONNECTIONS = 8
 """Open at most; a recall needs one for a few milliseconds."""
@@ -31,6 +36,11 @@ _SESSION = "-c idle_in_transaction_session_timeout=60000 -c jit=off"
 
 _LOCK = 0x6D656D70726F7879
 """Key of the advisory lock under which tables are made and collections switched ("memproxy" in ASCII)."""
+
+_INDEX_LOCK = 0x6D656D70
+"""First half of the key of the advisory lock that is held by who makes a collection's index; who waited for it would
+be waited for by the index.
+"""
 
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
 
@@ -50,8 +60,9 @@ class PostgresStore(ServerStore[Collection]):
         dimension: int,
         embedder_name: str | None,
         exact_up_to: int = EXACT_UP_TO,
+        index: NearestIndex | None = None,
     ) -> None:
-        """``exact_up_to``: vectors of an owner up to which all are compared; beyond, an index nominates."""
+        """``exact_up_to``: vectors of an owner up to which all are compared; beyond, the ``index`` nominates."""
         if url is None:
             raise ConfigError(
                 "store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name."
@@ -60,6 +71,9 @@ class PostgresStore(ServerStore[Collection]):
         super().__init__(collection=collection, place=place, dimension=dimension, embedder_name=embedder_name)
         self._url = url
         self._exact_up_to = exact_up_to
+        self._index = index or NearestIndex()
+        self._tasks = TaskOwner("store.index")
+        self._renewing: asyncio.Task[None] | None = None
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
 
     async def known(self) -> tuple[Collection, Marker] | None:
@@ -69,7 +83,33 @@ class PostgresStore(ServerStore[Collection]):
                 "SELECT current, marker FROM memproxy_collections WHERE name = %s", [self._configured]
             )
             row = await found.fetchone()
-        return None if row is None else (plain.beside(row[0]), msgspec.json.decode(row[1], type=Marker))
+        if row is None:
+            return None
+        current = plain.beside(row[0])
+        await current.upgrade()
+        return current, msgspec.json.decode(row[1], type=Marker)
+
+    async def open(self, expected_id: str | None) -> str:
+        store_id = await super().open(expected_id)
+        self._renewing = self._tasks.start(self.renew_index(), "renew")
+        return store_id
+
+    async def settle(self) -> None:
+        """Wait until the index is made that was begun at the start."""
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
+
+    async def renew_index(self) -> None:
+        """Make the index that is configured, while the store serves. One engine does it; another finds it done."""
+        try:
+            async with await AsyncConnection.connect(self._url, autocommit=True) as connection:
+                asked = await connection.execute(
+                    "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [_INDEX_LOCK, self._configured]
+                )
+                if await asked.fetchone() == (True,):
+                    await self._in_use().renew_index(connection)
+        except psycopg.Error as error:
+            log.warning("the index of the %s is not made before the next start: %s", self.place, error)
 
     async def _made(self) -> tuple[Collection, Marker]:
         plain = await self._plain()
@@ -131,7 +171,7 @@ class PostgresStore(ServerStore[Collection]):
         return self._collection_in(self._pool)
 
     def _collection_in(self, pool: AsyncConnectionPool[AsyncConnection[Row]]) -> Collection:
-        return Collection(pool, self._configured, self.place, exact_up_to=self._exact_up_to)
+        return Collection(pool, self._configured, self.place, exact_up_to=self._exact_up_to, index=self._index)
 
     async def _probe(self) -> None:
         """Connect once outside the pool, which tells only its log why it cannot.
@@ -171,6 +211,7 @@ class PostgresStore(ServerStore[Collection]):
             ) from error
 
     async def _disconnect(self) -> None:
+        await self._tasks.cancel()
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()

@@ -14,12 +14,13 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, LiteralString
 
 import msgspec
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from memproxy.errors import RequestError, StoreUnavailable
@@ -39,6 +40,7 @@ from memproxy.stores.backend import (
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
 from memproxy.stores.rebuild import EVERYBODY
+from memproxy.tasks import cancellations, heed_cancellation
 
 LISTS = ("tags", "entities", "turn_ids")
 """Fields that hold several strings each."""
@@ -47,17 +49,28 @@ TEXTS = (*OWNER_FIELDS, *(name for name in KEYWORD_FIELDS if name not in LISTS))
 COLUMNS = (*TEXTS, *LISTS, *TIME_FIELDS, *FLAG_FIELDS)
 
 EXACT_UP_TO = 20_000
-"""Vectors of an owner up to which all are compared. Beyond, the HNSW index nominates: it finds the nearest of all
-owners and leaves out those of others, so that for a small owner it would find too few.
+"""Vectors of an owner up to which all are compared. What an owner writes beyond them is in the index as well, which
+nominates there: it holds nobody else's, since each vector in it costs the next write more than all else together, and
+it leaves out other owners' only after it has found the nearest of all.
 """
 
-EF_SEARCH = 400
-"""Candidates that the HNSW index looks at (pgvector's ``hnsw.ef_search``, 1 to 1000), since filters come after it."""
+NOMINATED = 400
+"""Vectors that the index nominates (pgvector's ``hnsw.ef_search``, 1 to 1000), since filters come after it."""
+
+LOOKED_UP = 40
+"""Words of a question that are looked up in each memory that has one; of more than these, each memory's own words are
+looked up among them.
+"""
+
+_PAGE: LiteralString = "(tenant, user_id, created_at DESC) INCLUDE (tells_nothing)"
+"""The index that pages are read by, and that alone says how many memories IDF is counted over."""
 
 _ESCAPED = re.compile(r"\\([\\0])")
 
 Row = tuple[Any, ...]
 Text = sql.SQL | sql.Composed
+
+_ANY = sql.SQL("TRUE")
 
 
 class Statement:
@@ -115,6 +128,31 @@ class Statement:
         return sql.SQL("({})").format(sql.SQL(" AND ").join(parts)) if parts else sql.SQL("TRUE")
 
 
+class NearestIndex(msgspec.Struct, frozen=True):
+    """The index that nominates the nearest vectors of owners who have many: HNSW, or IVFFlat with ``lists`` lists, of
+    which a search reads ``probes``.
+    """
+
+    lists: int | None = None
+    probes: int = 1
+
+    @property
+    def kind(self) -> LiteralString:
+        """PostgreSQL's name for it."""
+        return "hnsw" if self.lists is None else "ivfflat"
+
+    @property
+    def options(self) -> list[str] | None:
+        """What it is made with, as PostgreSQL keeps it."""
+        return None if self.lists is None else [f"lists={self.lists}"]
+
+    def width(self) -> Text:
+        """The statement that sets how far a search looks, within its transaction."""
+        if self.lists is None:
+            return sql.SQL("SET LOCAL hnsw.ef_search = {}").format(sql.Literal(NOMINATED))
+        return sql.SQL("SET LOCAL ivfflat.probes = {}").format(sql.Literal(self.probes))
+
+
 class Collection:
     """`backend.Backend` on two tables named after ``name``."""
 
@@ -125,9 +163,11 @@ class Collection:
         place: str,
         *,
         exact_up_to: int = EXACT_UP_TO,
+        index: NearestIndex | None = None,
     ) -> None:
         self.name = name
         self._exact_up_to = exact_up_to
+        self._index = index or NearestIndex()
         self._pool = pool
         self._place = place
         self._points = sql.Identifier(f"{name}_points")
@@ -135,7 +175,7 @@ class Collection:
 
     def beside(self, name: str) -> "Collection":
         """Another collection of the same database."""
-        return Collection(self._pool, name, self._place, exact_up_to=self._exact_up_to)
+        return Collection(self._pool, name, self._place, exact_up_to=self._exact_up_to, index=self._index)
 
     @contextlib.asynccontextmanager
     async def connected(
@@ -149,7 +189,9 @@ class Collection:
         everybody = "on" if _is_of_everybody(where) else "off"
         try:
             async with contextlib.AsyncExitStack() as stack:
+                before = cancellations()
                 connection = await stack.enter_async_context(self._pool.connection())
+                heed_cancellation(since=before)
                 if at_once:
                     await stack.enter_async_context(connection.pipeline())
                 await stack.enter_async_context(connection.transaction())
@@ -191,7 +233,8 @@ class Collection:
             await connection.execute(
                 sql.SQL(
                     "CREATE TABLE IF NOT EXISTS {} (place uuid REFERENCES {} ON DELETE CASCADE, part smallint, "
-                    "tenant text, user_id text, vector vector({}) NOT NULL, PRIMARY KEY (place, part))"
+                    "tenant text, user_id text, vector vector({}) NOT NULL, beyond boolean NOT NULL, "
+                    "PRIMARY KEY (place, part))"
                 ).format(self._parts, self._points, sql.Literal(dimension))
             )
             for made in self._indexes():
@@ -200,20 +243,110 @@ class Collection:
                 await self._guard(connection, table)
 
     def _indexes(self) -> list[Text]:
-        points, parts = self._points, self._parts
+        points, parts, nearest = self._points, self._parts, self._index
         named: list[tuple[LiteralString, sql.Identifier, LiteralString]] = [
-            ("page", points, "(tenant, user_id, created_at DESC)"),
+            ("page", points, _PAGE),
             ("session", points, "(tenant, user_id, session_id, created_at)"),
             ("id", points, "(tenant, user_id, id)"),
             ("terms", points, "USING gin (terms)"),
-            ("owner", parts, "(tenant, user_id)"),
-            ("hnsw", parts, "USING hnsw (vector vector_cosine_ops)"),
+            ("owner", parts, "(tenant, user_id, beyond)"),
         ]
-        return [
+        made: list[Text] = [
             sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} ").format(sql.Identifier(f"{self.name}_{name}"), table)
             + sql.SQL(columns)
             for name, table, columns in named
         ]
+        # IVFFlat takes its lists from the vectors that are there, and here are none
+        return made if nearest.kind == "ivfflat" else [*made, self._nearest_made(sql.SQL("IF NOT EXISTS"))]
+
+    def _nearest_made(self, how: Text) -> Text:
+        text = sql.SQL("CREATE INDEX {} {} ON {} USING {} (vector vector_cosine_ops) {} WHERE beyond")
+        options = self._index.options
+        return text.format(
+            how,
+            self._nearest_name,
+            self._parts,
+            sql.SQL(self._index.kind),
+            sql.SQL("WITH (lists = {})").format(sql.Literal(self._index.lists)) if options else sql.SQL(""),
+        )
+
+    @property
+    def _nearest_name(self) -> sql.Identifier:
+        return sql.Identifier(f"{self.name}_{self._index.kind}")
+
+    async def renew_index(self, connection: AsyncConnection[Row]) -> None:
+        """Make the index that is configured where there is another one or none, while others read and write; IVFFlat
+        only when there are vectors for it. ``connection`` commits each statement and waits as long as one takes.
+        """
+        found = await connection.execute(
+            "SELECT made.relname, amname, made.reloptions, indisvalid FROM pg_index JOIN pg_class made ON "
+            "made.oid = indexrelid JOIN pg_am ON pg_am.oid = made.relam WHERE indrelid = to_regclass(%s) "
+            "AND amname IN ('hnsw', 'ivfflat')",
+            [f'"{self.name}_parts"'],
+        )
+        others = []
+        is_there = False
+        for name, kind, options, is_valid in await found.fetchall():
+            if is_valid and (kind, options) == (self._index.kind, self._index.options):
+                is_there = True
+            else:
+                others.append(name)
+        if is_there and not others:
+            return
+        await connection.execute("SELECT set_config('memproxy.everybody', 'on', false)")
+        held = await connection.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE beyond)").format(self._parts))
+        any_held = await held.fetchone() == (True,)
+        for name in others:
+            await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+        if not is_there and (any_held or self._index.kind == "hnsw"):
+            await connection.execute(self._nearest_made(sql.SQL("CONCURRENTLY")))
+
+    async def upgrade(self) -> None:
+        """Bring tables of the first forms up to this one: there, the index held every vector; and memories were counted
+        by reading each of them.
+        """
+        async with self.connected() as connection:
+            await self._renew_page_index(connection)
+            found = await connection.execute(
+                "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'beyond'",
+                [f'"{self.name}_parts"'],
+            )
+            if await found.fetchone() is not None:
+                return
+            await connection.execute("SET LOCAL statement_timeout = 0")
+            for text in (
+                "DROP INDEX IF EXISTS {hnsw}, {owner}",
+                "ALTER TABLE {parts} ADD COLUMN IF NOT EXISTS beyond boolean NOT NULL DEFAULT false",
+                "CREATE INDEX IF NOT EXISTS {owner} ON {parts} (tenant, user_id, beyond)",
+                (
+                    "UPDATE {parts} SET beyond = true FROM (SELECT place, part, row_number() OVER "
+                    "(PARTITION BY tenant, user_id ORDER BY place, part) AS number FROM {parts}) AS counted "
+                    "WHERE {parts}.place = counted.place AND {parts}.part = counted.part AND number > {most}"
+                ),
+            ):
+                await connection.execute(
+                    sql.SQL(text).format(
+                        hnsw=sql.Identifier(f"{self.name}_hnsw"),
+                        owner=sql.Identifier(f"{self.name}_owner"),
+                        parts=self._parts,
+                        most=sql.Literal(self._exact_up_to),
+                    )
+                )
+
+    async def _renew_page_index(self, connection: AsyncConnection[Row]) -> None:
+        """Make the index of pages anew where it has no included column: by that memories are counted."""
+        found = await connection.execute(
+            "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indnatts = indnkeyatts",
+            [f'"{self.name}_page"'],
+        )
+        if await found.fetchone() is not None:
+            await connection.execute("SET LOCAL statement_timeout = 0")
+            for text in ("DROP INDEX IF EXISTS {name}", "CREATE INDEX IF NOT EXISTS {name} ON {points} {page}"):
+                await connection.execute(
+                    sql.SQL(text).format(
+                        name=sql.Identifier(f"{self.name}_page"), points=self._points, page=sql.SQL(_PAGE)
+                    )
+                )
 
     async def _guard(self, connection: AsyncConnection[Row], table: sql.Identifier) -> None:
         await connection.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(table))
@@ -246,26 +379,52 @@ class Collection:
             await connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._points, sql.Literal(text)))
 
     async def upsert(self, points: Sequence[Written]) -> None:
-        names = sql.SQL(", ").join(map(sql.Identifier, ("place", *COLUMNS, "payload", "aside", "terms", "weights")))
-        places = sql.SQL(", ").join(sql.Placeholder() * (len(COLUMNS) + 5))
-        changed = sql.SQL(", ").join(
-            sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name))
-            for name in (*COLUMNS, "payload", "aside", "terms", "weights")
-        )
-        insert = sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (place) DO UPDATE SET {}").format(
-            self._points, names, places, changed
-        )
-        part = sql.SQL("INSERT INTO {} (place, part, tenant, user_id, vector) VALUES (%s, %s, %s, %s, %s)").format(
-            self._parts
-        )
         rows = sorted(points, key=lambda one: one.id)  # in one order, so that two writers cannot wait for each other
-        async with self.connected() as connection, connection.cursor() as cursor:
-            await cursor.executemany(insert, [_row(point) for point in rows])
-            await cursor.execute(
-                sql.SQL("DELETE FROM {} WHERE place = ANY(%s::uuid[])").format(self._parts), [[one.id for one in rows]]
+        parts = sql.SQL("DELETE FROM {} WHERE place = ANY(%s::uuid[])").format(self._parts)
+        async with self.connected(at_once=True) as connection, connection.cursor() as cursor:
+            await cursor.executemany(self._insert_point, [_row(point) for point in rows])
+            await cursor.execute(parts, [[one.id for one in rows]])
+            room = {owner: await self._room(cursor, owner) for owner in {_owner(point) for point in rows}}
+            held = []
+            for point in rows:
+                owner = _owner(point)
+                held += [
+                    [point.id, number, *owner, _vector(part), room[owner] <= 0]
+                    for number, part in enumerate(point.dense)
+                ]
+                room[owner] -= len(point.dense)
+            if held:
+                await cursor.executemany(self._insert_part, held)
+
+    async def _room(self, cursor: AsyncCursor[Row], owner: tuple[str, str]) -> int:
+        """How many more vectors of this owner are to be compared one by one."""
+        counted = sql.SQL(
+            "SELECT count(*) FROM (SELECT FROM {} WHERE tenant = %s AND user_id = %s AND NOT beyond LIMIT %s) AS held"
+        ).format(self._parts)
+        await cursor.execute(counted, [*owner, self._exact_up_to])
+        row = await cursor.fetchone()
+        return self._exact_up_to - (row[0] if row else 0)
+
+    @cached_property
+    def _insert_point(self) -> bytes:
+        names = ("place", *COLUMNS, "payload", "aside", "terms", "weights")
+        return (
+            sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (place) DO UPDATE SET {}")
+            .format(
+                self._points,
+                sql.SQL(", ").join(map(sql.Identifier, names)),
+                sql.SQL(", ").join(sql.Placeholder() * len(names)),
+                sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names[1:]),
             )
-            if parts := [row for point in rows for row in _part_rows(point)]:
-                await cursor.executemany(part, parts)
+            .as_bytes()
+        )
+
+    @cached_property
+    def _insert_part(self) -> bytes:
+        values = sql.SQL(
+            "INSERT INTO {} (place, part, tenant, user_id, vector, beyond) VALUES (%s, %s, %s, %s, %s, %s)"
+        )
+        return values.format(self._parts).as_bytes()
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
         columns = [name for name in COLUMNS if name in fields]
@@ -307,7 +466,7 @@ class Collection:
         after_id: str | None = None,
     ) -> list[Found]:
         statement = Statement()
-        few = fields is not None and all(name in TEXTS or name in FLAG_FIELDS for name in fields)
+        few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
         selected = [sql.Identifier(name) for name in fields or ()] if few else [sql.Identifier("payload")]
         conditions = [statement.where(where)]
         if after_id is not None:
@@ -333,26 +492,88 @@ class Collection:
         return list(await asyncio.gather(*map(self._ranked, rankings)))
 
     async def _ranked(self, ranking: Ranking) -> list[tuple[str, float]]:
+        owner = _owner_of(ranking.where)
+        statement = Statement()
+        if ranking.bm25 is not None or owner is None:  # single points are compared, whoever has how many
+            rows = await self._rows(_named(ranking), self._best(statement, ranking), statement)
+            if rows and len(rows[0]) > 2:
+                ranking.counted.idf = rows[0][2]
+            return _scored(rows)
+        text = self._by_vector(statement, ranking, sql.SQL("NOT beyond"))
+        any_beyond = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE tenant = %s AND user_id = %s AND beyond)")
+        async with self.connected(ranking.where, at_once=True) as connection:
+            more = await connection.execute(any_beyond.format(self._parts), list(map(_text, owner)))
+            found = await connection.execute(text, statement.values)
+            best, is_all = _scored(await found.fetchall()), await more.fetchone() == (False,)
+        if is_all:
+            return best
         nominated = await self._nominated(ranking)
         if nominated is None:
             statement = Statement()
-            rows = await self._rows(_named(ranking), self._best(statement, ranking), statement)
-        else:
-            rows = nominated
-        return [(str(place), float(score)) for place, score in rows]
+            return _scored(await self._rows(ranking.where, self._by_vector(statement, ranking), statement))
+        scores = dict(nominated)
+        for place, score in best:  # the parts of a point may lie on both sides
+            scores[place] = max(score, scores.get(place, score))
+        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[: ranking.limit]
 
-    async def explained(self, ranking: Ranking) -> str:
-        """PostgreSQL's plan for a search, as text."""
+    async def explained(self, ranking: Ranking, *, nominated: bool = False) -> str:
+        """PostgreSQL's plan for a search, or for what the index nominates, as text."""
         statement = Statement()
         text = sql.SQL("EXPLAIN ") + self._best(statement, ranking)
+        if nominated:
+            text = sql.SQL("EXPLAIN ") + self._near(statement, ranking)
         return "\n".join(row[0] for row in await self._rows(_named(ranking), text, statement))
 
     def _best(self, statement: Statement, ranking: Ranking) -> Text:
         return self._by_words(statement, ranking, ranking.bm25) if ranking.bm25 else self._by_vector(statement, ranking)
 
     def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
-        """BM25 with the IDF of the corpus: ln(1 + (n - df + .5) / (df + .5)), as Qdrant's and the owner index's."""
-        corpus = statement.where(ranking.corpus or ranking.where)
+        """BM25 with the IDF of the corpus: ln(1 + (n - df + .5) / (df + .5)), as Qdrant's and the owner index's. Where
+        the words are few, and what they weigh is not known yet, their IDF comes with each row.
+        """
+        if not 0 < len(words.indices) <= LOOKED_UP:
+            return self._by_many_words(statement, ranking, words)
+        terms = statement.value(words.indices, "bigint[]")
+        numbers = [sql.Literal(number) for number in range(1, 1 + len(words.indices))]
+        weights = [sql.SQL("weights[array_position(terms, ({})[{}])]").format(terms, number) for number in numbers]
+        given: dict[str, sql.Composable] = {
+            "points": self._points,
+            "corpus": statement.where(ranking.corpus or ranking.where),
+            "wanted": statement.where(ranking.where),
+            "terms": terms,
+            "limit": statement.value(ranking.limit, "bigint"),
+        }
+        if ranking.counted.idf is not None:
+            weighed = [asked * idf for asked, idf in zip(words.values, ranking.counted.idf, strict=True)]
+            factors = statement.value(weighed, "float8[]")
+            each = zip(numbers, weights, strict=True)
+            parts = [sql.SQL("coalesce(({})[{}] * {}, 0)").format(factors, *one) for one in each]
+            return sql.SQL(
+                "SELECT place, {score} AS score FROM {points} WHERE {corpus} AND {wanted} AND terms && {terms} "
+                "ORDER BY score DESC, place LIMIT {limit}"
+            ).format(score=sql.SQL(" + ").join(parts), **given)
+        asked = statement.value(words.values, "float8[]")
+        held = [sql.SQL("{1} AS w{0}").format(*one) for one in zip(numbers, weights, strict=True)]
+        counts = [sql.SQL("count(w{})").format(number) for number in numbers]
+        parts = [sql.SQL("coalesce(({0})[{1}] * idf[{1}] * w{1}, 0)").format(asked, number) for number in numbers]
+        return sql.SQL(
+            "WITH hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, {held} FROM {points} "
+            "WHERE {corpus} AND terms && {terms}), "
+            "counted AS MATERIALIZED (SELECT (SELECT count(*)::float8 FROM {points} WHERE {corpus}) AS n, "
+            "ARRAY[{counts}]::float8[] AS df FROM hits), "
+            "weighed AS MATERIALIZED (SELECT ARRAY(SELECT ln(1 + (n - each.df + 0.5) / (each.df + 0.5)) "
+            "FROM unnest(counted.df) WITH ORDINALITY AS each(df, number) ORDER BY number) AS idf FROM counted) "
+            "SELECT place, {score} AS score, idf FROM hits, weighed WHERE wanted ORDER BY score DESC, place "
+            "LIMIT {limit}"
+        ).format(
+            held=sql.SQL(", ").join(held),
+            counts=sql.SQL(", ").join(counts),
+            score=sql.SQL(" + ").join(parts),
+            **given,
+        )
+
+    def _by_many_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
+        """The same of a text that has more of them than a memory."""
         return sql.SQL(
             "WITH corpus AS (SELECT count(*)::float8 AS n FROM {points} WHERE {corpus}), "
             "hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, held.term, held.weight FROM {points} "
@@ -365,60 +586,62 @@ class Collection:
             "JOIN asked USING (term) WHERE hits.wanted GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
         ).format(
             points=self._points,
-            corpus=corpus,
+            corpus=statement.where(ranking.corpus or ranking.where),
             wanted=statement.where(ranking.where),
             terms=statement.value(words.indices, "bigint[]"),
             weights=statement.value(words.values, "float8[]"),
             limit=statement.value(ranking.limit, "bigint"),
         )
 
-    def _by_vector(self, statement: Statement, ranking: Ranking) -> Text:
-        """The nearest points, each by its nearest part: all of an owner's are compared."""
+    def _by_vector(self, statement: Statement, ranking: Ranking, among: Text = _ANY) -> Text:
+        """The nearest points, each by its nearest part: all ``among`` an owner's are compared."""
         return sql.SQL(
-            "SELECT place, 1 - min(vector <=> {vector}) AS score FROM (SELECT place FROM {points} WHERE {where}) AS "
-            "wanted JOIN (SELECT place, vector FROM {parts} WHERE {owner}) AS held USING (place) "
-            "GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
+            # the distance is worked out where the vector is read, so that only it is grouped and sorted
+            "WITH held AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM (SELECT place FROM {points} "
+            "WHERE {where}) AS wanted JOIN (SELECT place, vector FROM {parts} WHERE {owner} AND {among}) AS owned "
+            "USING (place)) SELECT place, 1 - min(far) AS score FROM held GROUP BY place ORDER BY score DESC, place "
+            "LIMIT {limit}"
         ).format(
             owner=statement.where(Where(_naming(_named(ranking)))),
             vector=statement.value(_vector(ranking.dense or []), "vector"),
             parts=self._parts,
+            among=among,
             points=self._points,
             where=statement.where(ranking.where),
             limit=statement.value(ranking.limit, "bigint"),
         )
 
-    async def _nominated(self, ranking: Ranking) -> list[Row] | None:
-        """As `_by_vector`, of those that the HNSW index nominates. None where all are to be compared: they are few, or
-        too few of the nominated ones are the owner's.
+    async def _nominated(self, ranking: Ranking) -> list[tuple[str, float]] | None:
+        """The nearest of those beyond `EXACT_UP_TO` that the index nominates. None: there is no index yet, or too few
+        of what it nominates are the owner's.
         """
-        searched = ranking.dense is not None and _owner_of(ranking.where) is not None
-        if not searched or await self._vectors(ranking.where) <= self._exact_up_to:
-            return None
         statement = Statement()
-        text = sql.SQL(
-            "WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {parts} ORDER BY vector <=> "
-            "{vector} LIMIT {most}) SELECT place, 1 - min(far) AS score FROM near JOIN {points} USING (place) "
-            "WHERE {where} GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
+        text = self._near(statement, ranking)
+        async with self.connected(ranking.where, at_once=True) as connection:
+            index = await connection.execute(
+                "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid",
+                [f'"{self.name}_{self._index.kind}"'],
+            )
+            if await index.fetchone() is None:
+                return None
+            await connection.execute(self._index.width())
+            found = _scored(await (await connection.execute(text, statement.values)).fetchall())
+        return found if len(found) >= ranking.limit else None
+
+    def _near(self, statement: Statement, ranking: Ranking) -> Text:
+        return sql.SQL(
+            "WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {parts} WHERE beyond AND {owner} "
+            "ORDER BY vector <=> {vector} LIMIT {most}) SELECT place, 1 - min(far) AS score FROM near JOIN {points} "
+            "USING (place) WHERE {where} GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
         ).format(
+            owner=statement.where(Where(_naming(ranking.where))),
             vector=statement.value(_vector(ranking.dense or []), "vector"),
             parts=self._parts,
             points=self._points,
             where=statement.where(ranking.where),
             limit=statement.value(ranking.limit, "bigint"),
-            most=sql.Literal(EF_SEARCH),
+            most=sql.Literal(NOMINATED),
         )
-        async with self.connected(ranking.where) as connection:
-            await connection.execute(sql.SQL("SET LOCAL hnsw.ef_search = {}").format(sql.Literal(EF_SEARCH)))
-            found = await (await connection.execute(text, statement.values)).fetchall()
-        return found if len(found) >= ranking.limit else None
-
-    async def _vectors(self, where: Where) -> int:
-        """How many vectors the owner has; what are more than are all compared counts as one more."""
-        statement = Statement()
-        text = sql.SQL("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} LIMIT {}) AS counted").format(
-            self._parts, statement.where(Where(_naming(where))), sql.Literal(self._exact_up_to + 1)
-        )
-        return int((await self._rows(where, text, statement))[0][0])
 
     async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
         """The server is asked: others may write to it, too."""
@@ -461,6 +684,10 @@ class Collection:
         """The answer of one statement; it goes to the server together with what opens its transaction."""
         async with self.connected(named, at_once=True) as connection:
             return await (await connection.execute(text, statement.values)).fetchall()
+
+
+def _scored(rows: list[Row]) -> list[tuple[str, float]]:
+    return [(str(place), float(score)) for place, score, *_ in rows]
 
 
 def _named(ranking: Ranking) -> Where:
@@ -514,8 +741,14 @@ def _column(name: str, value: Any) -> Any:
 
 
 def _fields(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    pairs = zip(names, row, strict=True)
-    return {name: _as_it_was(value) if isinstance(value, str) else value for name, value in pairs if value is not None}
+    return {name: _read(value) for name, value in zip(names, row, strict=True) if value is not None}
+
+
+def _read(value: Any) -> Any:
+    """A column's value as the payload holds it."""
+    if isinstance(value, datetime):
+        return msgspec.to_builtins(value.astimezone(UTC))
+    return _as_it_was(value) if isinstance(value, str) else value
 
 
 def _split(payload: dict[str, Any]) -> tuple[bytes, bytes | None]:
@@ -535,14 +768,13 @@ def _row(point: Written) -> list[Any]:
     return [point.id, *columns, *_split(point.payload), point.bm25.indices, point.bm25.values]
 
 
-def _part_rows(point: Written) -> list[list[Any]]:
-    owner = [_text(point.payload[name]) for name in OWNER_FIELDS]
-    return [[point.id, number, *owner, _vector(part)] for number, part in enumerate(point.dense)]
+def _owner(point: Written) -> tuple[str, str]:
+    return _text(point.payload["tenant"]), _text(point.payload["user_id"])
 
 
 def _vector(numbers: Sequence[float]) -> str:
     """A vector in pgvector's own text form."""
-    return f"[{','.join(map(repr, map(float, numbers)))}]"
+    return msgspec.json.encode(numbers).decode()
 
 
 def _cause(error: psycopg.Error) -> str:

@@ -19,7 +19,7 @@ from memproxy.stores import postgres_state_palace as palace
 from memproxy.stores import postgres_state_receipts as receipts
 from memproxy.stores import postgres_state_sessions as sessions
 from memproxy.stores import postgres_state_working as working
-from memproxy.stores.journal_spill import Spill, TakingUp
+from memproxy.stores.journal_spill import SetsAside, Spill, TakingUp
 from memproxy.stores.postgres_state_callers import PostgresCallers
 from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase
 from memproxy.stores.postgres_state_dreams import PostgresDreams
@@ -35,7 +35,7 @@ from memproxy.tasks import TaskOwner
 
 
 class PostgresState(
-    PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers, PostgresWorking, PostgresDreams
+    SetsAside, PostgresSessions, PostgresReceipts, PostgresPalace, PostgresCallers, PostgresWorking, PostgresDreams
 ):
     """`ports.StateStore` in a database."""
 
@@ -112,15 +112,6 @@ class PostgresState(
         """``told`` is called when any replica has written rows that may be claimed."""
         self._replicas.on(ROWS, lambda _: told())
 
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        return await self._spill.put(entry)
-
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        return await self._spill.read(number)
-
-    async def drop_aside(self, number: int) -> None:
-        await self._spill.drop(number)
-
     async def _append_left(self, entry: JournalEntry) -> int:
         """Append what a process that ended had set aside."""
         return await self.append(entry)
@@ -135,6 +126,7 @@ class PostgresState(
             return [(tenant, user) for tenant, user in await found.fetchall()]
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        await self._empty_working(scope.owner, session)
         async with self._database.of(scope.owner) as db:
             return await self._forget(db, scope, session, until)
 

@@ -23,7 +23,7 @@ from psycopg.types.string import StrDumper, TextLoader
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from memproxy.errors import ConfigError, RequestError, StateUnavailable
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, cancellations, heed_cancellation
 
 Row = tuple[Any, ...]
 Db = AsyncConnection[Row]
@@ -51,7 +51,7 @@ AWAY_S = 0.2
 """While it is known to be away, calls wait no longer than this for it."""
 
 RECONNECT_S = 4.0
-"""So long the pool tries to connect again by itself, with pauses that grow and vary; the next call has it go on."""
+"""How long the pool retries a connection by itself, with growing, varied pauses; the next call makes it go on."""
 
 STATEMENT_MS = 15_000
 """Longest time of one statement."""
@@ -86,6 +86,8 @@ class PostgresDatabase:
         self._url = url
         self._sync = sync
         self._skew = timedelta()
+        self.is_measured = False
+        """Whether the database has said what time it is."""
         self._is_given_shared = False
         self._pool: AsyncConnectionPool[Db] | None = None
         self._is_away = False
@@ -177,6 +179,10 @@ class PostgresDatabase:
         """A time by the caller's clock, as the database's clock has it."""
         return time if self._is_given_shared else time + self._skew
 
+    def of_machine(self, time: datetime) -> datetime:
+        """A time by this machine's own clock, as the database's clock has it, whoever the caller is."""
+        return time + self._skew
+
     def own(self, time: datetime) -> datetime:
         """A time by the database's clock, as the caller's has it."""
         return time if self._is_given_shared else time - self._skew
@@ -187,12 +193,14 @@ class PostgresDatabase:
         (there,) = await one(db, "SELECT clock_timestamp()")
         skew = there - (before + (self.now() - before) / 2)
         self._skew = skew if abs(skew) >= LEAST_SKEW else timedelta()
+        self.is_measured = True
 
     @asynccontextmanager
     async def _taken(self, within_s: float) -> AsyncIterator[Db]:
         pool = self._pool
         if pool is None:
             raise StateUnavailable(f"The state in {self.place} is not open; open it, or wait until it is.")
+        before = cancellations()
         try:
             db = await pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
         except PoolTimeout:
@@ -201,6 +209,7 @@ class PostgresDatabase:
         self._is_away = False
         late = asyncio.get_running_loop().call_later(within_s, _cut, db)
         try:
+            heed_cancellation(since=before)
             yield db
         finally:
             late.cancel()
@@ -397,10 +406,9 @@ _CONNECT_REMEDIES = (
     ("pg_hba.conf", "Let this machine's address in by its pg_hba.conf."),
     ("too many", _REMEDIES[errors.TooManyConnections]),
     ("remaining connection slots", _REMEDIES[errors.TooManyConnections]),
+    ("the database system", "It is tried again."),
     ("role", "Make the user that state.url names: CREATE ROLE … LOGIN PASSWORD …;"),
     ("database", "Make the database that state.url names: CREATE DATABASE … OWNER …;"),
-    ("starting up", "It is tried again."),
-    ("shutting down", "It is tried again."),
     ("resolve host", "Check the host in state.url."),
     ("translate host", "Check the host in state.url."),
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StateUnavailable
 from memproxy.metrics import metrics
@@ -60,6 +61,9 @@ _NOT_HELD = """
      OR NOT EXISTS (SELECT FROM claimants WHERE id = held_by AND until > clock_timestamp()))
 """
 
+_MACHINE_TIME = b'"is_machine_time":true'
+"""What a body holds whose time is by its machine's clock (a message may hold it, too)."""
+
 _REFUSALS_KEPT = timedelta(minutes=10)
 """Longer than anybody waits for a row."""
 
@@ -100,11 +104,25 @@ class PostgresJournal(PostgresPart):
     def shared(self, time: datetime) -> datetime:
         return self._database.shared(time)
 
+    @property
+    def knows_time(self) -> bool:
+        return self._database.is_measured
+
     async def append(self, entry: JournalEntry) -> int:
         async with self._database.of(entry.scope.owner) as db:
-            number = await self._append(db, entry)
+            number = await self._append(db, self._in_time(entry))
         self._replicas.rows_came()
         return number
+
+    def _in_time(self, entry: JournalEntry) -> JournalEntry:
+        """The entry; where it was taken in before the database had been reached, with the time that it was there."""
+        if entry.kind is not JournalKind.TURNS or _MACHINE_TIME not in entry.body:
+            return entry
+        body = msgspec.json.decode(entry.body, type=TurnsBody)
+        if not body.is_machine_time:
+            return entry
+        body = msgspec.structs.replace(body, said_at=self._database.of_machine(body.said_at), is_machine_time=False)
+        return msgspec.structs.replace(entry, body=msgspec.json.encode(body))
 
     async def _append(self, db: Db, entry: JournalEntry) -> int:
         """Append an entry, unless its owner was erased meanwhile (0); what it erases is erased from now on."""

@@ -43,8 +43,8 @@ class NoSealing:
 
 
 class Erased:
-    """Who was erased, and when: what was said before, and comes behind the erasure, is dropped. Whoever was erased is
-    known by a keyed digest alone: it names nobody. Times are the database's: replicas' clocks may differ.
+    """Who was erased, and when: a message said before an erasure that arrives after it is dropped. Erased owners are
+    kept as keyed digests, which name nobody. Times are the database's: replicas' clocks may differ.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:

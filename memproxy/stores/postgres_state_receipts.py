@@ -191,7 +191,7 @@ def _receipt(columns: Columns, row: Sequence[Any]) -> Receipt:
 async def _note_outcomes(
     db: Db, columns: Columns, scope: Scope, number: int, outcomes: Sequence[Outcome], *, at: datetime
 ) -> None:
-    """Write what a journal row's learning came to; once, however often it is told."""
+    """Write the outcomes of learning from a journal row; once, however often it is called."""
     for place, given in enumerate(outcomes):
         outcome = await _news(db, scope.owner, given)
         if outcome is None:

@@ -14,21 +14,21 @@ from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
-from memproxy.core.changes import Change, ChangeNotices
 from memproxy.errors import StateUnavailable
+from memproxy.stores.carried_notices import CarriedNotices
 from memproxy.stores.postgres_state_database import CHANNEL, CONNECT_S, Db, PostgresDatabase, lock_key
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=20)
-"""What a process that says nothing had claimed is taken over so long after it last did."""
+"""How long after the last sign of life of a process its claimed rows are taken over by another one."""
 
 BEATS = 4
 """Signs of life within one lease."""
 
 APART_S = 0.1
-"""New rows are told of no oftener: a commit that tells waits for all others that do."""
+"""Announce new rows at most this often: a commit that sends a notice waits for all others that send one."""
 
 AGAIN_S = (0.5, 5.0)
 """Shortest and longest pause before the connection that listens is made again; they vary."""
@@ -37,59 +37,6 @@ CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"
 """What processes tell each other: choices or proxy keys changed; rows to be claimed; an owner's data key is gone; a
 `core.changes.Change`.
 """
-
-GATHER_S = 0.03
-"""How long a change waits for others that are told of in the same commit."""
-
-MOST_TOLD = 1_000
-"""Changes that wait to be told of; of more, others are told that anything may have changed."""
-
-_ANYTHING = ""
-"""Stands for more changes than are told one by one."""
-
-_LONGEST = 7_000
-"""Bytes of one message; PostgreSQL takes 8,000."""
-
-
-class PostgresNotices(ChangeNotices):
-    """Notices of changes that reach every process on the database (`NOTIFY`).
-
-    What cannot be told because the database is away is told when it is back; by then the others have lost their
-    connections, too, and forgotten what they kept.
-    """
-
-    def __init__(self, tell: Callable[[list[str]], Awaitable[None]], tasks: TaskOwner) -> None:
-        """``tell`` sends messages, in one commit."""
-        super().__init__()
-        self._send = tell
-        self._tasks = tasks
-        self._waiting: dict[str, None] = {}
-        self._sending: asyncio.Task[None] | None = None
-
-    def publish(self, change: Change) -> None:
-        self.tell(change)
-        message = change.encoded()
-        if len(message) > _LONGEST or len(self._waiting) >= MOST_TOLD:
-            self._waiting.clear()
-            message = _ANYTHING
-        if _ANYTHING not in self._waiting:
-            self._waiting[message] = None
-        if self._sending is None or self._sending.done():
-            self._sending = self._tasks.start(self._send_all(), "tell of changes")
-
-    async def _send_all(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(GATHER_S)
-            messages, self._waiting = self._waiting, {}
-            try:
-                await self._send(list(messages))
-            except StateUnavailable:
-                self._waiting = {**messages, **self._waiting}
-                await asyncio.sleep(AGAIN_S[0])
-
-    def heard(self, message: str) -> None:
-        """Another process, or this one, told of a change."""
-        self.tell(None if message == _ANYTHING else Change.decoded(message))
 
 
 class Replicas:
@@ -113,7 +60,7 @@ class Replicas:
         self._news = os.urandom(8)
         self._on: dict[str, list[Callable[[str], None]]] = {}
         self._rows_later: asyncio.TimerHandle | None = None
-        self.changes = PostgresNotices(self._tell_changes, tasks)
+        self.changes = CarriedNotices(self._tell_changes, tasks)
         self.on(CHANGE, self.changes.heard)
 
     async def begin(self) -> None:

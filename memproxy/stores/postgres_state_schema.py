@@ -290,6 +290,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE progress SET ended_at = last_turn_at WHERE ended_at IS NULL",
         "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
     ),
+    # what was changed last of a million entries, past those that have expired, without reading them all
+    ("CREATE INDEX working_newest ON working (tenant, user_id, updated_at, expires_at)",),
 )
 
 

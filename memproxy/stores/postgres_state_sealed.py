@@ -1,8 +1,6 @@
 """The state in PostgreSQL with every text of a user encrypted (`sqlite_sealing`): users' keys, and how they end."""
 
-import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,26 +10,22 @@ import msgspec
 
 from memproxy.core.receipt import Outcome, Recalled
 from memproxy.core.scope import Scope
-from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
 from memproxy.stores import postgres_state_working as working
 from memproxy.stores.postgres_state import PostgresState, erase_texts
 from memproxy.stores.postgres_state_database import Db, Owner, lock_key, one
 from memproxy.stores.postgres_state_replicas import DESTROYED, LEASE
-from memproxy.stores.sealed_state import ASIDE, KEY_READ_S
+from memproxy.stores.sealed_state import UsersKeys
 from memproxy.stores.sealing import (
     DataKey,
     MasterKeys,
-    Unreadable,
-    is_sealed_by_data_key,
-    is_sealed_by_master,
     new_data_key,
 )
 from memproxy.stores.sqlite_journal import BODY, PLAN
 from memproxy.stores.sqlite_palace import NAMED_IN_WORDS
 from memproxy.stores.sqlite_part import Columns
 from memproxy.stores.sqlite_receipts import sealed_content, sealed_query
-from memproxy.stores.sqlite_sealing import MOST_KNOWN, SEALED_TABLES, SealedColumns, wrong_master
+from memproxy.stores.sqlite_sealing import SEALED_TABLES, SealedColumns, UnwrappedKeys
 from memproxy.stores.sqlite_sessions import LINE
 from memproxy.stores.sqlite_state import SEALED
 
@@ -41,14 +35,10 @@ SEALED_S = 3600.0
 """How long it may take to encrypt a state that was not."""
 
 
-class PostgresDataKeys:
+class PostgresDataKeys(UnwrappedKeys):
     """`postgres_state_part.Sealing` by users' data keys, with those used lately unwrapped in memory. Keys are looked up
     in the transaction that uses them: another replica may have destroyed the one known here.
     """
-
-    def __init__(self, masters: MasterKeys) -> None:
-        self._masters = masters
-        self._known: OrderedDict[bytes, DataKey] = OrderedDict()
 
     async def of(self, db: Db, owner: Owner) -> Columns | None:
         """As `Sealing`. Raises as `key`."""
@@ -84,8 +74,7 @@ class PostgresDataKeys:
     async def destroy(self, db: Db, owner: Owner) -> None:
         """Nothing that was sealed for the owner can be read from here on."""
         found = await db.execute("DELETE FROM data_keys WHERE tenant = %s AND user_id = %s RETURNING id", owner)
-        for (key_id,) in await found.fetchall():
-            self._known.pop(key_id, None)
+        self._dropped(key_id for (key_id,) in await found.fetchall())
 
     async def check(self, db: Db) -> None:
         """See that every key can be unwrapped.
@@ -94,8 +83,7 @@ class PostgresDataKeys:
             StateUnavailable: some were wrapped by a master key that is not here.
         """
         found = await db.execute("SELECT DISTINCT master FROM data_keys")
-        if missing := sorted({master for (master,) in await found.fetchall()} - set(self._masters.ids)):
-            raise wrong_master(missing, self._masters.ids)
+        self._wraps_are_known({master for (master,) in await found.fetchall()})
 
     async def rewrap(self, db: Db) -> int:
         """Wrap all keys by the current master key that are wrapped by another one; how many these were.
@@ -116,23 +104,8 @@ class PostgresDataKeys:
             )
         return len(rows)
 
-    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
-        known = self._known.get(key_id)
-        if known is None:
-            known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
-            while len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key_id)
-        return known
 
-    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
-        try:
-            return self._masters.unwrap(master, wrapped, owner)
-        except Unreadable as error:
-            raise wrong_master([master], self._masters.ids) from error
-
-
-class PostgresSealedState(PostgresState):
+class PostgresSealedState(UsersKeys, PostgresState):
     """`ports.StateStore` in a database, with the texts in it encrypted."""
 
     seals = True
@@ -149,17 +122,10 @@ class PostgresSealedState(PostgresState):
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``masters``: the installation's keys. The rest is `PostgresState`'s."""
-        self._masters = masters
         self._keys = PostgresDataKeys(masters)
-        self._current: dict[Owner, DataKey] = {}
-        self._destroyed = 0
-        self._listeners: list[Callable[[], None]] = []
-        super().__init__(url, spill, sync=sync, spares=spares, sealing=self._keys, lease=lease, now=now)
-        self._replicas.on(DESTROYED, lambda _: self._drop_keys())
-
-    def on_destroyed(self, told: Callable[[], None]) -> None:
-        """``told`` is called whenever a key was destroyed, by whatever replica."""
-        self._listeners.append(told)
+        UsersKeys.__init__(self, masters)
+        PostgresState.__init__(self, url, spill, sync=sync, spares=spares, sealing=self._keys, lease=lease, now=now)
+        self._replicas.on(DESTROYED, lambda _: self.drop_key(None))
 
     async def open(self) -> None:
         """As the port says. A state that is not encrypted yet is, before this returns.
@@ -195,32 +161,12 @@ class PostgresSealedState(PostgresState):
             await db.execute("INSERT INTO meta VALUES (%s, '1')", [SEALED])
         return len(owners)
 
-    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
-        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
-
-        Raises:
-            StateUnavailable: the state does not answer.
-        """
-        known = self._current.get(owner)
-        if known is not None:
-            return known
-        before = self._destroyed
-        async with self._database.glance() as db:
-            found = await self._keys.key(db, owner)
-        if found is None and make:
-            async with self._database.of(owner) as db:
-                found = await self._keys.made_key(db, owner)
-        if found is not None and before == self._destroyed:
-            if len(self._current) >= MOST_KNOWN:
-                self._current.clear()
-            self._current[owner] = found
-        return found
-
     async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        await self._empty_working(entry.scope.owner, None)
         async with self._database.of(entry.scope.owner) as db:
             gone = await self._destroy(db, entry.scope)
             number = await self._append(db, entry)
-        self._drop_keys()
+        self.drop_key(None)
         self._replicas.rows_came()
         return number, gone
 
@@ -228,7 +174,7 @@ class PostgresSealedState(PostgresState):
         """Destroy the owner's key, and what of the state it sealed."""
         async with self._database.of(scope.owner) as db:
             await self._destroy(db, scope)
-        self._drop_keys()
+        self.drop_key(None)
 
     async def _destroy(self, db: Db, scope: Scope) -> list[int]:
         """All that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes. The
@@ -244,7 +190,7 @@ class PostgresSealedState(PostgresState):
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
         gone = await super().forget(scope, session=session, until=until)
         if session is None:
-            self._drop_keys()
+            self.drop_key(None)
         return gone
 
     async def _forget(self, db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:
@@ -261,62 +207,19 @@ class PostgresSealedState(PostgresState):
         async with self._database.transaction() as db:
             return await self._keys.rewrap(db)
 
-    def _drop_keys(self) -> None:
-        """A key was destroyed: what is known of keys here counts no more."""
-        self._destroyed += 1
-        self._current.clear()
-        for told in self._listeners:
-            told()
+    async def _append_left(self, entry: JournalEntry) -> int:
+        left = await self._opened_left(entry)
+        return 0 if left is None else await self.append(left)
 
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        key = await self._readable_key(entry.scope.owner)
-        if key is not None:
-            body = key.seal(entry.body, ASIDE)
-        else:
-            body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
-        return await super().set_aside(msgspec.structs.replace(entry, body=body))
-
-    async def _readable_key(self, owner: Owner) -> DataKey | None:
-        """The owner's key, if it can be read at once: the state does not work while something is set aside."""
-        try:
-            async with asyncio.timeout(KEY_READ_S):
-                return await self._key(owner)
-        except (StateUnavailable, TimeoutError):
-            return None  # the installation's key does as well
+    async def make_key(self, scope: Scope) -> None:
+        async with self._database.of(scope.owner) as db:
+            await self._keys.made_key(db, scope.owner)
 
     async def _key(self, owner: Owner) -> DataKey | None:
         async with self._database.glance() as db:
             return await self._keys.key(db, owner)
 
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        entry = await super().read_aside(number)
-        try:
-            return None if entry is None else await self._opened_aside(entry)
-        except Unreadable:
-            return None
-
-    async def _append_left(self, entry: JournalEntry) -> int:
-        try:
-            return await self.append(await self._opened_aside(entry))
-        except Unreadable:
-            log.info("turns of %s that were set aside are dropped: their user was erased", entry.request_id)
-            return 0
-
-    async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
-        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
-
-        Raises:
-            Unreadable: its user's key was destroyed.
-            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
-        """
-        owner, body = entry.scope.owner, entry.body
-        if is_sealed_by_master(body):
-            body = self._masters.open(body, owner, ASIDE)
-        elif is_sealed_by_data_key(body):
-            if (key := await self._key(owner)) is None:
-                raise Unreadable("its key was destroyed")
-            body = key.open(body, ASIDE)
-        return msgspec.structs.replace(entry, body=body)
+    _key_at_once = _key
 
 
 async def _seal_owner(db: Db, columns: Columns, owner: Owner) -> None:

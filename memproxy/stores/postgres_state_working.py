@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry, namespace_of
+from memproxy.core.working import Place, WorkingEntry, WorkingPage
 from memproxy.stores.postgres_state_database import Db, Owner, one
 from memproxy.stores.postgres_state_part import PostgresPart
 from memproxy.stores.sqlite_part import Columns
-from memproxy.stores.sqlite_working import DATA, HEAD, SWEPT_AT_ONCE, WORDS, Head, opened
+from memproxy.stores.sqlite_working import AT_ONCE, DATA, HEAD, WORDS, Head, bounds, opened, page_of
 
 _FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
 _OWNED = "tenant = %(tenant)s AND user_id = %(user)s"
@@ -80,29 +80,40 @@ class PostgresWorking(PostgresPart):
             row = await found.fetchone()
         return None if row is None else self._entry(columns, row)
 
-    async def working_entries(
-        self, scope: Scope, prefix: str, now: datetime, *, words: bool = False, limit: int | None = None
+    async def newest_working(
+        self, scope: Scope, now: datetime, *, most: int, words: bool = False
     ) -> list[WorkingEntry]:
-        namespace = namespace_of(prefix) if prefix.count("/") > 1 else None
         async with self._database.connected() as db:
             columns = await self._sealing.of(db, scope.owner)
             if columns is None:
                 return []
             rows = await db.execute(
                 f"SELECT {_FIELDS}, {'words' if words else repr('')}, ''::bytea FROM working WHERE {_VISIBLE} "
-                "AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s::text) ORDER BY updated_at DESC",
-                {
-                    **self._values(scope, now),
-                    "namespace": columns.name(namespace) if namespace is not None else None,
-                },
+                "ORDER BY updated_at DESC LIMIT %(most)s",
+                {**self._values(scope, now), "most": most},
             )
-            found = []
-            async for row in rows:
-                if columns.plain_name(row[0]).startswith(prefix):
-                    found.append(self._entry(columns, row))
-                    if len(found) == limit:
-                        break
-            return found
+            return [self._entry(columns, row) for row in await rows.fetchall()]
+
+    async def working_page(
+        self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
+    ) -> WorkingPage:
+        async with self._database.connected() as db:
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None:
+                return WorkingPage()
+            low, high, namespace = bounds(columns, prefix, after)
+            values = dict(zip(("behind", "project"), after or ("", ""), strict=True))
+            narrowed = "" if namespace is None else "AND namespace = %(namespace)s "
+            read = await db.execute(
+                f"SELECT {_FIELDS}, {'words' if words else repr('')}, ''::bytea FROM working WHERE {_OWNED} "
+                "AND name >= %(low)s AND name < %(high)s AND (name, project) > (%(behind)s, %(project)s) "
+                f"{narrowed}ORDER BY name, project LIMIT %(most)s",
+                values
+                | {"tenant": scope.tenant, "user": scope.user}
+                | {"low": low, "high": high, "namespace": namespace, "most": most},
+            )
+            rows = await read.fetchall()
+            return page_of([self._entry(columns, row) for row in rows], rows, scope, prefix, now, most=most)
 
     async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
         entry = await self.working(scope, key, now)
@@ -123,11 +134,18 @@ class PostgresWorking(PostgresPart):
                 gone = await db.execute(
                     "DELETE FROM working WHERE ctid = ANY(ARRAY(SELECT ctid FROM working WHERE expires_at <= %s "
                     "LIMIT %s FOR UPDATE SKIP LOCKED))",
-                    [self._database.shared(now), SWEPT_AT_ONCE],
+                    [self._database.shared(now), AT_ONCE],
                 )
             if not gone.rowcount:
                 return swept
             swept += gone.rowcount
+
+    async def _empty_working(self, owner: Owner, session: str | None) -> None:
+        """Erase most of what there is before a transaction erases the rest with all else: no statement takes long."""
+        gone = AT_ONCE
+        while gone == AT_ONCE:
+            async with self._database.transaction() as db:
+                gone = await erase(db, await self._sealing.of(db, owner), owner, session, most=AT_ONCE)
 
     def _entry(self, columns: Columns, row: tuple[Any, ...]) -> WorkingEntry:
         name, project, *times = row[:5]
@@ -142,12 +160,14 @@ class PostgresWorking(PostgresPart):
         }
 
 
-async def erase(db: Db, columns: Columns | None, owner: Owner, session: str | None) -> None:
-    """Erase all of the owner's, or the namespace of one session."""
-    if session is None:
-        await db.execute("DELETE FROM working WHERE tenant = %s AND user_id = %s", owner)
-    elif columns is not None:
-        await db.execute(
-            "DELETE FROM working WHERE tenant = %s AND user_id = %s AND namespace = %s",
-            [*owner, columns.name(f"session/{session}")],
-        )
+async def erase(db: Db, columns: Columns | None, owner: Owner, session: str | None, *, most: int | None = None) -> int:
+    """Erase the owner's entries, or the namespace of one session: ``most`` of them, None for all; how many went."""
+    if session is not None and columns is None:
+        return 0
+    namespace = None if session is None or columns is None else columns.name(f"session/{session}")
+    gone = await db.execute(
+        "DELETE FROM working WHERE ctid = ANY(ARRAY(SELECT ctid FROM working WHERE tenant = %s AND user_id = %s "
+        f"{'' if namespace is None else 'AND namespace = %s '}LIMIT %s FOR UPDATE))",
+        [*owner, *([] if namespace is None else [namespace]), most],
+    )
+    return gone.rowcount

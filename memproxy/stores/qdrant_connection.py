@@ -31,8 +31,11 @@ CONNECT_S = 2.0
 TIMEOUT_S = 10
 """Longest time of one call."""
 
+SNAPSHOT_S = 6 * 3600
+"""Longest time of a snapshot."""
+
 MISSED_S = 0.05
-"""Whoever gives a call up after this time had a deadline; sooner, he went for reasons of his own."""
+"""A caller that cancels a call after this time had a deadline; one that cancels sooner left for other reasons."""
 
 REST_PORT = 6333
 
@@ -167,14 +170,14 @@ class Server:
         # behind a path a gateway stands, and what is beside its port is nobody's
         return (address.port or REST_PORT) + 1 if address.path in {"", "/"} else None
 
-    def _made(self, *, prefer_grpc: bool, grpc_port: int = 0) -> AsyncQdrantClient:
+    def _made(self, *, prefer_grpc: bool, grpc_port: int = 0, timeout_s: int = TIMEOUT_S) -> AsyncQdrantClient:
         transport = _QuickConnect(limits=httpx.Limits(max_connections=64, max_keepalive_connections=16))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Api key is used with an insecure connection")  # told by us, and once
             return AsyncQdrantClient(
                 url=self._url,
                 api_key=self._api_key,
-                timeout=TIMEOUT_S,
+                timeout=timeout_s,
                 check_compatibility=False,
                 transport=transport,
                 prefer_grpc=prefer_grpc,
@@ -207,6 +210,15 @@ class Server:
             raise StoreUnavailable(f"The {self.place} did not answer lately; it is tried again every second.")
         async with self._watched(), self._our_errors(writes=writes):
             return await work(client)
+
+    async def patiently(self, work: Callable[[AsyncQdrantClient], Awaitable[Result]]) -> Result:
+        """One call by REST that may take hours. Raises `StoreUnavailable`."""
+        client = self._made(prefer_grpc=False, timeout_s=SNAPSHOT_S)
+        try:
+            async with self._our_errors(writes=False):
+                return await work(client)
+        finally:
+            await client.close()
 
     @contextlib.asynccontextmanager
     async def _watched(self) -> AsyncIterator[None]:

@@ -12,10 +12,9 @@ from memproxy.core.scope import Scope
 from memproxy.ports import Kept, Page, Point, Scanned
 from memproxy.stores.backend import Written
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
-from memproxy.stores.neighbours import around
-from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.paging import Cursor, around, newest
 from memproxy.stores.payload import Points, memories, place_of, placed, tokens_of
-from memproxy.stores.writers import Writers
+from memproxy.stores.vector_store import Writers
 
 EVERYBODY = Where((), must_not=(Missing("tenant"),))
 """All memories of all owners. A collection's own identity has no owner and is none of them."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,9 @@ from memproxy.errors import StateUnavailable
 from memproxy.ports import JournalEntry
 from memproxy.stores import sqlite_erased as erased
 from memproxy.stores import sqlite_journal as journal
+from memproxy.stores import sqlite_working as working
 from memproxy.stores.apart_state import WritesApart
+from memproxy.stores.journal_spill import SetsAside
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, is_sealed_by_data_key, is_sealed_by_master
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_part import Owner
@@ -30,7 +33,112 @@ KEY_READ_S = 0.2
 """How long a user's key is waited for when something is set aside."""
 
 
-class SealedState(SqliteState):
+class UsersKeys(SetsAside, ABC):
+    """What every state with encrypted texts does alike: it keeps keys in memory, and seals what it sets aside."""
+
+    def __init__(self, masters: MasterKeys) -> None:
+        self._masters = masters
+        self._current: dict[Owner, DataKey] = {}
+        self._destroyed = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    @abstractmethod
+    async def make_key(self, scope: Scope) -> None:
+        """See that the owner has a key."""
+
+    @abstractmethod
+    async def _key(self, owner: Owner) -> DataKey | None:
+        """The owner's key as the state has it."""
+
+    @abstractmethod
+    async def _key_at_once(self, owner: Owner) -> DataKey | None:
+        """The same while the state does not work: it waits behind nothing else."""
+
+    def on_destroyed(self, told: Callable[[], None]) -> None:
+        """``told`` is called whenever a key was destroyed, by whatever process of this state tells of it."""
+        self._listeners.append(told)
+
+    def drop_key(self, owner: Owner | None) -> None:
+        """A key was destroyed: forget the owner's key (None: all keys) as known in memory."""
+        self._destroyed += 1
+        if owner is None:
+            self._current.clear()
+        else:
+            self._current.pop(owner, None)
+        for told in self._listeners:
+            told()
+
+    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
+
+        Raises:
+            StateUnavailable: the state does not answer.
+        """
+        known = self._current.get(owner)
+        if known is not None:
+            return known
+        before = self._destroyed
+        found = await self._key(owner)
+        while found is None and make:  # it may be destroyed right away
+            await self.make_key(Scope(tenant=owner[0], user=owner[1]))
+            found = await self._key(owner)
+        if found is not None and before == self._destroyed:
+            if len(self._current) >= MOST_KNOWN:
+                self._current.clear()
+            self._current[owner] = found
+        return found
+
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        """As the port says."""
+        key = await self._readable_key(entry.scope.owner)
+        if key is not None:
+            body = key.seal(entry.body, ASIDE)
+        else:
+            body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
+        return await super().set_aside(msgspec.structs.replace(entry, body=body))
+
+    async def _readable_key(self, owner: Owner) -> DataKey | None:
+        """The owner's key, if it can be read at once: the state does not work while something is set aside."""
+        try:
+            async with asyncio.timeout(KEY_READ_S):
+                return await self._key_at_once(owner)
+        except (StateUnavailable, TimeoutError):
+            return None  # the installation's key does as well
+
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        """As the port says."""
+        entry = await super().read_aside(number)
+        try:
+            return None if entry is None else await self._opened_aside(entry)
+        except Unreadable:
+            return None
+
+    async def _opened_left(self, entry: JournalEntry) -> JournalEntry | None:
+        """What a process that ended had set aside; None where its user was erased since."""
+        try:
+            return await self._opened_aside(entry)
+        except Unreadable:
+            log.info("turns of %s that were set aside are dropped: their user was erased", entry.request_id)
+            return None
+
+    async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
+        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
+
+        Raises:
+            Unreadable: its user's key was destroyed.
+            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
+        """
+        owner, body = entry.scope.owner, entry.body
+        if is_sealed_by_master(body):
+            body = self._masters.open(body, owner, ASIDE)
+        elif is_sealed_by_data_key(body):
+            if (key := await self._key(owner)) is None:
+                raise Unreadable("its key was destroyed")
+            body = key.open(body, ASIDE)
+        return msgspec.structs.replace(entry, body=body)
+
+
+class SealedState(UsersKeys, SqliteState):
     """`ports.StateStore` in one SQLite file, with the texts in it encrypted."""
 
     seals = True
@@ -46,12 +154,10 @@ class SealedState(SqliteState):
         reads_only: bool = False,
     ) -> None:
         """``masters``: the installation's keys. The rest is `SqliteState`'s."""
-        self._masters = masters
         self._keys = DataKeys(masters)
-        self._current: dict[Owner, DataKey] = {}
-        self._destroyed = 0
-        self._listeners: list[Callable[[], None]] = []
-        super().__init__(
+        UsersKeys.__init__(self, masters)
+        SqliteState.__init__(
+            self,
             path,
             sync=sync,
             checkpoint_pages=checkpoint_pages,
@@ -59,10 +165,6 @@ class SealedState(SqliteState):
             reads_only=reads_only,
             sealing=self._keys,
         )
-
-    def on_destroyed(self, told: Callable[[], None]) -> None:
-        """``told`` is called whenever a key was destroyed."""
-        self._listeners.append(told)
 
     async def open(self) -> None:
         """As the port says. A state that is not encrypted yet is, before this returns.
@@ -81,7 +183,9 @@ class SealedState(SqliteState):
             await self._wiped()
 
     async def _begun(self) -> int:
-        """Check the keys; who writes seals what is plain, too, and takes up what waits. How many users that was."""
+        """Check the keys; a process that writes also seals plain texts and takes up what waits. How many users it
+        sealed.
+        """
         if self._reads_only:
             await self._file.read(self._keys.check)
             return 0
@@ -104,26 +208,6 @@ class SealedState(SqliteState):
         db.execute("INSERT INTO meta VALUES (?, '1')", (SEALED,))
         return sealed
 
-    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
-        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
-
-        Raises:
-            StateUnavailable: the state does not answer.
-        """
-        known = self._current.get(owner)
-        if known is not None:
-            return known
-        before = self._destroyed
-        found = await self._file.read(lambda db: self._keys.key(db, owner))
-        while found is None and make:  # it may be destroyed right away
-            await self.make_key(Scope(tenant=owner[0], user=owner[1]))
-            found = await self._file.read(lambda db: self._keys.key(db, owner))
-        if found is not None and before == self._destroyed:
-            if len(self._current) >= MOST_KNOWN:
-                self._current.clear()
-            self._current[owner] = found
-        return found
-
     async def make_key(self, scope: Scope) -> None:
         """See that the owner has a key."""
         await self._file.write(lambda db: self._keys.made_key(db, scope.owner))
@@ -133,6 +217,7 @@ class SealedState(SqliteState):
             gone = self._destroy(db, entry.scope)
             return journal.append(db, self._keys, entry), gone
 
+        await self._empty_working(entry.scope.owner, None)
         begun = await self._file.write(work)
         self.drop_key(entry.scope.owner)
         await self._file.wipe()
@@ -149,6 +234,7 @@ class SealedState(SqliteState):
         numbers of the journal's rows.
         """
         gone = erase_texts(db, scope, None)
+        working.erase(db, None, scope.owner, None)
         erased.note(db, Scope(tenant=scope.tenant, user=scope.user))
         self._keys.destroy(db, scope.owner)
         return gone
@@ -173,59 +259,15 @@ class SealedState(SqliteState):
         await self._wiped()
         return wrapped
 
-    def drop_key(self, owner: Owner) -> None:
-        """The owner's key was destroyed: what is known of it here counts no more."""
-        self._destroyed += 1
-        self._current.pop(owner, None)
-        for told in self._listeners:
-            told()
-
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        key = await self._readable_key(entry.scope.owner)
-        if key is not None:
-            body = key.seal(entry.body, ASIDE)
-        else:
-            body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
-        return await super().set_aside(msgspec.structs.replace(entry, body=body))
-
-    async def _readable_key(self, owner: Owner) -> DataKey | None:
-        """The owner's key, if it can be read at once: the state does not work while something is set aside."""
-        try:
-            async with asyncio.timeout(KEY_READ_S):
-                return await self._file.glance(lambda db: self._keys.key(db, owner))
-        except (StateUnavailable, TimeoutError):
-            return None  # the installation's key does as well
-
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        entry = await super().read_aside(number)
-        try:
-            return None if entry is None else await self._opened_aside(entry)
-        except Unreadable:
-            return None
-
     async def _append_left(self, entry: JournalEntry) -> int:
-        try:
-            return await self.append(await self._opened_aside(entry))
-        except Unreadable:
-            log.info("turns of %s that were set aside are dropped: their user was erased", entry.request_id)
-            return 0
+        left = await self._opened_left(entry)
+        return 0 if left is None else await self.append(left)
 
-    async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
-        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
+    async def _key(self, owner: Owner) -> DataKey | None:
+        return await self._file.read(lambda db: self._keys.key(db, owner))
 
-        Raises:
-            Unreadable: its user's key was destroyed.
-            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
-        """
-        owner, body = entry.scope.owner, entry.body
-        if is_sealed_by_master(body):
-            body = self._masters.open(body, owner, ASIDE)
-        elif is_sealed_by_data_key(body):
-            key = await self._file.read(lambda db: self._keys.key(db, owner))
-            if key is None:
-                raise Unreadable("its key was destroyed")
-            body = key.open(body, ASIDE)
-        return msgspec.structs.replace(entry, body=body)
+    async def _key_at_once(self, owner: Owner) -> DataKey | None:
+        return await self._file.glance(lambda db: self._keys.key(db, owner))
 
 
 class ApartSealedState(WritesApart, SealedState):

@@ -15,8 +15,7 @@ from memproxy.ports import Point
 from memproxy.stores.backend import Backend, Written
 from memproxy.stores.edge_files import VERSION, Marker, check_built_with
 from memproxy.stores.rebuild import EVERYBODY, CollectionRebuild
-from memproxy.stores.vector_store import VectorStore
-from memproxy.stores.writers import Writers
+from memproxy.stores.vector_store import VectorStore, Writers
 
 
 class ServerCollection(Backend, Protocol):

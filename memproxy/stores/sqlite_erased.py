@@ -1,8 +1,8 @@
-"""Who was erased, and when: what was said before, and comes behind the erasure, is dropped.
+"""Who was erased, and when: a message said before an erasure that arrives after it is dropped.
 
-A turn comes late whose answer was under way, or that waited in a relay, or beside the state, while that could not be
-written. Whoever was erased is known by a keyed digest alone: it names nobody. Each function runs inside a transaction
-that its caller opened.
+A turn arrives late when its answer was under way, or when it waited in a relay, or beside the state, while the state
+could not be written. Erased owners are kept as keyed digests, which name nobody. Each function runs inside a
+transaction that its caller opened.
 """
 
 import hmac

@@ -36,7 +36,7 @@ all that is asked for waits in one queue. What was asked for so long ago has wai
 """
 
 HELD_TRY_S = 0.02
-"""It is tried so long all the same."""
+"""Even then the lock is tried for this long."""
 
 BUSY_PAUSE_MS = 1
 """How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
@@ -47,13 +47,14 @@ WIPE_PAUSE_S = 0.01
 """Pause between two tries to empty the write-ahead log, in which others may write."""
 
 GONE_S = 5.0
-"""A deleted file is waited for so long before a new one is made."""
+"""How long to wait for a deleted file to come back before a new one is made."""
 
 GLANCE_S = 0.005
-"""A read on the caller's own thread takes 0.02 ms. One that took so long met a disk, and is the last for a while."""
+"""A read on the caller's own thread takes 0.02 ms. After one that took longer than this (it waited for a disk) there
+is none for `GLANCE_PAUSE_S`."""
 
 GLANCE_PAUSE_S = 1.0
-"""So long all reads go to the file's thread then."""
+"""How long all reads go to the file's thread after such a slow one."""
 
 CHECKPOINT_PAGES = 1000
 """Pages in the write-ahead log after which a commit writes them into the file: SQLite's own number."""

@@ -66,6 +66,10 @@ class SqliteJournal(SqlitePart):
     def shared(self, time: datetime) -> datetime:
         return time
 
+    @property
+    def knows_time(self) -> bool:
+        return True
+
     async def append(self, entry: JournalEntry) -> int:
         return await self._commits.add(lambda db: append(db, self._sealing, entry))
 
@@ -249,8 +253,8 @@ def claim(
 def _behind(
     db: sqlite3.Connection, lane: str, head: tuple[Any, ...], *, limit: int, plan_bytes: int, now: datetime
 ) -> list[Any]:
-    """Rows of the head's owner that may go with it. What was tried before goes alone, so that a row that fails, or ends
-    the engine, is told from those beside it. Plans go with plans up to ``plan_bytes``.
+    """Rows of the head's owner that may go with it. A row that was tried before goes alone, so that the one that fails,
+    or ends the engine, can be told from its neighbours. Plans go with plans up to ``plan_bytes``.
     """
     if limit <= 0 or head[-1]:
         return []

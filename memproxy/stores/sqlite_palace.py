@@ -22,7 +22,7 @@ NAMED_IN_WORDS = ("wing", "closet", "alias")
 
 _TOP = ""
 _Told = tuple[str, ...]
-"""Circles whose aliases hold (`core.palace.circles`); what is told now is told in the first of them."""
+"""Circles whose aliases hold (`core.palace.circles`); new aliases are added to the first of them."""
 
 
 class SqlitePalace(SqlitePart):
@@ -243,8 +243,8 @@ def _known_alias(db: sqlite3.Connection, owner: Owner, name: str, told: _Told) -
 def _same(
     db: sqlite3.Connection, owner: Owner, names: tuple[str, str], told: _Told, role: Callable[[str], bool]
 ) -> None:
-    """Two names of one subject: the one that has a wing gives it to the other; two wings stay two, for ever. A role
-    that somebody else had before ("boss") goes over to whoever has it now. What is told in a circle holds there.
+    """Note that two names mean one subject: the name with a wing shares it with the other; two wings are never merged.
+    A role ("boss") moves from the person who had it to the one who has it now. An alias holds in its circle.
     """
     one, other = names
     first, second = _known_wing(db, owner, one, told), _known_wing(db, owner, other, told)

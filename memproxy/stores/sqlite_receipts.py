@@ -200,7 +200,9 @@ def _receipt(columns: Columns, row: tuple[str, str, int, str | None, str | None]
 def note_outcomes(
     db: sqlite3.Connection, columns: Columns, number: int, outcomes: Sequence[Outcome], at: datetime
 ) -> None:
-    """Write what a journal row's learning came to; once, however often it is told, and not if the row was erased."""
+    """Write the outcomes of learning from a journal row; once, however often it is called, and not if the row was
+    erased.
+    """
     row = db.execute("SELECT tenant, user, session, scope FROM journal WHERE number = ?", (number,)).fetchone()
     if row is None:
         return

@@ -291,6 +291,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE progress SET ended_at = last_turn_at WHERE ended_at IS NULL",
         "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
     ),
+    # what was changed last of a million entries, past those that have expired, without reading them all
+    ("CREATE INDEX working_newest ON working (tenant, user, updated_at, expires_at)",),
 )
 """Statements that each bring a file from one version to the next, from `FIRST_VERSION` on; none ever changes."""
 

@@ -8,7 +8,7 @@ import logging
 import re
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from threading import Lock
 from typing import TypeVar
@@ -79,15 +79,44 @@ def _read(work: Callable[[], Read], empty: Read, what: str) -> Read:
         return empty
 
 
-class DataKeys:
-    """`sqlite_part.Sealing` by the data keys of one state, with those used lately unwrapped in memory. Keys are looked
-    up inside the transaction that uses them: another process may have destroyed the one known here.
-    """
+class UnwrappedKeys:
+    """Data keys of one state that were used lately, unwrapped in memory."""
 
     def __init__(self, masters: MasterKeys) -> None:
         self._masters = masters
         self._known: OrderedDict[bytes, DataKey] = OrderedDict()
         self._lock = Lock()  # some reads are in the file's thread, some in the loop's
+
+    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
+        with self._lock:
+            known = self._known.get(key_id)
+            if known is None:
+                known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
+                while len(self._known) > MOST_KNOWN:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key_id)
+            return known
+
+    def _dropped(self, key_ids: Iterable[bytes]) -> None:
+        for key_id in key_ids:
+            with self._lock:
+                self._known.pop(key_id, None)
+
+    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
+        try:
+            return self._masters.unwrap(master, wrapped, owner)
+        except Unreadable as error:
+            raise wrong_master([master], self._masters.ids) from error
+
+    def _wraps_are_known(self, used: Collection[str]) -> None:
+        if missing := sorted(set(used) - set(self._masters.ids)):
+            raise wrong_master(missing, self._masters.ids)
+
+
+class DataKeys(UnwrappedKeys):
+    """`sqlite_part.Sealing` by the data keys of one state, with those used lately unwrapped in memory. Keys are looked
+    up inside the transaction that uses them: another process may have destroyed the one known here.
+    """
 
     def of(self, db: sqlite3.Connection, owner: Owner) -> Columns | None:
         """As `Sealing`. Raises as `key`."""
@@ -122,9 +151,8 @@ class DataKeys:
 
     def destroy(self, db: sqlite3.Connection, owner: Owner) -> None:
         """Nothing that was sealed for the owner can be read from here on."""
-        for (key_id,) in db.execute("DELETE FROM data_keys WHERE tenant = ? AND user = ? RETURNING id", owner):
-            with self._lock:
-                self._known.pop(key_id, None)
+        gone = db.execute("DELETE FROM data_keys WHERE tenant = ? AND user = ? RETURNING id", owner)
+        self._dropped(key_id for (key_id,) in gone)
 
     def check(self, db: sqlite3.Connection) -> None:
         """See that every key can be unwrapped.
@@ -132,9 +160,7 @@ class DataKeys:
         Raises:
             StateUnavailable: some were wrapped by a master key that is not here.
         """
-        used = [master for (master,) in db.execute("SELECT DISTINCT master FROM data_keys")]
-        if missing := sorted(set(used) - set(self._masters.ids)):
-            raise wrong_master(missing, self._masters.ids)
+        self._wraps_are_known({master for (master,) in db.execute("SELECT DISTINCT master FROM data_keys")})
 
     def rewrap(self, db: sqlite3.Connection) -> int:
         """Wrap all keys by the current master key that are wrapped by another one; how many these were.
@@ -152,22 +178,6 @@ class DataKeys:
                 (self._masters.current, again, tenant, user),
             )
         return len(rows)
-
-    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
-        with self._lock:
-            known = self._known.get(key_id)
-            if known is None:
-                known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
-                while len(self._known) > MOST_KNOWN:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key_id)
-            return known
-
-    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
-        try:
-            return self._masters.unwrap(master, wrapped, owner)
-        except Unreadable as error:
-            raise wrong_master([master], self._masters.ids) from error
 
 
 def wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable:

@@ -20,7 +20,7 @@ from memproxy.stores import sqlite_palace as palace
 from memproxy.stores import sqlite_receipts as receipts
 from memproxy.stores import sqlite_sessions as sessions
 from memproxy.stores import sqlite_working as working
-from memproxy.stores.journal_spill import Spill, TakingUp
+from memproxy.stores.journal_spill import SetsAside, Spill, TakingUp
 from memproxy.stores.sqlite_callers import SqliteCallers
 from memproxy.stores.sqlite_dreams import SqliteDreams
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
@@ -37,7 +37,7 @@ SEALED = "privacy.sealed"
 
 
 class SqliteState(
-    SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers, SqliteWorking, SqliteDreams
+    SetsAside, SqliteJournal, SqliteSessions, SqliteReceipts, SqlitePalace, SqliteCallers, SqliteWorking, SqliteDreams
 ):
     """`ports.StateStore` in one SQLite file."""
 
@@ -95,15 +95,6 @@ class SqliteState(
         await self._spill.close()
         await self._file.close()
 
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        return await self._spill.put(entry)
-
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        return await self._spill.read(number)
-
-    async def drop_aside(self, number: int) -> None:
-        await self._spill.drop(number)
-
     async def _append_left(self, entry: JournalEntry) -> int:
         """Append what a process that ended had set aside."""
         return await self.append(entry)
@@ -119,6 +110,7 @@ class SqliteState(
         return await self._file.read(work)
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        await self._empty_working(scope.owner, session)
         gone = await self._file.write(lambda db: self._forget(db, scope, session, until))
         await self._file.wipe()
         return gone

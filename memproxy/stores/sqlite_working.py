@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry, namespace_of
+from memproxy.core.working import Place, WorkingEntry, WorkingPage, namespace_of
 from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart, micros, moment
 
 HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
 """What the columns with texts are sealed as."""
 
-SWEPT_AT_ONCE = 2_000
-"""Rows that one transaction of a sweep removes, so that none is long."""
+AT_ONCE = 2_000
+"""Rows that one transaction of a sweep or an erasure removes: others write between two of them."""
 
 _FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
 
@@ -40,7 +40,7 @@ class SqliteWorking(SqlitePart):
         def work(db: sqlite3.Connection) -> bool | None:
             return put(db, self._sealing.made(db, scope.owner), scope.owner, entry, most)
 
-        return await self._file.write(work)
+        return await self._commits.add(work)
 
     async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
         def work(db: sqlite3.Connection) -> WorkingEntry | None:
@@ -49,12 +49,23 @@ class SqliteWorking(SqlitePart):
 
         return await self._file.read(work)
 
-    async def working_entries(
-        self, scope: Scope, prefix: str, now: datetime, *, words: bool = False, limit: int | None = None
+    async def newest_working(
+        self, scope: Scope, now: datetime, *, most: int, words: bool = False
     ) -> list[WorkingEntry]:
         def work(db: sqlite3.Connection) -> list[WorkingEntry]:
             columns = self._sealing.of(db, scope.owner)
-            return [] if columns is None else entries(db, columns, scope, prefix, now, words=words, limit=limit)
+            return [] if columns is None else newest(db, columns, scope, now, most=most, words=words)
+
+        return await self._file.read(work)
+
+    async def working_page(
+        self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
+    ) -> WorkingPage:
+        def work(db: sqlite3.Connection) -> WorkingPage:
+            columns = self._sealing.of(db, scope.owner)
+            if columns is None:
+                return WorkingPage()
+            return page(db, columns, scope, prefix, now, after=after, most=most, words=words)
 
         return await self._file.read(work)
 
@@ -77,6 +88,15 @@ class SqliteWorking(SqlitePart):
         while gone := await self._file.write(lambda db: sweep(db, now)):
             swept += gone
         return swept
+
+    async def _empty_working(self, owner: Owner, session: str | None) -> None:
+        """Erase most of what there is before a transaction erases the rest with all else, which thus is not long."""
+
+        def work(db: sqlite3.Connection) -> int:
+            return erase(db, self._sealing.of(db, owner), owner, session, most=AT_ONCE)
+
+        while await self._file.write(work) == AT_ONCE:
+            pass
 
 
 def put(db: sqlite3.Connection, columns: Columns, owner: Owner, entry: WorkingEntry, most: int) -> bool | None:
@@ -128,33 +148,64 @@ def find(db: sqlite3.Connection, columns: Columns, scope: Scope, key: str, now: 
     return None if row is None else _entry(columns, row)
 
 
-def entries(
+def newest(
+    db: sqlite3.Connection, columns: Columns, scope: Scope, now: datetime, *, most: int, words: bool
+) -> list[WorkingEntry]:
+    """The entries that were changed last, without their data."""
+    rows = db.execute(
+        f"SELECT {_FIELDS}, {'words' if words else repr('')}, x'' FROM working "  # noqa: S608 - constants
+        "WHERE tenant = ? AND user = ? AND expires_at > ? AND (?4 IS NULL OR project IN ('', ?4)) "
+        "ORDER BY updated_at DESC LIMIT ?5",
+        (*scope.owner, micros(now), scope.project, most),
+    )
+    return [_entry(columns, row) for row in rows]
+
+
+def page(
     db: sqlite3.Connection,
     columns: Columns,
     scope: Scope,
     prefix: str,
     now: datetime,
     *,
+    after: Place | None,
+    most: int,
     words: bool,
-    limit: int | None,
-) -> list[WorkingEntry]:
-    """Entries without their data, newest first. Names may be encrypted, so that only a whole namespace narrows what is
-    read; the prefix is compared with what was read.
-    """
-    namespace = namespace_of(prefix) if prefix.count("/") > 1 else None
+) -> WorkingPage:
+    """Some entries by their names, without their data."""
+    low, high, namespace = bounds(columns, prefix, after)
     rows = db.execute(
         f"SELECT {_FIELDS}, {'words' if words else repr('')}, x'' FROM working "  # noqa: S608 - constants
-        "WHERE tenant = ? AND user = ? AND expires_at > ? AND (?4 IS NULL OR project IN ('', ?4)) "
-        "AND (?5 IS NULL OR namespace = ?5) ORDER BY updated_at DESC",
-        (*scope.owner, micros(now), scope.project, columns.name(namespace) if namespace is not None else None),
-    )
-    found = []
-    for row in rows:
-        if columns.plain_name(row[0]).startswith(prefix):
-            found.append(_entry(columns, row))
-            if len(found) == limit:
-                break
-    return found
+        "WHERE tenant = ? AND user = ? AND name >= ? AND name < ? AND (name, project) > (?, ?) "
+        f"{'' if namespace is None else 'AND namespace = ? '}ORDER BY name, project LIMIT ?",
+        (*scope.owner, low, high, *(after or ("", "")), *([] if namespace is None else [namespace]), most),
+    ).fetchall()
+    found = [_entry(columns, row) for row in rows]
+    return page_of(found, rows, scope, prefix, now, most=most)
+
+
+def bounds(columns: Columns, prefix: str, after: Place | None) -> tuple[str, str, str | None]:
+    """What names behind the place are not below, and below; and the namespace that they must have, None: any. Names
+    that are encrypted are not narrowed by their beginnings, but by a whole namespace.
+    """
+    behind = after[0] if after is not None else ""
+    if columns.name(prefix) == prefix:
+        return max(prefix, behind), f"{prefix}\x7f", None  # a key is ASCII
+    return behind, "\x7f", columns.name(namespace_of(prefix)) if prefix.count("/") > 1 else None
+
+
+def page_of(
+    found: Sequence[WorkingEntry], rows: Sequence[Sequence[Any]], scope: Scope, prefix: str, now: datetime, *, most: int
+) -> WorkingPage:
+    """The page of entries that were read from these rows: those that the scope sees now."""
+    projects = {None, scope.project}
+    shown = [
+        (one, (row[0], row[1]))
+        for one, row in zip(found, rows, strict=True)
+        if one.expires_at > now and one.key.startswith(prefix) and (scope.project is None or one.project in projects)
+    ]
+    after = (rows[-1][0], rows[-1][1]) if len(rows) == most else None
+    return WorkingPage([one for one, _ in shown], [place for _, place in shown], after)
 
 
 def _entry(columns: Columns, row: tuple[Any, ...]) -> WorkingEntry:
@@ -185,16 +236,17 @@ def sweep(db: sqlite3.Connection, now: datetime) -> int:
     """Remove some of what has expired, and answer how many."""
     return db.execute(
         "DELETE FROM working WHERE rowid IN (SELECT rowid FROM working WHERE expires_at <= ? LIMIT ?)",
-        (micros(now), SWEPT_AT_ONCE),
+        (micros(now), AT_ONCE),
     ).rowcount
 
 
-def erase(db: sqlite3.Connection, columns: Columns | None, owner: Owner, session: str | None) -> None:
-    """Erase all of the owner's, or the namespace of one session."""
-    if session is None:
-        db.execute("DELETE FROM working WHERE tenant = ? AND user = ?", owner)
-    elif columns is not None:
-        db.execute(
-            "DELETE FROM working WHERE tenant = ? AND user = ? AND namespace = ?",
-            (*owner, columns.name(f"session/{session}")),
-        )
+def erase(db: sqlite3.Connection, columns: Columns | None, owner: Owner, session: str | None, *, most: int = -1) -> int:
+    """Erase the owner's entries, or the namespace of one session: ``most`` of them, -1 for all; how many went."""
+    if session is not None and columns is None:
+        return 0
+    namespace = None if session is None or columns is None else columns.name(f"session/{session}")
+    return db.execute(
+        "DELETE FROM working WHERE rowid IN (SELECT rowid FROM working WHERE tenant = ? AND user = ? "  # noqa: S608 - constants
+        f"{'' if namespace is None else 'AND namespace = ? '}LIMIT ?)",
+        (*owner, *([] if namespace is None else [namespace]), most),
+    ).rowcount

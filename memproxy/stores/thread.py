@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 Result = TypeVar("Result")
 
 
-class _Asked(NamedTuple):
+class _Work(NamedTuple):
     """Work, and the future of a loop that waits for it."""
 
     work: Callable[[], object]
@@ -26,12 +26,12 @@ class _Worker:
     """The thread and its queue. The interpreter's end waits for it, so that no work is cut off in the middle."""
 
     def __init__(self, name: str) -> None:
-        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         atexit.register(self._leave)
 
-    def put(self, asked: _Asked) -> None:
+    def put(self, asked: _Work) -> None:
         self._queue.put(asked)
 
     def stop(self) -> None:
@@ -50,7 +50,7 @@ class _Worker:
         atexit.unregister(self._leave)
 
 
-def _answer(asked: _Asked) -> None:
+def _answer(asked: _Work) -> None:
     try:
         result = asked.work()
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the work is waited for
@@ -59,7 +59,7 @@ def _answer(asked: _Asked) -> None:
         _tell(asked, asked.answer.set_result, result)
 
 
-def _tell(asked: _Asked, tell: Callable[[Any], None], what: object) -> None:
+def _tell(asked: _Work, tell: Callable[[Any], None], what: object) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
         asked.loop.call_soon_threadsafe(_unless_left, asked.answer, tell, what)
 
@@ -90,7 +90,7 @@ class OwnThread:
             self._left.atexit = False  # the worker sees to that itself
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
-        self._worker.put(_Asked(work, cast("asyncio.Future[object]", answer), loop))
+        self._worker.put(_Work(work, cast("asyncio.Future[object]", answer), loop))
         return await answer
 
     def close(self) -> None:
@@ -101,9 +101,7 @@ class OwnThread:
 
 
 class Lull:
-    """Lets work that nobody waits for wait until nobody is served: until a use is ``quiet_s`` seconds past, though no
-    longer than ``longest_s``.
-    """
+    """Delays background work until ``quiet_s`` seconds have passed since the last use, but by ``longest_s`` at most."""
 
     def __init__(self, quiet_s: float, longest_s: float) -> None:
         self._quiet_s = quiet_s
@@ -134,7 +132,7 @@ class Lull:
         self._hurried.clear()
 
     def hurry(self) -> None:
-        """Somebody waits for the work: who waits for a lull, or comes next to do so, waits for no further use."""
+        """Somebody waits for the work: the current wait for a lull, or else the next one, ends at once."""
         self._hurried.set()
 
     def _left(self, latest: float) -> float:

@@ -1,7 +1,7 @@
 """What a memory store does, built once over any vector engine (`backend.Backend`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -10,28 +10,30 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import ASKED, Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.stores import engine_search
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Scores, Written
+from memproxy.ports import Candidate, ConversationPage, HybridQuery, MemoryFilter, Page, Point, PointPage
+from memproxy.ports.memory import Written as Told
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
 from memproxy.stores.filters import (
     TELLS_NOTHING,
+    HasId,
     OneOf,
     Where,
     counted,
     erasable,
+    facts,
     readable,
     telling,
 )
-from memproxy.stores.neighbours import around
-from memproxy.stores.paging import Cursor, newest
+from memproxy.stores.paging import Cursor, around, conversations, newest
 from memproxy.stores.payload import (
     Keys,
     Points,
     Read,
+    RecentMemories,
     TimeToLive,
     encoded,
     for_search,
@@ -41,11 +43,78 @@ from memproxy.stores.payload import (
     slim_payload,
     tokens_of,
 )
-from memproxy.stores.recent import RecentMemories
-from memproxy.stores.writers import Writers
+
+
+class Writers:
+    """The writes to a store that are under way: a rebuild must miss none of them, and switches between two of them. It
+    lets writes run side by side, holds them back while asked to, and notes what they changed while asked to.
+    """
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._allowed = asyncio.Event()
+        self._allowed.set()
+        self._nobody = asyncio.Event()
+        self._nobody.set()
+        self._pausing = asyncio.Lock()
+        self._changed: set[str] | None = None
+
+    @property
+    def noting(self) -> bool:
+        """Whether changes are noted."""
+        return self._changed is not None
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Somebody writes within it. Waits while `paused`."""
+        await self._allowed.wait()
+        self._running += 1
+        self._nobody.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._nobody.set()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Within it nobody writes: begins when those who do have ended. Of two, one waits for the other."""
+        async with self._pausing:
+            self._allowed.clear()
+            try:
+                await self._nobody.wait()
+                yield
+            finally:
+                self._allowed.set()
+
+    def note(self, places: Iterable[str]) -> None:
+        """These may have changed. Told after the write: told before, it could be read too early and then missed."""
+        if self._changed is not None:
+            self._changed.update(places)
+
+    def start_noting(self) -> None:
+        """Note changes from now on."""
+        self._changed = set()
+
+    def stop_noting(self) -> None:
+        """Note nothing any more."""
+        self._changed = None
+
+    def take(self) -> set[str]:
+        """What changed since the last call."""
+        changed, self._changed = self._changed or set(), set() if self._changed is not None else None
+        return changed
+
 
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
+
+_COUNTED = frozenset({"access_count", "last_accessed_at"})
+"""Fields that change with every recall, and say nothing."""
+COLUMN_BATCH = 2_048
+"""Points of which a few short fields are read in one call: a server sorts what is left for each. A call of the embedded
+engine holds Python's lock, for longer where this is more."""
 
 _FLAGGED_BY = frozenset({"content", "kind", "trust"})
 """Fields that `core.telling.tells_nothing` looks at."""
@@ -66,6 +135,7 @@ class VectorStore:
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
         self._time_to_live: TimeToLive | None = None
+        self._told: list[Told] = []
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
@@ -74,6 +144,14 @@ class VectorStore:
     def expire_after(self, time_to_live: TimeToLive) -> None:
         """Give every memory of a tenant this time. Called before `open`."""
         self._time_to_live = time_to_live
+
+    def on_changed(self, told: Told) -> None:
+        """As `ports.TellsChanges` says."""
+        self._told.append(told)
+
+    async def _tell(self, scope: Scope, written: Sequence[Memory] | None) -> None:
+        for told in self._told:
+            await told(scope, written)
 
     def points_of(self, engine: Backend) -> Points:
         """The engine's points in the clear, encrypted and dated as it is configured."""
@@ -101,21 +179,28 @@ class VectorStore:
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
-        async with self._changing("upsert", {one.id for one in written}) as engine:
-            for start in range(0, len(written), BATCH):
-                await engine.upsert(written[start : start + BATCH])
+        try:
+            async with self._changing("upsert", {one.id for one in written}) as engine:
+                for start in range(0, len(written), BATCH):
+                    await engine.upsert(written[start : start + BATCH])
+        finally:  # a part of them may be written
+            await self._tell(scope, [point.memory for point in points])
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: _without_derived(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
         groups = _alike(plain)
         changed: set[str] = set()
-        async with self._changing("set_fields", changed) as engine:
-            places = await self._places(engine, scope, list(plain))
-            changed.update(place for group in places.values() for place in group)
-            for group, fields in groups:
-                ids = [place for name in group for place in places.get(name, ())]
-                if ids and fields:
-                    await engine.set_payload(ids, fields, scope.owner)
+        try:
+            async with self._changing("set_fields", changed) as engine:
+                places = await self._places(engine, scope, list(plain))
+                changed.update(place for group in places.values() for place in group)
+                for group, fields in groups:
+                    ids = [place for name in group for place in places.get(name, ())]
+                    if ids and fields:
+                        await engine.set_payload(ids, fields, scope.owner)
+        finally:
+            if any(fields.keys() - _COUNTED for fields in changes.values()):
+                await self._tell(scope, None)
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         async with self._using("get") as engine:
@@ -128,6 +213,14 @@ class VectorStore:
         async with self._using("page") as engine:
             found, following = await newest(engine, self._readable(scope, where), limit=limit, cursor=begin)
         return Page(memories=memories(found), next_cursor=following.text() if following else None)
+
+    async def conversations(
+        self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None
+    ) -> ConversationPage:
+        begin = Cursor.read(cursor) if cursor is not None else None
+        async with self._using("conversations") as engine:
+            found, following = await conversations(engine, self._readable(scope, where), limit=limit, cursor=begin)
+        return ConversationPage(conversations=found, next_cursor=following.text() if following else None)
 
     async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
         begin = Cursor.read(cursor) if cursor is not None else None
@@ -171,7 +264,7 @@ class VectorStore:
         """Every candidate's scores, and the candidates."""
         scores = await engine.scores(asked)
         if scores is None:
-            return await engine_search.searched(engine, asked, partial(self._read, engine))
+            return await searched(engine, asked, partial(self._read, engine))
         if self._recent is not None and (known := self._recent.all_of(scores.places)) is not None:
             return scores, known
         found = dict(await self._read(engine, scores.places))
@@ -214,6 +307,7 @@ class VectorStore:
             finally:
                 if self._recent is not None:
                     self._recent.clear()
+                await self._tell(scope, None)
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         async with self._using("count") as engine:
@@ -223,7 +317,7 @@ class VectorStore:
         async with self._using("columns") as engine:
             return [
                 tuple(found.payload.get(name) for name in fields)
-                async for found in _all(engine, self._readable(scope, where), fields)
+                async for found in _all(engine, self._readable(scope, where), fields, batch=COLUMN_BATCH)
             ]
 
     async def count_tenant(self, tenant: str) -> int:
@@ -290,21 +384,26 @@ class VectorStore:
         )
 
 
-async def _all(engine: Points, where: Where, fields: Sequence[str]) -> AsyncIterator[Found]:
+async def _all(engine: Points, where: Where, fields: Sequence[str], *, batch: int = BATCH) -> AsyncIterator[Found]:
     last: str | None = None
     while True:
-        found = await engine.scroll(where, limit=BATCH, fields=fields, after_id=last)
+        found = await engine.scroll(where, limit=batch, fields=fields, after_id=last)
         for one in found:
             yield one
-        if len(found) < BATCH:
+        if len(found) < batch:
             return
         last = found[-1].id
 
 
 def _without_derived(fields: dict[str, Any]) -> dict[str, Any]:
     """A changed text's token vectors are another text's, and would tell what it was. Without its flag it counts."""
-    derived = {TOKEN_VECTORS: None} if "content" in fields else {}
-    return {**fields, **derived, **({TELLS_NOTHING: None} if _FLAGGED_BY & fields.keys() else {})}
+    derived: dict[str, bool | None] = {TOKEN_VECTORS: None} if "content" in fields else {}
+    asked = (fields.get("metadata") or {}).get(ASKED)
+    if isinstance(asked, bool):  # else a client's own metadata of this name
+        derived[TELLS_NOTHING] = asked or None
+    elif _FLAGGED_BY & fields.keys():
+        derived[TELLS_NOTHING] = None
+    return {**fields, **derived}
 
 
 def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[str, Any]]]:
@@ -313,3 +412,94 @@ def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[
     for name, fields in changes.items():
         groups.setdefault(encoded(fields), ([], fields))[0].append(name)
     return list(groups.values())
+
+
+ReadPlaces = Callable[[list[str]], Awaitable[list[tuple[str, Read]]]]
+"""Reads the memories at these places, in their order; missing ones are left out."""
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    """Raw scores by point id, by vector and by words."""
+
+    dense: dict[str, float]
+    bm25: dict[str, float]
+
+
+async def searched(engine: Points, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
+    """Every candidate's scores, and the candidates."""
+    near, told = await _ranked(engine, _sides(asked, asked.where))
+    best = list(near | told)
+    more, found = await asyncio.gather(_filled(engine, asked, near, told), read(best))
+    facts_too = await _more_facts(engine, asked, (near, told), dict(found))
+    if new := list(facts_too.dense | facts_too.bm25):
+        found += await read(new)
+    by_vector = near | more[0] | facts_too.dense
+    by_words = dict.fromkeys(best, 0.0) | told | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
+    places = [place for place, _ in found]
+    scores = Scores(
+        places=places,
+        dense=[by_vector.get(place) for place in places],
+        bm25=[by_words.get(place) for place in places],
+    )
+    return scores, [one for _, one in found]
+
+
+def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
+    """The search by vector and the one by words; None for one that is not asked for."""
+    side = Ranking(where=where, limit=asked.limit, corpus=asked.corpus, counted=asked.counted)
+    return [
+        msgspec.structs.replace(side, dense=asked.dense) if asked.dense is not None else None,
+        msgspec.structs.replace(side, bm25=asked.bm25) if asked.bm25 is not None else None,
+    ]
+
+
+async def _more_facts(
+    engine: Points, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
+) -> _Raw:
+    """Raw scores of the best facts that were not found, where a side has room for few of them."""
+    wanted = msgspec.structs.replace(asked, limit=asked.facts)
+    sides = [
+        side if _lacks_facts(asked, there, found) else None
+        for side, there in zip(_sides(wanted, facts(asked.where)), best, strict=True)
+    ]
+    dense, bm25 = await _ranked(engine, sides)
+    new = dict.fromkeys(place for place in dense | bm25 if place not in found)
+    if not new:
+        return _Raw({}, {})
+    by_vector, by_words = _sides(asked, asked.corpus)
+    scored = await _ranked(engine, [_rest(by_vector, new), _rest(by_words, new)])
+    return _Raw(scored[0], dict.fromkeys(new, 0.0) | scored[1])
+
+
+def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:
+    if len(best) < asked.limit:
+        return False  # these are all there are
+    kinds = [found[place].memory.kind for place in best if place in found]
+    return len(kinds) - kinds.count(Kind.TURN) < asked.facts
+
+
+async def _filled(
+    engine: Points, asked: Hybrid, near: Mapping[str, float], told: Mapping[str, float]
+) -> list[dict[str, float]]:
+    """Raw scores of what only the other side found, by vector and by words."""
+    dense, bm25 = _sides(asked, asked.corpus)
+    # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
+    words_open = len(told) >= asked.limit
+    return await _ranked(
+        engine,
+        [_rest(dense, told.keys() - near.keys()), _rest(bm25, near.keys() - told.keys()) if words_open else None],
+    )
+
+
+def _rest(side: Ranking | None, places: Iterable[str]) -> Ranking | None:
+    ids = tuple(places)
+    if side is None or not ids:
+        return None
+    # the ids come from a scoped search; the corpus keeps the same IDF
+    return msgspec.structs.replace(side, where=Where((HasId(ids),)), limit=len(ids))
+
+
+async def _ranked(engine: Points, sides: Sequence[Ranking | None]) -> list[dict[str, float]]:
+    asked = [side for side in sides if side is not None]
+    answers = iter(await engine.rank(asked) if asked else ())
+    return [dict(next(answers)) if side is not None else {} for side in sides]

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.wire.scan import escapes_small_letters
-from memproxy.wire.splice import ObjectSpans, decode_array, past_space
+from memproxy.wire.splice import ObjectSpans, decode_array, escapes_small_letters, past_space
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _NOTHING = frozenset({b"", b"null", b"[]", b"{}", b'""', b"false"})

@@ -6,7 +6,7 @@ import msgspec
 
 from memproxy.core.memory import Kind
 from memproxy.errors import RequestError
-from memproxy.wire.scan import contains, escapes_small_letters
+from memproxy.wire.splice import contains, escapes_small_letters
 
 OURS = ("memory_context", "memory_config")
 """Top-level members that are taken out before the upstream sees the request."""
@@ -38,6 +38,7 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     similarity_threshold: float | None = None
     max_tokens: int | None = None
     compress_above_tokens: int | None = None
+    memory_tools: str | None = None
     unknown: tuple[str, ...] = ()
 
     def check_names(self) -> None:
@@ -95,7 +96,7 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
 
 
 def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
-    """Read ``memory_config``. Names that we do not know are noted: who uses it checks them.
+    """Read ``memory_config``. Unknown names are kept for the caller to check.
 
     Raises:
         RequestError: it is no object, or a field has the wrong type or is out of its range.
@@ -111,6 +112,7 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
         similarity_threshold=_unit(fields, "similarity_threshold"),
         max_tokens=_integer(fields, "max_tokens", least=0, most=None),
         compress_above_tokens=_integer(fields, "compress_above_tokens", least=0, most=None),
+        memory_tools=_choice(fields, "memory_tools", ("none", "inject")),
         unknown=tuple(name for name in fields if name not in CONFIG_FIELDS),
     )
 
@@ -143,6 +145,13 @@ def _boolean(fields: dict[str, Any], name: str) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     raise _wrong(f"memory_config.{name}", "true or false")
+
+
+def _choice(fields: dict[str, Any], name: str, allowed: tuple[str, ...]) -> str | None:
+    value = fields.get(name)
+    if value is not None and value not in allowed:
+        raise _wrong(f"memory_config.{name}", f"one of {', '.join(allowed)}")
+    return value if isinstance(value, str) else None
 
 
 def _integer(fields: dict[str, Any], name: str, *, least: int, most: int | None) -> int | None:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from memproxy.wire import chat, responses
 from memproxy.wire.answer import Answer
-from memproxy.wire.chat_answer import ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.chat import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.request import RequestBody
-from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
+from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesStreamAnswer
 
 
 class WireFormat(NamedTuple):

@@ -27,8 +27,8 @@ class TailHolder:
 
     A piece that ends with the beginning of such a line (at most 11 bytes) keeps those back until the next one decides.
     ``found`` says that the end mark was seen, ``held`` how much was kept since. Other pieces pass as the very same
-    object. Who reads the stream may know better, and says so by ``may_end`` before a piece: while that is False, what
-    looks like the mark is none, and passes.
+    object. A reader of the stream may know better, and sets ``may_end`` before a piece: while it is False, what looks
+    like the mark passes.
     """
 
     __slots__ = ("_at_line_start", "_held", "_undecided", "found", "held", "may_end")

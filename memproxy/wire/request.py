@@ -12,8 +12,18 @@ from memproxy.core.block import NAME, shown_texts, strip_blocks
 from memproxy.core.turn import INSTRUCTIONS, Message, quoted_digests, text_digest
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.controls import OURS, read_config, read_context
-from memproxy.wire.scan import contains, contains_any_case
-from memproxy.wire.splice import Edit, ObjectSpans, Unreadable, apply, check_encoding, without_half_surrogates
+from memproxy.wire.splice import (
+    Edit,
+    ObjectSpans,
+    Unreadable,
+    append_element,
+    apply,
+    check_encoding,
+    contains,
+    contains_any_case,
+    without_half_surrogates,
+)
+from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
 
 Position = Literal["auto", "before_last_user", "after_system", "system"]
 """Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
@@ -97,6 +107,35 @@ class RequestBody(ABC):
     def offered_tools(self) -> list[tuple[str, str]]:
         """Name and description (may be empty) of each tool that the model may call."""
         return [*_offered(self._raw("tools")), *_offered(self._raw("functions"))]
+
+    @property
+    def may_offer_tools(self) -> bool:
+        """Whether the model may be offered tools that the client does not know: none is forced or forbidden."""
+        choice = self._value("tool_choice")
+        return self._top.by_name.get("tool_choice") is None or choice is None or choice == "auto"
+
+    @property
+    @abstractmethod
+    def tool_format(self) -> ToolFormat:
+        """How tools are offered and called in this format."""
+
+    def with_tools(self, tools: Sequence[bytes]) -> list[Edit]:
+        """The edits that put these tools (JSON) behind the client's own."""
+        member, added = self._top.by_name.get("tools"), b",".join(tools)
+        if member is None:
+            first = self._top.members[0].key_start
+            return [Edit(first, first, b'"tools":[' + added + b"],")]
+        if self._text.startswith(b"[", member.value_start):
+            return [append_element(self._text, member.value_start, member.value_end, added)]
+        return [Edit(member.value_start, member.value_end, b"[" + added + b"]")]
+
+    @abstractmethod
+    def called(self) -> dict[int, list[str]]:
+        """The names of the calls that were made together, by the last message (index) that has one of them."""
+
+    @abstractmethod
+    def with_kept(self, kept: Mapping[int, KeptCalls]) -> list[Edit]:
+        """The edits that put calls of ours, and their results, back beside the client's calls in these messages."""
 
     @property
     def sends_history(self) -> bool:
@@ -214,14 +253,19 @@ class RequestBody(ABC):
         return self.rebuild_with({self.last_user_index or 0: block} if block else {}, position)
 
     def rebuild_with(
-        self, blocks: Mapping[int, str], position: Position = "before_last_user", context: Context = AS_SENT
+        self,
+        blocks: Mapping[int, str],
+        position: Position = "before_last_user",
+        context: Context = AS_SENT,
+        more: Sequence[Edit] = (),
     ) -> bytes:
-        """Like `rebuild`, with several blocks by the index of the message they belong to, and another context.
+        """Like `rebuild`, with several blocks by the index of the message they belong to, another context, and ``more``
+        edits of the body.
 
         Raises:
             IndexError: there is no message of that index.
         """
-        edits = self._top.remove(self._ours) if self.has_ours else []
+        edits = [*self._top.remove(self._ours), *more] if self.has_ours else [*more]
         ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
         said: Sequence[tuple[str, str]] = ()
         if context is not AS_SENT:

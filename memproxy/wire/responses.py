@@ -1,4 +1,5 @@
-"""The wire format of ``/v1/responses``: read a request, and put a memory block where it breaks no chain.
+"""The wire format of ``/v1/responses``: read a request, put a memory block where it breaks no chain, and read a copy of
+the answer.
 
 ``input`` is a text or a list of items; a client either sends the whole conversation each time or names what the
 upstream keeps of it (``previous_response_id``, ``conversation``). An item that is put into ``input`` becomes part of
@@ -8,16 +9,20 @@ late, only where the client manages the conversation itself; else into ``instruc
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
+from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.controls import OURS
 from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
+from memproxy.wire.response_rounds import RESPONSES_TOOLS
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
+from memproxy.wire.sse import SseEvent
+from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
 
 LONGEST_ID = 256
 """Characters of a response's or a conversation's id that is kept as it is."""
@@ -40,7 +45,12 @@ class _Item(msgspec.Struct, gc=False):
     name: str | None = None
 
 
+class _Called(msgspec.Struct):
+    call_id: str | None = None
+
+
 _ITEM = msgspec.json.Decoder(_Item)
+_CALL_ID = msgspec.json.Decoder(_Called)
 
 
 class ResponsesRequest(RequestBody):
@@ -74,6 +84,35 @@ class ResponsesRequest(RequestBody):
         if self.chain is not None:
             return False
         return self._value("store") is False or any(message.role == "assistant" for message in self.messages)
+
+    @property
+    def may_offer_tools(self) -> bool:
+        """As `RequestBody.may_offer_tools`; and only where the upstream keeps nothing. What a tool answers becomes part
+        of ``input``, where nobody could take it out again when it is erased here; and a response that goes on behind
+        calls of ours is several of the upstream's, none of which a later request could name.
+        """
+        kept = self.chain is not None or self._value("store") is not False or self._value("background") is True
+        return not kept and bool(self.messages) and super().may_offer_tools
+
+    @property
+    def tool_format(self) -> ToolFormat:
+        return RESPONSES_TOOLS
+
+    def called(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        names: list[str] = []
+        for index, one in enumerate(self.messages):
+            if not one.has_tool_calls:
+                names = []
+            elif name := _call_id(self._text[one.start : one.end]):
+                names.append(name)
+                found.pop(index - 1, None)
+                found[index] = names
+        return found
+
+    def with_kept(self, kept: Mapping[int, KeptCalls]) -> list[Edit]:
+        ends = {index: self.messages[index].end for index in kept}
+        return [Edit(end, end, b"," + kept[index].calls + b"," + kept[index].results) for index, end in ends.items()]
 
     def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
         """Each right before the message of its index where the client sends the whole conversation, else all of them
@@ -216,6 +255,13 @@ def _message(raw: msgspec.Raw) -> ChatMessage:
     return ChatMessage(role=item.role if known else "", content=item.content if known else None, name=item.name)
 
 
+def _call_id(raw: bytes) -> str | None:
+    try:
+        return _CALL_ID.decode(raw).call_id
+    except msgspec.DecodeError:
+        return None
+
+
 def _decoded(raw: msgspec.Raw) -> Any:
     """The item, None if Python has no number for one in it; the strict decoder refuses numbers that no machine has."""
     try:
@@ -231,3 +277,123 @@ def _lenient(value: Any) -> _Item:
     texts = {name: value.get(name) for name in ("type", "role", "name")}
     kept = {name: text for name, text in texts.items() if isinstance(text, str)}
     return _Item(**kept, content=lenient_text(value.get("content")), output=lenient_text(value.get("output")))
+
+
+_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+_ENDS = frozenset({"response.completed", "response.incomplete"})
+_FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
+_ENDED = frozenset({"completed", "incomplete"})
+_BEGUN = frozenset({"queued", "in_progress"})
+_DELTA = "response.output_text.delta"
+_WANTED = (b"output_text.delta", b"response.", b"error")
+
+
+class ResponsesAnswer(Answer):
+    """An answer of ``/v1/responses``; ``text`` are the output's text parts of all messages.
+
+    A stream consists of typed events; its text comes in ``response.output_text.delta`` events, and the last event holds
+    the whole response again. The text is taken from there when it is there, because it is what the client ends up with.
+    """
+
+    __slots__ = ()
+
+    @property
+    def complete(self) -> bool:
+        """The upstream said all it had to say, and no error."""
+        return self.finish_reason in _ENDED and not self.error
+
+    def _response(self, response: Any) -> None:
+        """Read a response object: what it says, how it ended, what it cost."""
+        if not isinstance(response, dict):
+            return
+        self.response_id = _text(response.get("id")) or self.response_id
+        self.model = _text(response.get("model")) or self.model
+        status = _text(response.get("status"))
+        self.error = self.error or bool(response.get("error")) or status in ("failed", "cancelled")
+        if status in _ENDED:
+            self.finish_reason = status
+        self.begun = status in _BEGUN and self.response_id is not None and not self.error
+        self.user_fields = _user_fields(response)
+        self._output(response.get("output"))
+        usage = response.get("usage")
+        if isinstance(usage, dict):
+            details = usage.get("input_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+            self._spent(*map(_count, (usage.get("input_tokens"), usage.get("output_tokens"), cached)))
+
+    def _output(self, output: Any) -> None:
+        items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+        said = "".join(_said(item) for item in items if item.get("type") == "message")
+        if said:
+            self._forget_text()
+            self._add_text(said)
+
+
+class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
+    """A streamed answer."""
+
+    __slots__ = ()
+
+    def _event(self, event: SseEvent) -> None:
+        if not any(wanted in event.data for wanted in _WANTED):
+            return
+        value = _event_of(event.data)
+        kind = _text(value.get("type")) or event.event or ""
+        if kind == _DELTA:
+            self._add_text(_text(value.get("delta")) or "")
+        elif kind in _ENDS:
+            self._response(value.get("response"))
+            self.finish_reason = self.finish_reason or kind.removeprefix("response.")
+            self.done = True
+        elif kind in _FAILURES:
+            self.error = True
+            self.begun = False
+        elif kind in _BEGINNINGS:
+            self._begins(value.get("response"))
+
+    def _begins(self, response: Any) -> None:
+        """A response in the background goes on without its stream, and may be fetched by its id."""
+        if isinstance(response, dict) and response.get("background") is True:
+            self.response_id = _text(response.get("id"))
+            self.begun = self.response_id is not None
+
+
+class ResponsesJsonAnswer(WholeAnswer, ResponsesAnswer):
+    """A whole answer in one JSON body."""
+
+    __slots__ = ()
+
+    def _body(self, data: bytes) -> None:
+        self._response(_event_of(data))
+
+
+def _event_of(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data) if is_soon_read(data) else None
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _user_fields(response: dict[str, Any]) -> dict[str, str]:
+    metadata = response.get("metadata")
+    fields = {
+        "metadata.user_id": metadata.get("user_id") if isinstance(metadata, dict) else None,
+        "safety_identifier": response.get("safety_identifier"),
+        "user": response.get("user"),
+    }
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
+
+
+def _said(item: dict[str, Any]) -> str:
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return "".join(_text(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -17,7 +17,18 @@ from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, load_local
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import ChatModel, Clock, Embedder, Reranker
+from memproxy.ports import (
+    ChatModel,
+    Clock,
+    Embedder,
+    HeldStore,
+    HotStore,
+    MemoryStore,
+    Reranker,
+    SnapshotStore,
+    StateStore,
+)
+from memproxy.recall.hot import Hot, HotInProcess
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
 from memproxy.recall.rerank import ModelReranker
@@ -26,7 +37,9 @@ from memproxy.retention.pruning import Policies
 from memproxy.settings import ModelSettings, RecallSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
-from memproxy.wiring.state import changes_of, clock_of, keys_of, make_apart_state, make_state, wake_on_rows
+from memproxy.traces import Traces
+from memproxy.wiring.cache import Caches, OwnersColumns, make_caches
+from memproxy.wiring.state import clock_of, keys_of, make_apart_state, make_state, wake_on_rows
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
@@ -115,14 +128,34 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
         )
     if store.backend == "postgres":
         from memproxy.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, and time that Edge saves
+        from memproxy.stores.postgres_collection import NearestIndex  # noqa: PLC0415 - the same
 
-        return PostgresStore(url=store.url, collection=store.collection, dimension=dimension, embedder_name=name)
+        by_lists = NearestIndex(store.lists, store.probes) if store.index == "ivfflat" else None
+        return PostgresStore(
+            url=store.url, collection=store.collection, dimension=dimension, embedder_name=name, index=by_lists
+        )
     return EdgeStore(
         store_path(store, home),
         dimension=dimension,
         embedder_name=name,
         index_bytes=store.index_bytes,
     )
+
+
+def make_hot(settings: Settings, caches: Caches, state: StateStore, store: MemoryStore, clock: Clock) -> Hot | None:
+    """The memories that are kept hot. None where nothing would use them: the store is a part of this process, and no
+    session begins with stable facts.
+    """
+    kept: HotStore
+    if caches.server is not None:
+        from memproxy.stores.redis_uses import RedisHot  # noqa: PLC0415 - an extra
+
+        kept = RedisHot(caches.server, state, OwnersColumns(state), ttl_s=settings.cache.ttl_s)
+    elif settings.store.backend != "edge" or settings.recall.first_turn_facts:
+        kept = HotInProcess(ttl_s=settings.cache.ttl_s)
+    else:
+        return None
+    return Hot(kept, store=store, settings=settings, clock=clock, changes=caches.changes)
 
 
 class Roles(NamedTuple):
@@ -166,17 +199,23 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
     return Roles(rewriter, reranker, tuple(models))
 
 
-def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Path | None = None) -> Engine:
-    """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state."""
+def make_engine(
+    settings: Settings, home: Path, secret: bytes, state_socket: Path | None = None, traces: Traces | None = None
+) -> Engine:
+    """The engine, not started yet; beside relays the process that listens on ``state_socket`` writes its state.
+    ``traces`` makes spans of what it learns.
+    """
     state = make_state(settings, home) if state_socket is None else make_apart_state(settings, home, state_socket)
+    caches = make_caches(settings, state)
     clock: Clock = SystemClock(clock_of(state) or machine_time)
-    meter = TokenMeter(state, clock, settings.learn)
+    meter = TokenMeter(caches.usage, clock, settings.learn)
     tally = QuestionTally(meter)
     embedder = make_embedder(settings, home, spent=tally.add)
     store = make_store(settings, home, embedder, keys=keys_of(state))
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
     roles = make_roles(settings, access, meter)
+    hot = make_hot(settings, caches, state, store, clock)
     recall = Recall(
         settings=settings,
         store=store,
@@ -185,6 +224,7 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
         clock=clock,
         rewriter=roles.rewriter,
         reranker=roles.reranker,
+        hot=hot,
     )
     model = OpenAIChatModel(settings.models.extract)
     judge = OpenAIChatModel(settings.models.judge) if settings.learn.judge == "llm" else None
@@ -198,6 +238,9 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
         access=access,
         clock=clock,
         judge=judge,
+        usage=caches.usage,
+        working=caches.working,
+        traces=traces,
     )
     wake_on_rows(state, worker.wake_index)
     models = [*roles.models, model, *([judge] if judge is not None else [])]
@@ -212,8 +255,12 @@ def make_engine(settings: Settings, home: Path, secret: bytes, state_socket: Pat
             worker=worker,
             access=access,
             clock=clock,
-            held=store if isinstance(store, EdgeStore) else None,
-            changes=changes_of(state),
+            held=store if isinstance(store, HeldStore | SnapshotStore) else None,
+            changes=caches.changes,
+            usage=caches.usage,
+            working=caches.working,
+            hot=hot,
+            shared=caches.server,
             models=models,
             tally=tally,
             lexical_version=Bm25Encoder.VERSION,

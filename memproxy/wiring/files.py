@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import os
 import ssl
 from collections.abc import Awaitable
 from pathlib import Path
@@ -13,8 +14,9 @@ from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of
 from memproxy.ports import MOVED, has_moved
 from memproxy.relay.network import environment_proxy, tls_context
-from memproxy.settings import JwtSettings, Settings, UpstreamSettings
+from memproxy.settings import JwtSettings, Settings, TelemetrySettings, UpstreamSettings
 from memproxy.settings.home import state_path
+from memproxy.traces import Traces
 
 
 def check_not_moved(settings: Settings, home: Path) -> None:
@@ -67,27 +69,44 @@ def memory_for(settings: Settings) -> MemoryFor:
     return MemoryFor(who_is_remembered(settings.auth, settings.server), unnamed)
 
 
-_CLIENTS = {"qdrant": "qdrant_client", "postgres": "psycopg"}
-"""The package, of the extra of the same name, that a store or a state on a server needs."""
+_OTLP = "http/protobuf"
+_CLIENTS = {"qdrant": "qdrant_client", "postgres": "psycopg", "redis": "redis"}
+"""The package, of the extra of the same name, that a store, a state or a cache on a server needs."""
 
 
 def check_files(settings: Settings) -> None:
     """Read the files that the settings name (the upstream's certificates, keys that tokens are signed with), and look
-    up the length of the model's vectors, and whether the clients of store and state are installed. Who cannot would
-    end when it starts, and be started again for ever.
+    up the length of the model's vectors, and whether the clients of store, state and traces are installed. Who cannot
+    would end when it starts, and be started again for ever.
 
     Raises:
         ConfigError: one of them cannot be used; the message names its key in the settings.
     """
     _check_client("store", settings.store.backend, embedded="edge")
     _check_client("state", settings.state.backend, embedded="sqlite")
+    _check_client("cache", settings.cache.backend, embedded="memory")
+    _check_tools(settings)
     if settings.state.backend == "postgres":
         from memproxy.stores.postgres_state_database import check_url  # noqa: PLC0415 - an extra
 
         check_url(settings.state.url or "")
+    if settings.cache.backend == "redis":
+        from memproxy.stores.redis_server import check_address  # noqa: PLC0415 - an extra
+
+        check_address(settings.cache.url or "")
+    if settings.telemetry.traces:
+        _check_traces()
     tls_context(settings.upstream.ca_file)
     make_authenticator(settings.auth, settings.server, b"", _nobody)
     dimension_of(settings.embedding)
+
+
+def _check_tools(settings: Settings) -> None:
+    if settings.tools.memory == "inject" and importlib.util.find_spec("mcp") is None:
+        raise ConfigError(
+            'tools.memory: the library of the memory tools is not installed; run: pip install "PATH[mcp]" (PATH: the '
+            "wheel or folder that memproxy came from), or set tools.memory: none"
+        )
 
 
 def _check_client(section: str, backend: str, *, embedded: str) -> None:
@@ -96,6 +115,33 @@ def _check_client(section: str, backend: str, *, embedded: str) -> None:
             f'{section}.backend: the client of {backend} is not installed; run: pip install "PATH[{backend}]" (PATH: '
             f"the wheel or folder that memproxy came from), or set {section}.backend: {embedded}"
         )
+
+
+def _check_traces() -> None:
+    try:
+        is_there = importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        raise ConfigError(
+            'telemetry.traces: the exporter of OpenTelemetry is not installed; run: pip install "PATH[otel]" (PATH: '
+            "the wheel or folder that memproxy came from), or set telemetry.traces: false"
+        )
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if (asked := os.environ.get(name) or _OTLP) != _OTLP:
+            raise ConfigError(
+                f"telemetry.traces: {name} is {asked!r}, and only {_OTLP} is spoken (collectors take it on port 4318). "
+                "Set it to that, or leave it out."
+            )
+
+
+def open_traces(telemetry: TelemetrySettings, process: str) -> Traces | None:
+    """What makes this process's spans; None where nobody wants any."""
+    if not telemetry.traces:
+        return None
+    from memproxy.wiring.open_telemetry import OpenTelemetryTraces  # noqa: PLC0415 - an extra
+
+    return OpenTelemetryTraces(process)
 
 
 async def count_signing_keys(settings: JwtSettings) -> int:

@@ -11,42 +11,51 @@ from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.app import Handlers, Parts, Relay
 from memproxy.relay.bodies import BodyWork
-from memproxy.relay.capture import Journal
+from memproxy.relay.capture import CaptureJournal
 from memproxy.relay.conversation import Conversations
 from memproxy.relay.decide import Budgets, ChatLimits, Decider, Gate
 from memproxy.relay.engine_client import recall_seconds
 from memproxy.relay.engines import Engines
-from memproxy.relay.handler import ChatHandler
+from memproxy.relay.handler import MemoryHandler
 from memproxy.relay.health import Health
 from memproxy.relay.in_chat import InChat
 from memproxy.relay.intake import Intake
 from memproxy.relay.memory_api import MemoryApi
+from memproxy.relay.memory_tools import MemoryTools
 from memproxy.relay.passthrough import FetchedResponses, Passthrough
 from memproxy.relay.refusal import Positions
 from memproxy.relay.request import Hangups
 from memproxy.relay.session_blocks import BlockKeeper
 from memproxy.relay.sessions import Sessions
 from memproxy.relay.stream import Copies
-from memproxy.relay.upstream import Upstreams
+from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.state import changes_of
+from memproxy.traces import Traces
+from memproxy.wiring.cache import make_caches
 
 
 def make_relay(
-    settings: Settings, state: StateStore, secret: bytes, engine_sockets: Sequence[Path], home: Path | None = None
+    settings: Settings,
+    state: StateStore,
+    secret: bytes,
+    engine_sockets: Sequence[Path],
+    home: Path | None = None,
+    *,
+    traces: Traces | None = None,
 ) -> Relay:
     """The relay over this state, not started yet. ``engine_sockets``: where engines listen, its own first. ``home`` is
-    the folder whose disk the metrics show.
+    the folder whose disk the metrics show; ``traces`` makes spans of requests.
     """
     tasks = TaskOwner("relay")
     shared = settings.shares_state
-    sessions = Sessions(state, shared=shared, changes=changes_of(state))
+    caches = make_caches(settings, state)
+    sessions = Sessions(state, shared=shared, changes=caches.changes)
     engine = Engines(engine_sockets, deadline_s=recall_seconds(settings))
-    upstreams = Upstreams(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
+    upstream = Upstream(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     work, hangups, copies = BodyWork(), Hangups(tasks), Copies()
-    journal = Journal(
+    journal = CaptureJournal(
         state,
         sessions,
         engine,
@@ -55,12 +64,13 @@ def make_relay(
         work=work,
         shared=shared,
     )
-    passthrough = Passthrough(upstreams.default, hangups)
+    passthrough = Passthrough(upstream, hangups)
     gate, budgets = Gate(settings.gate), Budgets(settings)
     deadline_s = settings.recall.deadline_ms / 1000
     block_keeper = BlockKeeper(state, tasks, repeats=settings.inject.sticky, deadline_s=deadline_s)
-    conversations = Conversations(settings, state, engine)
+    conversations = Conversations(settings, state, engine, caches.working or state)
     made = MadeResponses(sessions, tasks)
+    tools = MemoryTools(engine, tasks, offered=settings.tools.memory == "inject")
     positions = Positions(settings.inject.position, state, tasks)
     experiment = Experiment(settings.experiment.holdout, secret, state)
     before: Settings | None = None
@@ -74,7 +84,7 @@ def make_relay(
         if authenticator is None or reads_files or changed:
             authenticator = make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
         before = now
-        admission = Admission(now, authenticator, made, upstreams.default.name)
+        admission = Admission(now, authenticator, made, upstream.name)
         limits = now.limits
         decider = Decider(
             secret=secret,
@@ -86,20 +96,21 @@ def make_relay(
             conversations=conversations,
             budgets=budgets,
             limits=ChatLimits(
-                Rates(limits, state, lambda: datetime.now(UTC)),
+                Rates(limits, caches.usage, lambda: datetime.now(UTC)),
                 engine,
                 bounds_memories=bool(limits.tenant.memories or limits.user.memories),
             ),
             state=state,
             experiment=experiment,
             in_chat=InChat(engine, frozenset(now.privacy.redact), enabled=now.control.in_chat),
+            tools=tools,
             memory_for=who_is_remembered(now.auth, now.server),
         )
         return Handlers(
-            chat=ChatHandler(
+            chat=MemoryHandler(
                 settings=now,
                 decider=decider,
-                upstreams=upstreams,
+                upstream=upstream,
                 journal=journal,
                 passthrough=passthrough,
                 positions=positions,
@@ -110,18 +121,17 @@ def make_relay(
                 work=work,
                 copies=copies,
                 experiment=experiment,
+                traces=traces,
             ),
             fetched=FetchedResponses(
                 passthrough=passthrough,
                 authenticator=authenticator,
                 sessions=sessions,
                 journal=journal,
-                upstream=upstreams.default,
+                upstream=upstream,
                 copies=copies,
             ),
-            memory_api=MemoryApi(
-                engine, authenticator, upstreams.default, hangups, max_body_bytes=now.server.max_body_bytes
-            ),
+            memory_api=MemoryApi(engine, authenticator, upstream, hangups, max_body_bytes=now.server.max_body_bytes),
             guard=BrowserGuard(now.server),
             admission=admission,
             max_concurrent_requests=now.server.max_concurrent_requests,
@@ -130,13 +140,20 @@ def make_relay(
     parts = Parts(
         state=state,
         engine=engine,
-        upstreams=upstreams,
+        upstream=upstream,
         journal=journal,
         positions=positions,
         passthrough=passthrough,
         health=Health(
-            engine, journal, state, settings, upstreams, disks=_disks(settings, home) if home is not None else {}
+            engine,
+            journal,
+            state,
+            settings,
+            upstream,
+            disks=_disks(settings, home) if home is not None else {},
+            shared=caches.server,
         ),
+        shared=caches.server,
         intake=Intake(settings.server, work),
         work=work,
         tasks=tasks,

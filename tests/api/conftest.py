@@ -7,9 +7,20 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from memproxy.core.protocol import Identity
 from memproxy.settings import LearnSettings, RecallSettings, Settings
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.folders import Folders
+
+APOLLO = Identity(
+    tenant="acme",
+    default_user="alice",
+    bound_user=True,
+    project="apollo",
+    bound_project=True,
+    permissions=frozenset({"memory:read", "memory:write"}),
+)
+"""A key of Alice's in one project."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,7 +10,7 @@ from memproxy.core.receipt import Cited, Decided, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.ports import JournalEntry, JournalKind
-from tests.api.conftest import own_api
+from tests.api.conftest import APOLLO, own_api
 from tests.isolation.operations import LINES, memory_line
 from tests.support.engine import Api
 
@@ -18,14 +18,6 @@ __all__ = ["own_api"]
 
 ALICE = Identity(tenant="acme", named_user="alice")
 ZEUS = msgspec.structs.replace(ALICE, project="zeus")
-APOLLO = Identity(
-    tenant="acme",
-    default_user="alice",
-    bound_user=True,
-    project="apollo",
-    bound_project=True,
-    permissions=frozenset({"memory:read", "memory:write"}),
-)
 LATER = "2099-01-01T00:00:00Z"
 
 

@@ -30,6 +30,7 @@ async def test_nothing_chosen_is_the_configuration(api: Api) -> None:
         "limit": 8,
         "rerank": False,
         "learning": False,  # these tests' configuration has learn.enabled: false
+        "memory_tools": "none",
         "chosen": {"mode": None, "limit": None, "rerank": None, "learning": None},
     }
 

@@ -5,54 +5,52 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from memproxy.api.openapi import describe
 from memproxy.core.proxykey import PERMISSIONS, hashed, new_key
 from memproxy.core.transfer import MEDIA_TYPE
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, free_port, merged
-from tests.support.waiting import eventually
 
 EXAMPLES = int(os.environ.get("MEMPROXY_TEST_EXAMPLES", "3"))
 KEY, KEY_ID = new_key()
-SCHEMA = schemathesis.openapi.from_dict(describe())
-CHECKS: list[Any] = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 
 
-@schemathesis.serializer(MEDIA_TYPE)
-def lines(_context: Any, value: Any) -> bytes:
-    """JSON Lines are text to a schema."""
-    return str(value).encode("utf-8", "surrogatepass")
+@cache
+def described() -> tuple[Any, Any, list[Any]]:
+    """Schemathesis, the schema as it reads it, and its checks. Every worker collects this file and one runs it: only
+    that one imports a library which takes longer than any other.
+    """
+    import schemathesis  # noqa: PLC0415 - see above
+    from schemathesis.checks import not_a_server_error  # noqa: PLC0415
+    from schemathesis.specs.openapi import checks  # noqa: PLC0415
+
+    @schemathesis.serializer(MEDIA_TYPE)
+    def lines(_context: Any, value: Any) -> bytes:
+        """JSON Lines are text to a schema."""
+        return str(value).encode("utf-8", "surrogatepass")
+
+    wanted = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+    ]
+    return schemathesis, schemathesis.openapi.from_dict(describe()), wanted
 
 
-def requests() -> list[Any]:
+def requests() -> list[tuple[str, str, str]]:
     """Every call that is described, with right values and with wrong ones, where it takes any."""
-    modes = schemathesis.GenerationMode
-    found = [operation.ok() for operation in SCHEMA.get_all_operations() if isinstance(operation, Ok)]
-    right = [(operation, modes.POSITIVE) for operation in found]
-    wrong = [(operation, modes.NEGATIVE) for operation in found if operation.path.startswith("/v1/")]
-    named = [(operation, mode, f"{operation.label}-{mode.value}") for operation, mode in (*right, *wrong)]
-    return [pytest.param(operation, mode, id=name) for operation, mode, name in named]
+    found = [(path, method.upper()) for path, methods in describe()["paths"].items() for method in methods]
+    wrong = [(path, method, "negative") for path, method in found if path.startswith("/v1/")]
+    return [*((path, method, "positive") for path, method in found), *wrong]
 
 
 @pytest.fixture(scope="module")
@@ -64,23 +62,18 @@ def server(folders: Folders) -> Iterator[Proxy]:
     with folders.new("home") as home:
         proxy = Proxy(home=home, config=config)
         try:
-            asyncio.run(_started(proxy))
+            proxy.launch()
+            asyncio.run(proxy.served())
             yield proxy
         finally:
             asyncio.run(proxy.stop())
 
 
-async def _started(proxy: Proxy) -> None:
-    await proxy.start(memory=False)
+@pytest.mark.parametrize(("path", "method", "kind"), requests())
+def test_every_answer_is_as_described(server: Proxy, path: str, method: str, kind: str) -> None:
+    schemathesis, schema, checks = described()
+    operation, mode = schema[path][method], schemathesis.GenerationMode(kind)
 
-    async def ready() -> bool:
-        return (await proxy.readiness())[1].get("status") == "ready"
-
-    await eventually(ready, 60, what="every part is ready")
-
-
-@pytest.mark.parametrize(("operation", "mode"), requests())
-def test_every_answer_is_as_described(server: Proxy, operation: Any, mode: schemathesis.GenerationMode) -> None:
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
@@ -92,6 +85,6 @@ def test_every_answer_is_as_described(server: Proxy, operation: Any, mode: schem
     def asked(data: st.DataObject) -> None:
         case = data.draw(operation.as_strategy(generation_mode=mode))
         response = case.call(base_url=server.root_url, headers={"authorization": f"Bearer {KEY}"}, timeout=70)
-        case.validate_response(response, checks=CHECKS)
+        case.validate_response(response, checks=checks)
 
     asked()

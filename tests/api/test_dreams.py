@@ -95,6 +95,44 @@ async def test_a_newer_value_takes_the_place_of_an_older_one(api: Api) -> None:
     assert (await read(api, new["id"]))["supersedes"] == old["id"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "beside"),
+    [
+        ("Ann pays Ben 300 euros", "Clara pays Ben 400 euros now", []),
+        ("On Sunday Ann's trainer sings", "On Sunday Ben's trainer sings now", [("Ann's trainer", "sings", "soprano")]),
+        ("Ann plays chess with Ben", "Ann now plays chess with Clara", []),
+        ("Ann is allergic to nuts", "Ann is now allergic to milk", [("Ben", "allergic_to", "nuts")]),
+    ],
+    ids=["two places", "whom it is about", "nobody knows", "many answers"],
+)
+async def test_a_newer_statement_about_something_else_ends_nothing(
+    api: Api, old: str, new: str, beside: list[tuple[str, str, str]]
+) -> None:
+    for text in (old, new):
+        await api.store(text)
+    for subject, predicate, value in beside:
+        await api.store(f"{subject} {predicate} {value}", subject=subject, predicate=predicate, object=value)
+    assert (await dream(api))["diff"] == []
+
+
+async def test_what_others_say_shows_which_place_of_a_statement_holds_its_value(api: Api) -> None:
+    old = await api.store("Ann's favourite dish is ramen")
+    new = await api.store("Ann's favourite dish is now gnocchi")
+    assert (await dream(api))["diff"] == []
+    await api.store("Ben's favourite dish is ramen", subject="Ben", predicate="favourite_dish", object="ramen")
+    told = await dream(api)
+    assert [(one["action"], one["memory_id"]) for one in told["diff"]] == [("supersede", new["id"])]
+    assert told["diff"][0]["sources"][0]["memory_id"] == old["id"]
+
+
+async def test_what_stands_side_by_side_is_many_answers(api: Api) -> None:
+    for name in ("Ben", "Clara"):
+        await api.store(f"Ann climbs with {name}")
+        await api.store(f"Tom knows {name}", subject="Tom", predicate="boss", object=name)
+    await api.store("Ann climbs with Dora now")
+    assert not [one for one in (await dream(api))["diff"] if one["action"] == "supersede"]
+
+
 async def test_only_what_was_never_recalled_and_is_called_wrong_is_deleted(api: Api) -> None:
     noise, kept, helped = [await api.store(f"The {name} code is {name}") for name in ("vault", "garage", "attic")]
     await api.call("POST", "/v1/memory/recall", json={"query": "What is the garage code?"})

@@ -276,3 +276,37 @@ async def test_what_is_not_there_or_not_yours_is_not_found(api: Api) -> None:
         answer = await api.call("POST", "/v1/memory/feedback", identity=other, json={"signal": "wrong", **body})
         assert answer.status_code == 404
     assert (await api.page(user_id="ann"))[0]["quarantined"] is False
+
+
+async def test_a_correction_is_taken_back(api: Api) -> None:
+    memory = await api.store("The vault code is tangerine", subject="vault", predicate="code", object="tangerine")
+    told = await say(api, memory_id=memory["id"], signal="correction", text="The vault code is quince")
+    await api.call("DELETE", f"/v1/memory/{told['memory_ids'][0]}", params={"restore": "true"})
+    now = (await api.call("GET", f"/v1/memory/{memory['id']}")).json()
+    assert (now["active"], now["superseded_by"], now["valid_to"]) == (True, None, None)
+    assert "tangerine" in await recalled(api)
+    await api.store("The vault code is apple", subject="vault", predicate="code", object="apple")
+    assert [one["content"] for one in await api.page(active="true")] == ["The vault code is apple"]
+
+
+@pytest.mark.parametrize("facts", [[], [CODE]])
+async def test_a_corrected_message_is_in_the_history_until_that_is_taken_back(
+    api: Api, facts: list[dict[str, Any]]
+) -> None:
+    await learned(api, *facts, said="my vault code is tangerine")
+    right = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["memory_ids"][0]
+    chain = (await api.call("GET", f"/v1/memory/{right}/history")).json()["data"]
+    assert [one["id"] for one in chain] == ["code" if facts else "t1", right]
+    chain = (await api.call("GET", "/v1/memory/t1/history", params={"session_id": "s1"})).json()["data"]
+    assert [one["id"] for one in chain] == ["t1", right]
+    await api.call("DELETE", f"/v1/memory/{right}", params={"restore": "true"})
+    assert "tangerine" in await recalled(api)
+    turn = (await api.call("GET", "/v1/memory/t1")).json()
+    assert (turn["active"], turn["superseded_by"]) == (True, None)
+
+
+async def test_what_is_restored_is_never_a_message_of_a_note_that_somebody_wrote(api: Api) -> None:
+    for corrects in ("t1", ["s1"], ["s1", "nothing"], {"a": 1}):
+        memory = await api.store("The vault code is quince", metadata={"corrects": corrects})
+        gone = await api.call("DELETE", f"/v1/memory/{memory['id']}", params={"restore": "true"})
+        assert gone.json()["deleted"] == 1

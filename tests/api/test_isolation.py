@@ -1,6 +1,7 @@
 import pytest
 
 from memproxy.core.protocol import Identity
+from tests.api.conftest import APOLLO
 from tests.support.engine import Api
 
 ALICE = Identity(tenant="acme", named_user="alice")
@@ -78,23 +79,15 @@ async def test_no_identity_is_401_and_a_missing_permission_403(own_api: Api) -> 
 async def test_a_key_of_one_project_erases_nothing_of_another(own_api: Api) -> None:
     for project in ("apollo", "zeus"):
         await own_api.store(f"of {project}", identity=ALICE, project_id=project, session_id=f"s-{project}")
-    bound = Identity(
-        tenant="acme",
-        default_user="alice",
-        bound_user=True,
-        project="apollo",
-        bound_project=True,
-        permissions=frozenset({"memory:read", "memory:write"}),
-    )
     for path, status in (
         ("/v1/memory?project_id=zeus", 403),
         ("/v1/memory/users/alice", 403),
         ("/v1/memory/sessions/s-zeus", 404),
     ):
-        assert (await own_api.call("DELETE", path, identity=bound)).status_code == status, path
+        assert (await own_api.call("DELETE", path, identity=APOLLO)).status_code == status, path
     assert len(await own_api.page(identity=ALICE)) == 2
-    assert (await own_api.call("DELETE", "/v1/memory/sessions/s-apollo", identity=bound)).status_code == 200
-    assert (await own_api.call("DELETE", "/v1/memory?user_id=alice", identity=bound)).status_code == 200
+    assert (await own_api.call("DELETE", "/v1/memory/sessions/s-apollo", identity=APOLLO)).status_code == 200
+    assert (await own_api.call("DELETE", "/v1/memory?user_id=alice", identity=APOLLO)).status_code == 200
     assert [one["content"] for one in await own_api.page(identity=ALICE)] == ["of zeus"]
 
 

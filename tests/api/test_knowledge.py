@@ -37,6 +37,38 @@ async def test_a_history_ends_where_a_memory_was_forgotten(api: Api) -> None:
     assert [memory["id"] for memory in await api.data(f"{ids[2]}/history")] == ids[1:]
 
 
+async def recalled(api: Api, query: str) -> str:
+    context: str = (await api.call("POST", "/v1/memory/recall", json={"query": query})).json()["context"]
+    return context
+
+
+async def test_what_held_before_is_recalled_where_it_is_asked_for_and_marked_as_past(api: Api) -> None:
+    budgets = [f"User's budget for Hawaii is ${amount},000" for amount in (10, 12, 15)]
+    ids = await superseding(api, *budgets)
+    context = await recalled(api, "What was my budget for Hawaii before?")
+    lines = [line for line in context.splitlines() if line.startswith("- ")]
+    assert [budget for line in lines for budget in budgets if budget in line] == budgets[::-1], "the present one first"
+    assert ["held until 2026-02-01" in line for line in lines] == [False, True, True]
+    now = await recalled(api, "What is my budget for Hawaii?")
+    assert "$15,000" in now
+    assert "$10,000" not in now
+    await api.call("DELETE", f"/v1/memory/{ids[0]}")
+    assert "$10,000" not in await recalled(api, "What was my budget for Hawaii before?")
+
+
+async def test_what_was_taken_back_or_belongs_to_another_user_never_held_before(api: Api) -> None:
+    ids = await superseding(api, "User's dentist is Dr. Rahn", "User's dentist is Dr. Oduya")
+    store, owner = api.engine.backends().store, Scope(tenant=api.tenant, user="default")
+    await store.set_fields(owner, {ids[0]: {"metadata": {"retracted_by": "turn"}}})
+    asking = "Who was my dentist before?"
+    assert "Rahn" not in await recalled(api, asking)
+    others = await api.store("User's dentist is Dr. Kimura", identity=api.identity("ben"))
+    await store.set_fields(owner, {ids[1]: {"supersedes": others["id"]}})
+    context = await recalled(api, asking)
+    assert "Oduya" in context
+    assert "Kimura" not in context
+
+
 async def test_the_history_of_what_is_not_there_or_not_yours_is_missing(api: Api) -> None:
     memory = await api.store("mine")
     stranger = Api(api.client, api.engine, tenant="stranger")
@@ -151,6 +183,22 @@ async def test_categories_are_counted(api: Api) -> None:
         {"category": "food", "count": 1, "active": 1},
     ]
     assert [one["category"] for one in await api.data("categories", limit=1)] == ["drinks"]
+
+
+async def test_a_category_with_a_slash_at_its_end_is_all_that_is_below_it(api: Api) -> None:
+    for category in ("user-preferences/diet", "user-preferences/home/heating", "user-preferences-old/diet", "notes"):
+        await api.store(f"Warm soup is liked, says {category}", category=category)
+    below = {"user-preferences/diet", "user-preferences/home/heating"}
+    for prefix in ("user-preferences/", "user-preferences/*"):
+        assert {one["category"] for one in await api.page(category=prefix)} == below
+        assert {one["category"] for one in await api.search("warm soup", category=prefix)} == below
+    assert {one["category"] for one in await api.search("soup", category=["user-preferences/home/", "notes"])} == {
+        "user-preferences/home/heating",
+        "notes",
+    }
+    for query in ("user-preferences", "nothing/"):
+        assert await api.page(category=query) == []
+        assert await api.search("warm soup", category=query) == []
 
 
 @pytest.mark.parametrize(

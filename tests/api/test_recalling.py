@@ -26,6 +26,12 @@ async def test_an_explained_search_says_what_recall_would_leave_out_and_why(api:
     body = {"query": "What's my budget for the Hawaii vacation?", "explain": True}
     data = (await api.call("POST", "/v1/memory/search", json=body)).json()["data"]
     assert [found["rejected"] for found in data] == [None, "elbow"]
+    asked = {"role": "user", "content": "What is my budget for Hawaii?"}
+    await api.call("POST", "/v1/memory/turns", json={"session_id": "s1", "messages": [asked]})
+    told = (await api.call("POST", "/v1/memory/search", json=body)).json()
+    fates = {found["memory"]["content"]: found["rejected"] for found in told["data"]}
+    assert fates[asked["content"]] == "tells_nothing"
+    assert told["floor"] == api.engine.backends().settings.recall.similarity_threshold
 
 
 async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api) -> None:
@@ -36,7 +42,9 @@ async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api)
     fates = {one["memory_id"]: (one["injected"], one["rejected"]) for one in recalled["candidates"]}
     assert fates == {budget["id"]: (True, None), other["id"]: (False, "elbow")}
     assert all(one["signals"] for one in recalled["candidates"])
+    assert {one["content"] for one in recalled["candidates"]} == {budget["content"], other["content"]}
     assert recalled["query"]
+    assert 0 < recalled["floor"] < 1
 
 
 async def test_a_search_takes_the_lists_filters_as_a_string_or_a_list(api: Api) -> None:

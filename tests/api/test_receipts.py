@@ -101,6 +101,7 @@ async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> 
     candidates = {one["memory_id"]: one for one in found["candidates"]}
     assert candidates[budget["id"]]["injected"] is True
     assert candidates[garden["id"]]["rejected"] in {"elbow", "score"}
+    assert found["floor"] == api.engine.backends().settings.recall.similarity_threshold
     assert all(one["signals"] for one in candidates.values())
     assert found["learned"] == {"state": "none", "outcomes": []}
 
@@ -142,6 +143,10 @@ async def test_what_the_relay_decided_comes_with_the_turn(api: Api) -> None:
     assert found["learned"]["state"] == "off"
     (turn,) = await api.page(kind="turn")
     assert found["turn_ids"] == [turn["id"]]
+    (listed,) = (await api.call("GET", "/v1/memory/receipts")).json()["data"]
+    assert (listed["query"], listed["said"], found["said"]) == (None, "hello there my friend", "hello there my friend")
+    await api.call("DELETE", f"/v1/memory/{turn['id']}", params={"session_id": "s1"})
+    assert (await receipt(api, "req_hi"))["said"] is None, "a receipt keeps no words of what is forgotten"
 
 
 async def test_the_relays_word_on_the_result_counts_more_than_recalls(api: Api) -> None:

@@ -9,22 +9,27 @@ from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+
+def now() -> datetime:
+    """This second. A session that is silent for ten minutes is over, and this file may be read long before it runs."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
-def at(minutes: float) -> str:
-    """So many minutes ago."""
-    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+def at(minutes: float, until: datetime) -> str:
+    """So many minutes before a time."""
+    return (until - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
 
 
-async def say(api: Api, session: str, *minutes: float, **fields: Any) -> None:
-    said = [{"role": "user", "content": f"{session}, {ago} minutes ago.", "timestamp": at(ago)} for ago in minutes]
+async def say(api: Api, session: str, *minutes: float, until: datetime | None = None, **fields: Any) -> None:
+    times = [(ago, at(ago, until or now())) for ago in minutes]
+    said = [{"role": "user", "content": f"{session}, {ago} minutes ago.", "timestamp": time} for ago, time in times]
     await api.say(session, *said, **fields)
 
 
 async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(api: Api) -> None:
-    await say(api, "old", 300, 299)
-    await say(api, "new", 3, 2, 1, project_id="kitchen", agent_id="cook")
+    began = now()
+    await say(api, "old", 300, 299, until=began)
+    await say(api, "new", 3, 2, 1, until=began, project_id="kitchen", agent_id="cook")
     await api.store("The user wants a blue kitchen.", session_id="new", project_id="kitchen")
     await api.store("The user is called Ann.")
     new, old = await api.data("sessions")
@@ -32,14 +37,15 @@ async def test_a_session_tells_when_it_was_of_what_and_how_much_is_known_of_it(a
         "id": "old",
         "project_id": None,
         "agent_id": None,
-        "begun_at": at(300),
-        "last_turn_at": at(299),
+        "begun_at": at(300, began),
+        "last_turn_at": at(299, began),
         "turns": 2,
         "memories": 0,
         "ended": True,
+        "last_words": "old, 299 minutes ago.",
     }
     assert (new["id"], new["project_id"], new["turns"], new["memories"]) == ("new", "kitchen", 3, 1)
-    assert (new["begun_at"], new["last_turn_at"], new["ended"]) == (at(3), at(1), False)
+    assert (new["begun_at"], new["last_turn_at"], new["ended"]) == (at(3, began), at(1, began), False)
 
 
 async def test_a_session_is_over_when_somebody_says_so_until_it_goes_on(api: Api) -> None:

@@ -1,12 +1,16 @@
 """Working memory: kept for a while under a key, found by prefix and words, bounded, and each user's own."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memproxy.api.http import answer
+from memproxy.api.working import READ_AT_ONCE
 from memproxy.core.protocol import Identity
+from memproxy.core.scope import Scope
+from memproxy.core.working import WorkingEntry
 from memproxy.settings import Settings, WorkingSettings
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.waiting import eventually
@@ -23,6 +27,11 @@ async def put(api: Api, key: str, data: Any, status: int = 201, **sent: Any) -> 
     assert answer.status_code == status, answer.text
     told: dict[str, Any] = answer.json()
     return told
+
+
+def entry_at(key: str, at: datetime, **fields: Any) -> WorkingEntry:
+    ends = at + timedelta(hours=1)
+    return WorkingEntry(key=key, created_at=at, updated_at=at, expires_at=ends, size=1, data=b"1", **fields)
 
 
 async def keys(api: Api, **query: Any) -> list[str]:
@@ -78,6 +87,48 @@ async def test_entries_are_listed_by_prefix_category_and_tag_page_by_page(api: A
     assert len(seen) == 5
 
 
+async def test_a_label_that_few_entries_have_is_found_behind_very_many_others(tmp_path: Path) -> None:
+    settings = Settings(working=WorkingSettings(max_entries_per_namespace=5_000))
+    async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
+        now = api.engine.parts.clock.now()
+        for number in range(2 * READ_AT_ONCE + 7):
+            rare = number in {3, READ_AT_ONCE + 1, 2 * READ_AT_ONCE + 6}
+            one = entry_at(
+                f"run/{number // 5_000}/k{number:05}",
+                now + timedelta(microseconds=number),
+                tags=["rare"] if rare else [],
+                words="needle" * rare,
+            )
+            await api.engine.parts.state.put_working(Scope(tenant=api.tenant, user="default"), one, most=5_000)
+        wanted = ["run/0/k00003", f"run/0/k{READ_AT_ONCE + 1:05}", f"run/0/k{2 * READ_AT_ONCE + 6:05}"]
+        assert await keys(api, tag="rare") == wanted
+        first = (await api.call("GET", WORKING, params={"tag": "rare", "limit": 2})).json()
+        assert [one["key"] for one in first["data"]] == wanted[:2]
+        rest = await api.call("GET", WORKING, params={"tag": "rare", "limit": 2, "cursor": first["next_cursor"]})
+        assert ([one["key"] for one in rest.json()["data"]], rest.json()["next_cursor"]) == (wanted[2:], None)
+        found = await api.call("POST", f"{WORKING}/search", json={"query": "needle", "tag": "rare"})
+        assert len(found.json()["data"]) == 3
+        newest = await api.call("POST", f"{WORKING}/search", json={"query": "needle"})
+        assert len(newest.json()["data"]) == 2, "those changed last are looked at, and the first is none of them"
+        assert await keys(api, limit=200) == [f"run/0/k{number:05}" for number in range(200)]
+
+
+@pytest.mark.parametrize("cursor", ["run/0/k1", "!", "WyJhdWRpdCIsMV0", "WyJ3b3JraW5nIiwxXQ", "x" * 3_000])
+async def test_a_cursor_of_another_list_is_refused(api: Api, cursor: str) -> None:
+    answer = await api.call("GET", WORKING, params={"cursor": cursor})
+    assert (answer.status_code, "cursor" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["../", "%", "_", "session/../", "*", "[session", "(session", "sess%", "\u0455ession/", "~"]
+)
+async def test_a_prefix_is_taken_word_for_word(api: Api, prefix: str) -> None:
+    await put(api, "session/abc/notes", 1)
+    assert await keys(api, prefix=prefix) == []
+    none = await api.call("POST", f"{WORKING}/search", json={"query": "notes", "prefix": prefix})
+    assert none.json() == {"data": []}
+
+
 async def test_a_search_ranks_by_words_of_key_tags_and_data(api: Api) -> None:
     await put(api, "research/a/pricing", {"summary": "The competitor charges 12 euros a seat"})
     await put(api, "research/a/team", {"summary": "Twelve people"}, tags=["competitor"])
@@ -116,9 +167,23 @@ async def test_a_namespace_holds_so_many_entries_and_says_so(api: Api) -> None:
         ("session/a%00b/x", {"data": 1}, 400, "must be a path"),
         ("sess%D1%96on/a/x", {"data": 1}, 400, "must be a path"),
         ("session/a/" + "x" * 600, {"data": 1}, 400, "512 characters"),
+        ("session%2F..%2F../x", {"data": 1}, 400, "must be a path"),
+        ("session/%2e%2e/x", {"data": 1}, 400, "must be a path"),
+        ("session/.../x", {"data": 1}, 400, "not only dots"),
+        ("session/a/x%00", {"data": 1}, 400, "must be a path"),
+        ("session/a%EF%BC%8Fb/x", {"data": 1}, 400, "must be a path"),
+        ("session/%E2%80%AEa/x", {"data": 1}, 400, "must be a path"),
+        ("session/a%E2%80%8B/x", {"data": 1}, 400, "must be a path"),
+        ("session/%C3%A4/x", {"data": 1}, 400, "must be a path"),
+        ("session/a%5C..%5Cb/x", {"data": 1}, 400, "must be a path"),
+        ("session/a%0Ab/x", {"data": 1}, 404, "Nothing is served at"),
+        ("session/%FF/x", {"data": 1}, 400, ""),
         ("session/a/x", {}, 400, "data"),
         ("session/a/x", {"data": 1, "ttl_s": 0}, 400, "ttl_s"),
-        ("session/a/x", {"data": 1, "ttl_s": 365 * 86400}, 400, "ttl_s"),
+        ("session/a/x", {"data": 1, "ttl_s": 365 * 86400}, 400, "ttl_s: Input should be less than or equal to 2678400"),
+        ("session/a/x", {"data": 1, "ttl_s": -1}, 400, "ttl_s: Input should be greater than 0"),
+        ("session/a/x", {"data": 1, "ttl_s": "soon"}, 400, "ttl_s"),
+        ("session/a/x", {"data": "x" * 10_000_000}, 413, "bytes"),
         ("session/a/x", {"data": "x" * 1_048_576}, 413, "working.max_value_bytes"),
         ("session/a/x", {"data": 1, "colour": "red"}, 400, "colour"),
     ],

@@ -1,18 +1,21 @@
-"""Measures a dream: `python -m tests.bench.dream [--entries N] [--users N] [--model]`.
+"""Measures a dream: `python -m tests.bench.dream [--entries N] [--users N] [--model] [--model-path PATH] [--kills N]`.
 
 Plants memories of which it is known what is a duplicate, outdated or noise (`dream_data`), lets every user dream on a
 real engine, and prints of each kind how much of it was found and how much of what was done was right. With ``--model``
 a scripted model answers too: one that knows the duplicates of its window, and every tenth time wants all of it deleted.
-At the end every dream is taken back, and the export is compared with the one before.
+With ``--kills`` the process that dreams is killed (SIGKILL) so many times, at as many points of the way. At the end
+every dream is taken back, and the export is compared with the one before.
 """
 
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +23,21 @@ import msgspec
 
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.core.scope import Scope
+from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Point
-from memproxy.recall.documents import bm25_text
-from memproxy.settings import DreamSettings, LearnSettings, Settings, UpstreamSettings
+from memproxy.ports import Embedder, Passage, Point
+from memproxy.recall.documents import bm25_text, dense_text
+from memproxy.settings import DreamSettings, EmbeddingSettings, LearnSettings, Settings, UpstreamSettings
 from tests.bench.dream_data import Planted, planted
 from tests.learn.rig import ModelServer
-from tests.support.engine import Api, make_engine, serve_engine
+from tests.recall.waiting import until_ready
+from tests.support.engine import DIMENSION, Api, make_engine, serve_engine
 
 TENANT = "acme"
+MINILM = 384
+"""Numbers of a vector of the model that ``--model-path`` names."""
+
+NO_VECTORS = Passage(parts=[])
 
 
 class KnowingModel:
@@ -58,22 +67,33 @@ async def exported(api: Api, user: str) -> bytes:
     return (await api.call("GET", "/v1/memory/export", identity=api.identity(user))).content
 
 
-async def bring(api: Api, user: str, entries: list[Planted]) -> None:
+async def bring(api: Api, user: str, entries: list[Planted], embedder: Embedder | None) -> None:
     """Write a user's entries as they are, past everything that would reconcile them on the way."""
-    words = Bm25Encoder()
+    words, store = Bm25Encoder(), api.engine.parts.store
     memories = [msgspec.structs.replace(one.memory, tenant=TENANT, user_id=user) for one in entries]
-    points = [Point(memory=one, bm25=words.encode_document(bm25_text(one, None, None))) for one in memories]
-    for start in range(0, len(points), 500):
-        await api.engine.parts.store.upsert(Scope(tenant=TENANT, user=user), points[start : start + 500])
+    for start in range(0, len(memories), 100):
+        some = memories[start : start + 100]
+        read = (
+            await embedder.embed_passages([dense_text(one) for one in some]) if embedder else [NO_VECTORS] * len(some)
+        )
+        points = [
+            Point(memory=one, dense=passage.parts, bm25=words.encode_document(bm25_text(one, None, None)))
+            for one, passage in zip(some, read, strict=True)
+        ]
+        await store.upsert(Scope(tenant=TENANT, user=user), points)
+    await store.flush()
 
 
 async def dream(api: Api, user: str) -> dict[str, Any]:
-    """A user's dream, to its end."""
+    """A user's dream, to its end: the one that was begun, or a new one."""
     identity = api.identity(user)
-    told = (await api.call("POST", "/v1/memory/dream", identity=identity, json={}, timeout=300)).json()
-    while told["state"] in {"waiting", "running"}:
-        await asyncio.sleep(0.5)
-        told = (await api.call("GET", f"/v1/memory/dreams/{told['id']}", identity=identity, timeout=300)).json()
+    begun = await api.data("dreams", identity=identity)
+    if not begun:
+        told = (await api.call("POST", "/v1/memory/dream", identity=identity, json={}, timeout=300)).json()
+    while begun or told["state"] in {"waiting", "running"}:
+        name = begun.pop()["id"] if begun else told["id"]
+        told = (await api.call("GET", f"/v1/memory/dreams/{name}", identity=identity, timeout=300)).json()
+        await asyncio.sleep(0.2)
     assert told["state"] == "done", told["error"]
     found: dict[str, Any] = told
     return found
@@ -117,45 +137,94 @@ def report(counts: Counter[tuple[str, str, bool]]) -> None:
         print(f"{'recall':9} {'all of ' + action:22} {right / max(1, every):6.3f}  {right} of {every}")
 
 
-async def measure(entries: int, users: int, *, by_model: bool) -> None:
-    """Plant, dream, judge, take back."""
-    people = planted(entries, users)
-    server = ModelServer()
-    model = KnowingModel([one for some in people.values() for one in some])
-    server.dreams = model.answer
-    counts: Counter[tuple[str, str, bool]] = Counter()
-    async with AsyncExitStack() as opened:
-        await opened.enter_async_context(server.serving())
+@asynccontextmanager
+async def opened(folder: Path, options: argparse.Namespace) -> AsyncIterator[tuple[Api, Embedder | None]]:
+    """An engine on this folder, with a scripted model that knows what is planted."""
+    people, server, embedder = planted(options.entries, options.users), ModelServer(), None
+    server.dreams = KnowingModel([one for some in people.values() for one in some]).answer
+    if options.model_path is not None:
+        embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(options.model_path)), folder / "model")
+    async with server.serving():
         settings = Settings(
             upstream=UpstreamSettings(base_url=server.base_url, api_key="sk-test"),
-            learn=LearnSettings(mode="model" if by_model else "verbatim", every_turns=200, idle_s=3600),
-            dream=DreamSettings(max_entries=entries, max_model_tokens=10_000_000),
+            learn=LearnSettings(mode="model" if options.model else "verbatim", every_turns=200, idle_s=3600),
+            dream=DreamSettings(max_entries=options.entries, max_model_tokens=10_000_000),
         )
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dream-")))
-        engine = make_engine(folder, settings=settings)
+        dimension = DIMENSION if embedder is None else MINILM
+        engine = make_engine(folder, settings=settings, embedder=embedder, dimension=dimension)
         access = UpstreamAccess(base_url=server.base_url, model="scripted", api_key="sk-test")
         engine.parts.access.remember(TENANT, access)
-        api = await opened.enter_async_context(serve_engine(engine))
-        for user, some in people.items():
-            await bring(api, user, some)
-        before = {user: await exported(api, user) for user in people}
-        began, told = time.monotonic(), {}
-        for user in people:
-            told[user] = await dream(api, user)
-        seconds = time.monotonic() - began
-        for user, some in people.items():
-            counts += judged(some, told[user])
-        refused = sum(one["counts"]["refused"] for one in told.values())
-        same = 0
-        for user in people:
-            await api.call(
-                "POST", f"/v1/memory/dreams/{told[user]['id']}/undo", identity=api.identity(user), timeout=300
-            )
-            same += await exported(api, user) == before[user]
-    print(f"{entries} entries of {users} users, {'a scripted model' if by_model else 'rules only'}")
+        async with serve_engine(engine) as api:
+            if embedder is not None:
+                await until_ready(embedder)
+            yield api, embedder
+
+
+async def dream_to_be_killed(options: argparse.Namespace) -> None:
+    """Everybody dreams; prints how many entries were looked at, for who started this and kills it."""
+    async with opened(options.within, options) as (api, _), asyncio.TaskGroup() as tasks:
+        dreaming = tasks.create_task(everybody(api, options.users))
+        while not dreaming.done():
+            begun = [await api.data("dreams", identity=api.identity(f"user-{one}")) for one in range(options.users)]
+            print(sum(some[0]["looked_at"] for some in begun if some), flush=True)
+            await asyncio.sleep(0.02)
+
+
+async def everybody(api: Api, users: int) -> dict[str, dict[str, Any]]:
+    """The dreams of all of them, one after the other."""
+    return {f"user-{one}": await dream(api, f"user-{one}") for one in range(users)}
+
+
+async def kill(folder: Path, options: argparse.Namespace) -> list[int]:
+    """Start dreams and kill the process, at each next part of the way; how many entries had been looked at."""
+    at = []
+    for number in range(options.kills):
+        given = [*sys.argv[1:], "--within", str(folder)]
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.bench.dream", *given, stdout=asyncio.subprocess.PIPE
+        )
+        assert child.stdout is not None
+        until = options.entries * (number + 0.5) / options.kills
+        while (line := await child.stdout.readline()) and int(line) < until:
+            pass
+        child.kill()
+        await child.wait()
+        at.append(int(line or b"-1"))
+    return at
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Plant, dream, judge, take back."""
+    people = planted(options.entries, options.users)
+    counts: Counter[tuple[str, str, bool]] = Counter()
+    killed: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="dream-") as name:
+        folder = Path(name)
+        async with opened(folder, options) as (api, embedder):
+            for user, some in people.items():
+                await bring(api, user, some, embedder)
+            before = {user: await exported(api, user) for user in people}
+        began = time.monotonic()
+        killed = await kill(folder, options)
+        async with opened(folder, options) as (api, _):
+            began = began if killed else time.monotonic()
+            told = await everybody(api, options.users)
+            seconds = time.monotonic() - began
+            for user, some in people.items():
+                counts += judged(some, told[user])
+            same = 0
+            for user in people:
+                path = f"/v1/memory/dreams/{told[user]['id']}/undo"
+                await api.call("POST", path, identity=api.identity(user), timeout=300)
+                same += await exported(api, user) == before[user]
+    how = "a scripted model" if options.model else "rules only"
+    print(f"{options.entries} entries of {options.users} users, {how}, {'vectors' if options.model_path else 'words'}")
     report(counts)
+    refused = sum(one["counts"]["refused"] for one in told.values())
     print(f"{seconds:.1f} s; {refused} answers or parts of them refused")
-    print(f"taken back: {same} of {users} exports byte for byte as before")
+    if killed:
+        print(f"killed {len(killed)} times, after {', '.join(map(str, killed))} entries")
+    print(f"taken back: {same} of {options.users} exports byte for byte as before")
 
 
 if __name__ == "__main__":
@@ -163,5 +232,8 @@ if __name__ == "__main__":
     parser.add_argument("--entries", type=int, default=10_000)
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument("--model", action="store_true")
-    arguments = parser.parse_args()
-    asyncio.run(measure(arguments.entries, arguments.users, by_model=arguments.model))
+    parser.add_argument("--model-path", type=Path)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--within", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    asyncio.run(measure(options) if options.within is None else dream_to_be_killed(options))

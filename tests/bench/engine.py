@@ -11,6 +11,7 @@ were searched just before (docs/decisions/0026).
 
 import asyncio
 import json
+import math
 import re
 import sys
 import tempfile
@@ -43,7 +44,7 @@ from memproxy.recall.documents import bm25_text
 from memproxy.recall.pipeline import Recall
 from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
 from memproxy.stores.edge import INDEX_BYTES, EdgeStore
-from memproxy.stores.owner_indexes import SEARCHES
+from memproxy.stores.owner_index import SEARCHES
 from memproxy.wiring.engine import SystemClock
 from tests.bench import payloads
 from tests.bench.figures import Times
@@ -55,7 +56,7 @@ CLUSTERS = 200
 
 SESSION_TURNS = 20
 _BATCH = 1_000
-_WARMUP = 20
+WARMUP = 20
 _MOST_ASKED = 20
 """Users who ask."""
 
@@ -183,10 +184,18 @@ def _memories(user: str, first: int, count: int) -> Iterator[Memory]:
         )
 
 
-async def fill(store: MemoryStore, population: Population, embedder: Drawn, console: Console) -> None:
+async def fill(
+    store: MemoryStore, population: Population, embedder: Drawn, console: Console, *, most_s: float = math.inf
+) -> int:
+    """Put the population in, one user after another; after ``most_s`` seconds no further one. Answers how many memories
+    are in.
+    """
+    ends, done = time.perf_counter() + most_s, 0
     lexical, each = Bm25Encoder(), population.memories // population.users
     with progress(console, f"{population.memories:,} memories in", population.memories) as step:
         for user in range(population.users):
+            if time.perf_counter() > ends:
+                break
             scope, points = Scope(tenant="bench", user=f"u{user}"), list[Point]()
             for memory in _memories(scope.user, user * each, each):
                 dense = embedder.draw(len(points), 1 + len(memory.content) // 900)
@@ -196,7 +205,9 @@ async def fill(store: MemoryStore, population: Population, embedder: Drawn, cons
             for start in range(0, len(points), _BATCH):
                 await store.upsert(scope, points[start : start + _BATCH])
             step(each)
+            done += each
     await store.optimize()
+    return done
 
 
 async def measure(
@@ -273,6 +284,7 @@ async def _embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Faste
         yield None
         return
     embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(model_path), token_vectors=True), cache)
+    await embedder.start()
     try:
         await until_ready(embedder)
         yield embedder
@@ -297,7 +309,7 @@ async def ask_all(
     """
     answers: list[dict[str, float]] = []
     each, spent = population.memories // population.users, 0.0
-    for place in range(questions + _WARMUP):
+    for place in range(questions + WARMUP):
         user = place % min(_MOST_ASKED, population.users)
         number = user * each + place * 37 % each
         text = payloads.question(number) if of is None else of(number)
@@ -306,7 +318,7 @@ async def ask_all(
         answer = await recall.recall(
             RecallRequest(request_id="bench", scope=scope, queries=[text], nonce="0" * 12, only_if_told=of is not None)
         )
-        if place >= _WARMUP:
+        if place >= WARMUP:
             spent += time.process_time() - begun
             answers.append({**answer.timings, "recall": (time.perf_counter() - begin) * 1000})
     return Asked(answers=answers, cpu_ms=spent * 1000 / max(1, questions))

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import yaml
 
-from memproxy.demo.process import free_port
+from memproxy.demo.story import free_port
 from memproxy.errors import RequestError
 from memproxy.serve.launch import ENGINE, RELAY
 from tests.bench import payloads
@@ -101,6 +101,11 @@ class Instance:
             await instance.stop()
             raise
         return instance
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor."""
+        return self._child.pid
 
     async def _ready(self, began: float) -> None:
         first = await self._until(self._relays, began)

@@ -11,8 +11,8 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from memproxy.demo.process import free_port
-from memproxy.demo.script import extract
+from memproxy.demo.model_server import extract
+from memproxy.demo.story import free_port
 from memproxy.tasks import TaskOwner
 from tests.bench import payloads
 from tests.bench.jobs import RECALL_HEADER, TIMING_HEADER

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from memproxy.demo.process import free_port
+from memproxy.demo.story import free_port
 from tests.bench.children import Child, Nursery
 
 START_LIMIT_S = 10.0

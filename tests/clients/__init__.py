@@ -1,1 +1,1 @@
-"""Real clients before the real proxy: `make test-clients` (docs/clients.md)."""
+"""Real clients before the real proxy: `make test-clients` (docs/conformance.md)."""

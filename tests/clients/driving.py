@@ -23,7 +23,7 @@ PYTHON_CLIENTS = [
 ]
 NODE_CLIENTS = ["openai/chat", "openai/responses", "ai-sdk/chat", "ai-sdk/responses", "ai-sdk-compatible/chat"]
 
-_QUIET = {
+QUIET = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "HF_HUB_OFFLINE": "1",
     "LANGSMITH_TRACING": "false",
@@ -69,7 +69,7 @@ async def driven(client: str, log: Path, *, node: bool) -> AsyncIterator[Driven]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "LLM_", "MEMPROXY"))}
     with log.open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
-            *program, client, stdin=PIPE, stdout=PIPE, stderr=errors, env={**kept, **_QUIET}, limit=_LINE_BYTES
+            *program, client, stdin=PIPE, stdout=PIPE, stderr=errors, env={**kept, **QUIET}, limit=_LINE_BYTES
         )
     try:
         yield Driven(process, log)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.facts import Operation, decide, following, only_asks, place, reinforce, said_at
+from memproxy.core.facts import Operation, decide, following, only_asks_to_forget, place, reinforce, said_at, take_back
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.similar import Neighbour, lexical_overlap, repeats
 from memproxy.core.slots import slot_name, slot_value
@@ -72,7 +72,7 @@ SALARY = "forget what I told you about my salary"
     ],
 )
 def test_what_only_asks_to_forget(text: str, quotes: list[str], only: bool) -> None:
-    assert only_asks(text, quotes) is only
+    assert only_asks_to_forget(text, quotes) is only
 
 
 def said(name: str, content: str, **fields: Any) -> Memory:
@@ -246,6 +246,20 @@ def check(known: dict[str, Memory], holder: str | None) -> None:
         assert earlier.valid_to >= earlier.valid_from
         assert slot_value(earlier) is not None
         assert said_at(earlier) is not None
+
+
+@pytest.mark.parametrize(("turn", "holds"), [("t2", True), ("t3", False)])
+def test_what_a_message_says_holds_in_place_of_what_it_took_back_and_so_does_nothing_else_of_then(
+    turn: str, *, holds: bool
+) -> None:
+    """A plain correction ends what it corrects when it comes, which may be before that is learned."""
+    old = said("1", "User's rent is $900", subject="user", predicate="rent", object="$900", turn_ids=["t1"])
+    old = msgspec.structs.replace(old, **take_back(old, "t2", NOON, now=NOON))
+    new = said("2", "User's rent is $950", subject="user", predicate="rent", object="$950", turn_ids=[turn])
+    effects = place(new, [old], now=NOON)
+    assert effects.new is not None
+    assert (effects.new.active, effects.new.supersedes) == (holds, "1")
+    assert effects.changes["1"]["superseded_by"] == "2"
 
 
 def test_two_statements_from_the_same_words_are_two() -> None:

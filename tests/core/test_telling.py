@@ -33,6 +33,7 @@ def test_english_parts_are_told_apart_better() -> None:
     "said",
     [
         "I moved to Porto. Any tips?",
+        "my boyfriend Owen is vegan, what can i make him for tea thats not pasta",
         "My dog Biscuit is a beagle",
         "Actually my budget is 15k",
         "我对虾过敏，推荐几个家常菜吧",

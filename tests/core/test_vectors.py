@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.vectors import MOST_TOKENS, Vectors, pack, similarities
+from memproxy.core.vectors import MOST_TOKENS, Vectors, mutual, pack, similarities
 
 WIDTHS = st.sampled_from([8, 24, 61, 384])
 
@@ -84,3 +84,21 @@ def test_a_stored_text_stays_readable() -> None:
     assert pack(text) == bytes([1, 8, 0, 0b10101100, 0b00000001])
     found = similarities(np.full((1, 8), 8**-0.5, np.float32), [bytes([1, 8, 0, 0b11101100, 0b00000001])])
     np.testing.assert_allclose(found, [[2 / 8]], atol=1e-6)
+
+
+@given(st.lists(st.integers(0, 12), max_size=6), st.integers(0, 9), WIDTHS, st.integers(0, 2**32 - 1))
+def test_how_near_texts_come_to_each_other_leaves_out_the_marks_at_their_ends(
+    lengths: list[int], length: int, numbers: int, seed: int
+) -> None:
+    text = units(length, numbers, seed)
+    others = [units(count, numbers, seed + 1 + place) for place, count in enumerate(lengths)]
+    towards, back = mutual(pack(text), [pack(other) for other in others])
+    inner = signs(text)[1:-1]
+    for place, other in enumerate(others):
+        if len(inner) and len(other):
+            near = signs(other) @ inner.T
+            assert towards[place] == pytest.approx(near.max(axis=0).mean(), abs=1e-5)
+            expected = near[1:-1].max(axis=1).mean() if len(other) > 2 else 0.0
+            assert back[place] == pytest.approx(expected, abs=1e-5)
+        else:
+            assert towards[place] == back[place] == 0

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, NotFoundError
 
-from memproxy.demo.model_server import FINGERPRINT, MODEL, ScriptedModel, serving
-from memproxy.demo.script import GREETING, NOTED, UNKNOWN, answer, extract
+from memproxy.demo.model_server import (
+    FINGERPRINT,
+    GREETING,
+    MODEL,
+    NOTED,
+    UNKNOWN,
+    ScriptedModel,
+    answer,
+    extract,
+    serving,
+)
 from memproxy.learn.extract import EXTRACT_MARK
 from tests.support.http_client import NO_TLS, plain_client
 

@@ -1,12 +1,13 @@
 """Replicas on one PostgreSQL, whole installations, killed and cut off while many people talk to them; then counted.
 
-    python -m tests.e2e.cluster_soak [--minutes 2] [--replicas 2] [--users 60] [--seed N]
+    python -m tests.e2e.cluster_soak [--minutes 2] [--replicas 2] [--users 60] [--turns N] [--seed N]
 
 Everybody tells one thing after the other, each at whichever replica; every new amount takes the place of the one
 before. Meanwhile replicas, or one of their engines, are killed with -9 and started again, the state's server is stopped
-and crashed, the memories' server is away for thirty seconds, and one replica's clock is five minutes ahead (where a
-compiler of C is there to make it so). In the end the journal must drain. Printed is what was lost, kept twice, out of
-order, not the last one told, told to others, and not answered; it exits with 1 unless all of that is nothing.
+and crashed, the memories' server is away for thirty seconds, Redis (where it is installed) dies and hangs, and one
+replica's clock is five minutes ahead (where a compiler of C is there to make it so). In the end the journal must drain.
+Printed is what was lost, kept twice, out of order, not the last one told, told to others, and not answered; it exits
+with 1 unless all of that is nothing.
 """
 
 import argparse
@@ -14,11 +15,13 @@ import asyncio
 import itertools
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,13 +36,14 @@ from tests.support.clock import clock_off
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.proxy import Proxy
+from tests.support.redis import RedisProcess, redis_process
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
 
-KILLED_EVERY_S, STATE_STOPPED_EVERY_S, CUT_OFF_S = 12.0, 40.0, 30.0
+KILLED_EVERY_S, STATE_STOPPED_EVERY_S, REDIS_STOPPED_EVERY_S, CUT_OFF_S = 12.0, 40.0, 15.0, 30.0
 RESTARTED_AFTER_S, STATE_AWAY_S = 1.0, 2.0
 PAUSE_S = 1.5
-"""Between two turns of one person."""
+"""Between two turns of one person, where it is not said how many turns there are to be."""
 
 DRAINED_S = 600.0
 AHEAD_S = 300
@@ -70,8 +74,9 @@ class Person:
 class Soak:
     """Talk, trouble, and the count."""
 
-    def __init__(self, upstream: ScriptedUpstream, users: int, seed: int) -> None:
+    def __init__(self, upstream: ScriptedUpstream, users: int, seed: int, pause_s: float = PAUSE_S) -> None:
         self._random = random.Random(seed)
+        self._pause_s = pause_s
         self._upstream = upstream
         self._people = [Person(number) for number in range(users)]
         self._down: set[int] = set()
@@ -98,7 +103,7 @@ class Soak:
             self._upstream.received.clear()
             self._upstream.extractions.clear()
 
-    async def run(self, cluster: Cluster, memories: PostgresServer, minutes: float) -> None:
+    async def run(self, cluster: Cluster, memories: PostgresServer, redis: RedisProcess | None, minutes: float) -> None:
         """Talk for so long in all this trouble."""
         tasks = TaskOwner("soak")
         began = time.monotonic()
@@ -106,6 +111,7 @@ class Soak:
             tasks.start(self._kill(cluster), "kill"),
             tasks.start(self._stop_state(cluster), "state"),
             tasks.start(self._cut_off(memories, 60 * minutes / 3), "memories"),
+            *([tasks.start(self._stop_redis(redis), "redis")] if redis is not None else []),
         ]
         talks = [tasks.start(self._talk(cluster, person), person.name) for person in self._people]
         while time.monotonic() - began < 60 * minutes:
@@ -120,6 +126,7 @@ class Soak:
 
     async def _talk(self, cluster: Cluster, person: Person) -> None:
         chance = random.Random(person.number)
+        await self._over(self._pause_s * chance.random())  # not everybody begins at once
         while not self._done.is_set():
             place = chance.randrange(len(cluster.replicas))
             if place in self._down:
@@ -131,7 +138,7 @@ class Soak:
             amount = person.amount(told)
             heard = await self._say(cluster, place, person, f"My budget for the Hawaii vacation is ${amount}.")
             (person.acknowledged if heard else person.unsure).append(told)
-            await asyncio.sleep(PAUSE_S * (0.5 + chance.random()))
+            await self._over(self._pause_s * (0.5 + chance.random()))
 
     async def _say(self, cluster: Cluster, place: int, person: Person, text: str) -> bool:
         """Whether it was answered to the end. It must be, where the replica was not killed meanwhile."""
@@ -172,8 +179,19 @@ class Soak:
             self.figures["kills of a replica"] += 1
             await asyncio.to_thread(replica.kill)
             await asyncio.sleep(RESTARTED_AFTER_S)
-            await replica.start(memory=False)
+            replica.launch()
+            while not await self._serves(replica):
+                self.faults["not serving in time after a kill"] += 1
             self._down.discard(place)
+
+    async def _serves(self, replica: Proxy) -> bool:
+        """Whether it does within the time that a start may take."""
+        try:
+            await replica.answers()
+        except AssertionError as error:
+            print(error)
+            return False
+        return True
 
     async def _stop_state(self, cluster: Cluster) -> None:
         while not await self._over(STATE_STOPPED_EVERY_S):
@@ -182,6 +200,14 @@ class Soak:
             await asyncio.to_thread(cluster.server.stop, "immediate" if crash else "fast")
             await asyncio.sleep(STATE_AWAY_S)
             await asyncio.to_thread(cluster.server.start)
+
+    async def _stop_redis(self, redis: RedisProcess) -> None:
+        while not await self._over(REDIS_STOPPED_EVERY_S):
+            hangs = self.figures["stops of Redis"] % 2
+            self.figures["stops of Redis"] += 1
+            (redis.pause if hangs else redis.stop)()
+            await asyncio.sleep(STATE_AWAY_S)
+            await asyncio.to_thread(redis.go_on if hangs else redis.start)
 
     async def _cut_off(self, memories: PostgresServer, after_s: float) -> None:
         if await self._over(after_s):
@@ -192,9 +218,7 @@ class Soak:
         await asyncio.to_thread(memories.start)
 
     async def drain(self, cluster: Cluster) -> None:
-        """Returns when all is indexed and learned from."""
-        for replica in cluster.replicas:
-            await replica.served(cluster.key)
+        """Returns when every replica is ready and all is indexed and learned from; what is not in time is a fault."""
 
         def left() -> tuple[int, int, int]:
             with psycopg.connect(cluster.url, autocommit=True) as db:
@@ -207,12 +231,18 @@ class Soak:
             return int(row[0]), int(row[1]), int(row[2])
 
         async def drained() -> bool:
+            ready = [(await replica.readiness())[1].get("status") == "ready" for replica in cluster.replicas]
             waiting, self.faults["parked"], unlearned = await asyncio.to_thread(left)
             aside = [path for one in cluster.replicas for path in one.home.glob("state.db-aside-*") if _holds(path)]
-            return not waiting and not unlearned and not aside
+            self.figures["waits at last"] = waiting + unlearned + len(aside)
+            return all(ready) and not self.figures["waits at last"]
 
         began = time.monotonic()
-        await eventually(drained, DRAINED_S, what="all is indexed and learned from")
+        try:
+            await eventually(drained, DRAINED_S, what="all is indexed and learned from")
+        except AssertionError as error:
+            print(error)
+            self.faults["not all learned in time"] += 1
         self.figures["seconds until all was learned"] = int(time.monotonic() - began)
 
     async def count(self, cluster: Cluster) -> None:
@@ -267,13 +297,20 @@ async def _memories(cluster: Cluster, at: Proxy, person: Person) -> list[dict[st
             cursor = {"cursor": page["next_cursor"]}
 
 
-async def soak(minutes: float, replicas: int, users: int, seed: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Run it; the figures, and the faults."""
-    with postgres_server() as state, postgres_server() as memories, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+async def soak(
+    minutes: float, replicas: int, users: int, seed: int, turns: int | None = None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Run it; the figures, and the faults. ``turns``: so many are told in all, as near as pauses make it."""
+    pause_s = PAUSE_S if turns is None else 60 * minutes * users / turns
+    with ExitStack() as held:
+        state, memories = (held.enter_context(postgres_server()) for _ in range(2))
+        redis = held.enter_context(redis_process()) if shutil.which("redis-server") else None
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory()))
         async with scripted_upstream() as upstream:
-            one = Soak(upstream, users, seed)
-            changes = {"store": {"url": memories.database()}, "recall": {"deadline_ms": 500}}
+            one = Soak(upstream, users, seed, pause_s)
+            changes: dict[str, Any] = {"store": {"url": memories.database()}, "recall": {"deadline_ms": 500}}
+            if redis is not None:
+                changes["cache"] = {"backend": "redis", "url": redis.url}
             own: list[dict[str, Any]] = [{"engine": {"workers": 2}}, *({} for _ in range(replicas - 1))]
             ahead = clock_off(folder, AHEAD_S)
             one.figures["replicas whose clock is off"] = int(bool(ahead))
@@ -282,7 +319,7 @@ async def soak(minutes: float, replicas: int, users: int, seed: int) -> tuple[di
             async with running_cluster(
                 state, upstream.base_url, folder, changes, own, environments=environments, clean=False
             ) as cluster:
-                await one.run(cluster, memories, minutes)
+                await one.run(cluster, memories, redis, minutes)
                 await one.drain(cluster)
                 await one.count(cluster)
                 traces = [line for replica in cluster.replicas for line in unhandled(replica.log)]
@@ -297,9 +334,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2.0, help="of talk")
     parser.add_argument("--replicas", type=int, default=2, help="at least two")
     parser.add_argument("--users", type=int, default=60)
+    parser.add_argument("--turns", type=int, help="told in all, evenly over the time")
     parser.add_argument("--seed", type=int, default=5)
     asked = parser.parse_args()
-    figures, faults = asyncio.run(soak(asked.minutes, max(2, asked.replicas), asked.users, asked.seed))
+    replicas = max(2, asked.replicas)
+    figures, faults = asyncio.run(soak(asked.minutes, replicas, asked.users, asked.seed, asked.turns))
     for name, count in figures.items():
         print(f"{name}: {count}")
     print("faults:", faults or "none")

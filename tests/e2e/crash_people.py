@@ -13,9 +13,9 @@ import httpx
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
-from memproxy.demo.script import quoted_messages
-from memproxy.learn import rules
+from memproxy.demo.model_server import quoted_messages
 from memproxy.learn.candidates import Window
+from memproxy.learn.rules import reader
 from memproxy.tasks import TaskOwner
 from tests.e2e.talk import chat
 from tests.support.answers import DONE, Received, text_of
@@ -98,7 +98,7 @@ class People:
 def read_by_rules(text: str) -> list[tuple[str, str]]:
     """Predicate and object of all that the rules read in a message alone."""
     said = make_turns(Scope(tenant="", user=""), [Message(role="user", content=text)], now=datetime.now(UTC))
-    found = rules.extract(Window(turns=said, new_ids=frozenset(turn.id for turn in said))).kept
+    found = reader.read(Window(turns=said, new_ids=frozenset(turn.id for turn in said))).kept
     return [(one.candidate.predicate or "", one.candidate.object or "") for one in found]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from memproxy.demo.script import extract
+from memproxy.demo.model_server import extract
 from tests.support.answers import Received, text_of
 from tests.support.proxy import KEY, Proxy
 

@@ -18,7 +18,7 @@ from tests.support.proxy import Proxy, memproxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 QUESTION = "What is my locker code?"
 WITHIN_S = 1.0
@@ -196,7 +196,7 @@ async def test_the_engine_that_dies_is_named_and_the_other_one_answers(cluster: 
         engine.kill()
         answers = [await person.says(a, QUESTION) for _ in range(3)]
         assert "injected" in [answer.recall for answer in answers], [answer.recall for answer in answers]
-        await a.served(cluster.key)
+        await a.served()
     assert "the engine ended (signal SIGKILL); starting it again" in a.log
     assert "the engine 2 ended (signal SIGKILL); starting it again" in a.log
 

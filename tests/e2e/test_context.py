@@ -215,6 +215,42 @@ async def test_a_long_history_is_sent_as_its_state_and_its_last_messages(
     assert after[: before.index(b'"Remark 20')] == before[: before.index(b'"Remark 20')]
 
 
+async def test_a_long_history_of_responses_is_sent_as_its_state_and_its_last_messages(
+    proxy: Proxy, upstream: ScriptedUpstream
+) -> None:
+    user, session = word(), word()
+    texts = history(21)
+    items = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "a red door"}
+    items[-2:-2] = [call, result]  # what is kept begins with a message of the user, so these two go together
+    made = {"id": "resp_1", "object": "response", "status": "completed"}
+    output = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Noted."}]}
+    respond = json_answer({**made, "output": [output]})
+    upstream.default = lambda received: respond if received.target.endswith("/responses") else answers(received)
+
+    async def once() -> str:
+        async with proxy.client() as client:
+            answer = await client.post(
+                "/v1/responses",
+                json={"model": "m", "instructions": "Be short.", "input": items},
+                headers={"x-memproxy-user": user, "x-memproxy-session": session},
+            )
+        assert answer.status_code == 200
+        context = str(answer.headers["x-memproxy-context"])
+        return context if "left_out" in context else ""
+
+    context = await eventually(once)
+    sent = json.loads(asked(upstream)[-1].body)
+    assert sent["instructions"] == "Be short."
+    state, *kept = [one for one in sent["input"] if "Recalled from" not in str(one)]
+    assert kept == items[-len(kept) :]
+    assert kept[0]["role"] == "user"
+    assert (call in kept) == (result in kept)
+    assert json.loads(state["content"].split("\n")[2])["decisions"] == texts[:2]
+    assert f"left_out={len(items) - len(kept)};kept={len(kept)}" in context
+
+
 async def test_a_state_goes_with_the_first_message_that_is_forgotten(proxy: Proxy, upstream: ScriptedUpstream) -> None:
     user, session = word(), word()
     texts = history(21)

@@ -17,7 +17,7 @@ from tests.support.proxy import Proxy, base_config, free_port, memproxy, merged,
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 TOLD, ASKED = "My budget for the Hawaii vacation is $10,000.", "What is my budget for the Hawaii vacation?"
 
@@ -142,8 +142,11 @@ async def test_a_move_that_is_killed_is_gone_on_with_and_can_be_taken_back(
             assert (await command(proxy, "move", "--config", config, "--to", str(there), "--copy-only")).returncode == 0
             # a start on what is not complete has no memory, and says why
             async with running_proxy(model.base_url, tmp_path / "early", stores, memory=False) as early:
-                _, parts = await early.readiness()
-                assert "is not complete" in json.dumps(parts)
+
+                async def says_why() -> bool:
+                    return "is not complete" in json.dumps((await early.readiness())[1])
+
+                await eventually(says_why, what="/readyz says that it is not complete")
             assert (await command(proxy, "move", "--config", config, "--to", str(there))).returncode == 0
             await proxy.stop()
             again = await command(proxy, "move", "--config", config, "--to", str(there))

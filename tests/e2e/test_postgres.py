@@ -10,6 +10,8 @@ from tests.support.proxy import running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.services
+
 TOLD, ASKED = "My budget for the Hawaii vacation is $10,000.", "What is my budget for the Hawaii vacation?"
 
 

@@ -30,20 +30,12 @@ from memproxy.evals.cli import DEFAULT_CACHE
 from memproxy.evals.dataset import Session
 from memproxy.evals.output import make_console, make_table, progress, write_json
 from memproxy.evals.scoring import Sample
-from memproxy.evals.throwaway import (
-    EvaluationMemory,
-    Given,
-    Learning,
-    Line,
-    Probe,
-    ended_at,
-    settings_for,
-    throwaway_memory,
-)
+from memproxy.evals.throwaway import Learning, settings_for
 from memproxy.evals.vector_cache import opened_embedder
 from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings
 from memproxy.settings.yaml_file import parse_long
+from tests.evals.probes import Given, Line, Probe, ProbedMemory, ended_at, probed_memory
 
 OWN = Path(__file__).parent / "chats"
 REPORT_VERSION = 1
@@ -411,8 +403,7 @@ async def measured(
     runs: dict[str, Any] = {}
     async with opened_embedder(model_path, cache) as embedder:
         for learn in learning:
-            async with throwaway_memory(settings_for(settings, learn), embedder, recipes) as memory:
-                await memory.prepare()
+            async with probed_memory(settings_for(settings, learn), embedder, recipes) as memory:
                 outcomes = await _run(found, memory, recipes, learn, console)
             facts = len(memory.sources)
             runs |= {f"{recipe}, learn {learn}": _report(found, those, facts) for recipe, those in outcomes.items()}
@@ -432,7 +423,7 @@ async def measured(
 
 
 async def _run(
-    found: Sequence[Chats], memory: EvaluationMemory, recipes: Sequence[str], learn: Learning, console: Console
+    found: Sequence[Chats], memory: ProbedMemory, recipes: Sequence[str], learn: Learning, console: Console
 ) -> dict[str, list[Outcome]]:
     """The outcomes of every probe by recipe."""
     outcomes: dict[str, list[Outcome]] = {recipe: [] for recipe in recipes}

@@ -1,6 +1,6 @@
 """Why questions of lives are not answered: ``python -m tests.evals.lived_causes REPORT.json [--each STATE]``.
 
-``REPORT.json`` is what ``memproxy eval lived --json`` wrote. For each of the four states every needed memory that is in
+``REPORT.json`` is what ``tests.evals.lives --json`` wrote. For each of the four states every needed memory that is in
 no block of its question counts under one cause; ``--each 0`` prints the questions of the first state too (never of a
 closed half).
 """

@@ -2,8 +2,8 @@
 
     python -m tests.evals.overview --data ../shared/eval [--model-path DIR] [--lives tests/evals/lived] [--quick]
 
-Each evaluation is a command of its own (`memproxy eval NAME`, `tests.evals.everyday_chats`), run here one after the
-other with what there is: files that are missing are named and passed over. ``--quick`` asks ten
+Each evaluation is a command of its own (`memproxy eval NAME`, `tests.evals.lives`, `tests.evals.everyday_chats`), run
+here one after the other with what there is: files that are missing are named and passed over. ``--quick`` asks ten
 questions of the large sets.
 """
 
@@ -21,6 +21,7 @@ from memproxy.evals.output import make_console, make_table, write_json
 
 OUT = Path("bench-results")
 
+_MODULES = {"chats": ["tests.evals.everyday_chats"], "lived": ["tests.evals.lives"]}
 _BLOCK = ("evidence_in_block", "block_precision", "tokens")
 _RANKED = {
     "locomo": ("turn_recall@5", "turn_recall@10", "session_recall_any@5"),
@@ -73,7 +74,7 @@ def _commands(data: Path, lives: Path, *, quick: bool) -> Iterator[tuple[str, li
 def _run(words: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "figures.json")
-        module = ["tests.evals.everyday_chats"] if words[0] == "chats" else ["memproxy", "eval", words[0]]
+        module = _MODULES.get(words[0], ["memproxy", "eval", words[0]])
         command = [sys.executable, "-m", *module, *words[1:], "--json", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         made: dict[str, Any] = json.loads(out.read_text("utf-8"))

@@ -15,7 +15,7 @@ from tests.bench import nginx
 from tests.bench.figures import Report
 from tests.bench.plan import QUICK, scaled
 from tests.bench.targets import kinds
-from tests.support.proxy import environment
+from tests.support.program import ended, output_of, started
 from tests.support.waiting import LONGEST_S, eventually
 
 SCALE = 0.02
@@ -23,30 +23,8 @@ PLAN = scaled(QUICK, SCALE)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    with (folder / "output.txt").open("wb") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.bench", "--quick", "--out", str(folder / "results"), *arguments],
-            env={**environment(folder), "TMPDIR": str(folder), "COLUMNS": "160"},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            # a shell that runs the tests in the background lets its children ignore Ctrl-C
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-
-
-def output(folder: Path) -> str:
-    return (folder / "output.txt").read_text(encoding="utf-8")
-
-
-async def ended(process: subprocess.Popen[bytes], folder: Path) -> int:
-    try:
-        await eventually(lambda: process.poll() is not None, 200, what=lambda: f"the end of\n{output(folder)}")
-    finally:
-        process.kill()
-        process.wait()
-    return process.returncode
+    bench = ("-m", "tests.bench", "--quick", "--out", str(folder / "results"))
+    return started(folder, sys.executable, *bench, *arguments, columns=160)
 
 
 def serving(process: subprocess.Popen[bytes]) -> bool:
@@ -74,7 +52,7 @@ def missing(value: Any, where: str = "report") -> list[str]:
 
 async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Path) -> None:
     process = start(tmp_path, "--scale", str(SCALE))
-    assert await ended(process, tmp_path) == 0, output(tmp_path)
+    assert await ended(process, tmp_path, 200) == 0, output_of(tmp_path)
 
     [path] = (tmp_path / "results").glob("*.json")
     report = json.loads(path.read_text(encoding="utf-8"))
@@ -107,21 +85,21 @@ async def test_a_run_reports_every_figure_and_leaves_nothing_behind(tmp_path: Pa
     assert all(size > 0 for size in (*use["at_start"].values(), *use["at_end"].values()))
     assert (nginx.find() is None) == any("nginx" in warning for warning in report["warnings"])
 
-    assert "Requests of 2 KB, 1 at once" in output(tmp_path)
+    assert "Requests of 2 KB, 1 at once" in output_of(tmp_path)
     assert leftovers(tmp_path) == []
 
 
 async def test_an_interrupted_run_ends_what_it_started_and_writes_nothing(tmp_path: Path) -> None:
     process = start(tmp_path, "--scale", str(SCALE))
     try:
-        await eventually(lambda: serving(process), 100, what=lambda: f"a proxy that starts\n{output(tmp_path)}")
+        await eventually(lambda: serving(process), 100, what=lambda: f"a proxy that starts\n{output_of(tmp_path)}")
         family = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
     finally:
-        code = await ended(process, tmp_path)
+        code = await ended(process, tmp_path, 200)
 
-    assert code == 130, output(tmp_path)
-    assert "stopped" in output(tmp_path)
+    assert code == 130, output_of(tmp_path)
+    assert "stopped" in output_of(tmp_path)
     _, alive = psutil.wait_procs(family, timeout=LONGEST_S)
     assert not alive
     assert leftovers(tmp_path) == []
@@ -130,6 +108,6 @@ async def test_an_interrupted_run_ends_what_it_started_and_writes_nothing(tmp_pa
 
 async def test_a_model_that_is_not_there_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     process = start(tmp_path, "--scale", str(SCALE), "--model-path", str(tmp_path / "nowhere"))
-    assert await ended(process, tmp_path) == 2
-    assert "--model-path" in output(tmp_path)
+    assert await ended(process, tmp_path, 200) == 2
+    assert "--model-path" in output_of(tmp_path)
     assert leftovers(tmp_path) == []

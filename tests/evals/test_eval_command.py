@@ -4,17 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from typer.testing import CliRunner
 
 from memproxy.commands import app
-from memproxy.errors import ConfigError, RequestError
+from memproxy.errors import ConfigError
 from memproxy.evals import gate_verdicts as gate
-from memproxy.evals.dataset import Question
-from memproxy.evals.retrieval import RemoteMemory
+from memproxy.evals.retrieval import Options
+from tests.evals.gate_memory import of_locomo
 from tests.evals.test_locomo import SAMPLE
-from tests.recall_fixture.cases import ASKED_AT, fixture
 
 
 @pytest.fixture
@@ -56,10 +54,8 @@ def test_pooled_and_smoke_are_told_in_the_report(data: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--qa",), "--reader"),
+        (("--qa",), "models.reader.model"),
         (("--lexical", "--recipe", "no-such"), "no-such"),
-        (("--base-url", "http://127.0.0.1:1", "--lexical"), "--base-url"),
-        (("--base-url", "http://127.0.0.1:1"), "memproxy serve"),
         (("--lexical", "--json", "/no/such/folder/out.json"), "--json"),
     ],
 )
@@ -75,17 +71,23 @@ GATE_LINES = [
 ]
 
 
-def test_the_gate_is_measured_by_kind_and_by_first_person_words(data: Path, tmp_path: Path) -> None:
+def test_the_gate_is_measured_by_kind_and_by_first_person_words(tmp_path: Path) -> None:
     lines, out = tmp_path / "gate.jsonl", tmp_path / "figures.json"
     lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
-    printed = evaluate("gate", "--data", lines, "--memory", data, "--lexical", "--json", out)
-    assert "injected although not needed" in printed
+    evaluate("gate", "--data", lines, "--json", out)
     report = json.loads(out.read_text("utf-8"))
     assert report["kinds"]["personal-memory"]["all"] == {"lines": 1, "searched": 1, "rate": 1.0}
     assert report["kinds"]["greeting"]["no_first_person"]["rate"] == 0.0
     assert report["kinds"]["general-fact"]["first_person"]["rate"] == 1.0
-    assert report["injected"] == {"general-fact": {"asked": 1, "injected": 0, "rate": 0.0}}
     assert [one["text"] for one in report["wrong"]] == ["Where did I leave the lamp?"]
+
+
+async def test_what_the_gate_lets_pass_needlessly_is_put_to_a_memory(data: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "gate.jsonl"
+    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
+    options = Options(recipes=["default"], lexical=True, cache=tmp_path)
+    counts = await of_locomo(gate.evaluate(gate.load(lines)), data, options)
+    assert counts == {"general-fact": {"asked": 1, "injected": 0, "rate": 0.0}}
 
 
 def test_the_gate_of_a_configuration_is_measured(tmp_path: Path) -> None:
@@ -106,44 +108,3 @@ def test_a_file_that_is_no_gate_data_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content, "utf-8")
         with pytest.raises(ConfigError, match=name):
             gate.load(tmp_path / name)
-
-
-class Server:
-    """Answers like the API: every search finds mara-dog#0 first."""
-
-    def __init__(self) -> None:
-        self.ingested: list[dict[str, Any]] = []
-        self.deleted: list[str] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "DELETE":
-            self.deleted.append(request.url.params["user_id"])
-            return httpx.Response(200, json={"deleted": 1})
-        body = json.loads(request.content)
-        if request.url.path.endswith("/turns"):
-            self.ingested.append(body)
-            return httpx.Response(201, json={"turn_ids": [message["id"] for message in body["messages"]]})
-        if request.url.path.endswith("/recall"):
-            return httpx.Response(200, json={"citations": [{"memory_id": "mara-dog#0"}], "context": "", "tokens": 7})
-        return httpx.Response(200, json={"data": [{"memory": {"id": "mara-dog#0", "session_id": "mara-dog"}}]})
-
-
-async def test_a_running_memproxy_is_pushed_to_asked_and_forgotten() -> None:
-    server = Server()
-    session = fixture().sessions[0]
-    question = Question(id="q", user=session.user, text="Who is Biscuit?", group="g", asked_at=ASKED_AT)
-    async with httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(server)) as http:
-        remote = RemoteMemory(http)
-        await remote.ingest(session)
-        found = await remote.ask(question, "default")
-        await remote.forget()
-    assert server.ingested[0]["timestamp"] == session.date.isoformat()
-    assert (found.turns, found.injected, found.tokens) == ([("mara-dog#0", "mara-dog")], ["mara-dog#0"], 7)
-    assert server.deleted == [server.ingested[0]["user_id"]] != [session.user]
-
-
-async def test_an_error_of_the_server_ends_it_with_what_it_said() -> None:
-    transport = httpx.MockTransport(lambda _request: httpx.Response(503, text="store unavailable"))
-    async with httpx.AsyncClient(base_url="http://test", transport=transport) as http:
-        with pytest.raises(RequestError, match=r"503.*store"):
-            await RemoteMemory(http).ingest(fixture().sessions[0])

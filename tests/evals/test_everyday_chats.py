@@ -10,9 +10,9 @@ import typer
 from typer.testing import CliRunner
 
 from memproxy.errors import ConfigError
-from memproxy.evals.throwaway import Given, Line, Probe, ended_at
 from tests.evals import everyday_chats as data
 from tests.evals.everyday_chats import NO_ANSWER, Outcome, figures, told
+from tests.evals.probes import Given, Line, Probe, ended_at
 
 COMMAND = typer.Typer()
 COMMAND.command()(data.main)

@@ -41,14 +41,13 @@ from memproxy.evals import dataset, locomo
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question, SparseVector
-from memproxy.recall.calibration import Asked
 from memproxy.recall.candidate_table import Array
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query
 from memproxy.recall.ranking import Ranker
 from memproxy.recall.recipes import BIAS, DEFAULT, Recipe, Weights
-from memproxy.recall.scores import weighted
+from memproxy.recall.scores import Asked, weighted
 from memproxy.recall.stages import Columns
 from memproxy.recall.topics import shipped
 from memproxy.settings import EmbeddingSettings
@@ -144,6 +143,8 @@ class Workshop:
 
         Without ``shared_words`` they are looked at as if none of them had any of the query's words.
         """
+        if not corpus:
+            return None
         sparse = self._lexical.encode_query(query) if dense else self._other_words.encoded(query)
         words = _bm25(corpus, sparse)
         asked = self._question(query) if dense else Question(vector=[])

@@ -1,4 +1,4 @@
-"""Fits how likely a candidate is right in its order (`recall.calibration`), on LoCoMo and on our own chats."""
+"""Fits how likely a candidate is right in its order (`recall.scores`), on LoCoMo and on our own chats."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,10 +6,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memproxy.recall.calibration import features, in_order
 from memproxy.recall.candidate_table import Array
 from memproxy.recall.recipes import BIAS, DEFAULT, Weights
-from memproxy.recall.scores import free, weighted
+from memproxy.recall.scores import features, free, in_order, weighted
 from memproxy.recall.stages import Columns
 from tests.fitting import logistic
 from tests.fitting.calibration import Example, Situations

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.telling import only_asks
-from memproxy.evals import lived
 from memproxy.evals.dataset import Session
-from memproxy.evals.lived import Life
-from memproxy.evals.throwaway import Probe
 from memproxy.recall.recipes import Recipe
-from tests.evals import everyday_chats
+from tests.evals import everyday_chats, lives
 from tests.evals.everyday_chats import Chats
+from tests.evals.lives import Life
+from tests.evals.probes import Probe
 from tests.fitting.calibration import Document, Situations, Workshop, session_turns
 
 _Add = Callable[[str, Sequence[Document], Iterable[Probe]], None]
@@ -38,7 +37,7 @@ def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, den
             found.setdefault(name, []).extend([] if example is None else [example])
 
     for path in files:
-        for life in lived.load([path]):
+        for life in lives.load([path]):
             turns = _turns(workshop, life.sessions)
             telling = [one for one in turns if _tells(one)]
             probes = [one.probe for one in life.asked]

@@ -11,6 +11,7 @@ import argparse
 import base64
 import json
 import math
+from array import array
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memproxy.core import telling
+from memproxy.core.text import sentences
 from memproxy.evals.gate_verdicts import load
 
 Array = NDArray[np.float64]
@@ -31,6 +33,15 @@ OF_OTHERS = 0.2
 
 ASKING = frozenset({"general-fact", "tool", "greeting", "personal-memory", "small-talk-about-bot"})
 """Kinds of such lines that tell nothing."""
+
+OF_MESSAGES = 0.25
+"""What a part of a whole message counts."""
+
+OF_ASKING = 0.5
+"""How much less that of a message that asks, which may tell something beside."""
+
+ROUNDS = 3
+"""After two the weights hardly change."""
 
 TELLS = 0.45
 """The share of parts that tell, in chats: labelled sets have as many of each as their author wrote."""
@@ -95,6 +106,14 @@ def read(path: Path) -> tuple[list[float], list[str]]:
     return [float(label == "tells") for label, _, _ in lines], [text for _, _, text in lines]
 
 
+def of_message(label: float, text: str, weights: telling.Weights) -> list[tuple[float, str, float]]:
+    """The labelled parts of a whole message, and what each counts."""
+    parts = [one for part in sentences(text) for one in (part, *telling.clauses(part))]
+    if label:
+        return [(label, max(parts, key=lambda part: telling.telling(part, weights)), OF_MESSAGES)] if parts else []
+    return [(label, part, OF_MESSAGES * OF_ASKING / math.sqrt(len(parts))) for part in parts]
+
+
 def figures(labels: Sequence[float], odds: Sequence[float]) -> dict[str, float]:
     """The area under the curve, and at `telling.LEAST` the part of what tells that is kept and of the rest that is."""
     told = np.array([value for value, label in zip(odds, labels, strict=True) if label])
@@ -117,8 +136,14 @@ def main() -> None:
     parts = (read(given.speech / name) for name in ("train.tsv", "instructions.tsv"))
     labels, texts = (list(chain(*part)) for part in zip(*parts, strict=True))
     others = [one.text for one in load(given.shared / "eval" / "gate_dev.jsonl") if one.kind in ASKING]
-    weights = [1.0] * len(labels) + [OF_OTHERS] * len(others)
-    packed, scale = rounded(fit(Parts([*labels, *[0.0] * len(others)], [*texts, *others], weights)))
+    known = [(label, text, 1.0) for label, text in zip(labels, texts, strict=True)]
+    known += [(0.0, text, OF_OTHERS) for text in others]
+    messages = list(zip(*read(given.speech / "messages.tsv"), strict=True))
+    packed, scale = rounded(fit(Parts(*zip(*known, strict=True))))
+    for _ in range(1, ROUNDS):
+        found = telling.Weights(array("b", packed), scale)
+        told = [*known, *chain.from_iterable(of_message(label, text, found) for label, text in messages)]
+        packed, scale = rounded(fit(Parts(*zip(*told, strict=True))))
     if given.write:
         target = Path(telling.__file__).parent / "telling.json"
         encoded = base64.b64encode(packed).decode()

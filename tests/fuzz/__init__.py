@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of what reads clients' and upstreams' bytes (docs/clients.md)."""
+"""Coverage-guided fuzzing of what reads clients' and upstreams' bytes (docs/conformance.md)."""

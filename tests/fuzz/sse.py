@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from memproxy.wire.chat_answer import ChatStreamAnswer
+from memproxy.wire.chat import ChatStreamAnswer
 from memproxy.wire.hold import LengthHolder, TailHolder
-from memproxy.wire.responses_answer import ResponsesStreamAnswer
+from memproxy.wire.responses import ResponsesStreamAnswer
 from memproxy.wire.sse import SseParser
 from tests.fuzz.reading import events_of
 

@@ -21,7 +21,7 @@ from memproxy.core.backup import MANIFEST, PACKED, STATE, BackedUp, Manifest
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 from memproxy.serve.instance import AlreadyServed
-from memproxy.settings import EmbeddingSettings, Settings, StoreSettings
+from memproxy.settings import Settings
 from memproxy.settings.home import secret
 from tests.house.test_cli_transfers import at_home, filled, quiet, run, texts
 from tests.house.test_cli_upkeep import served, settings, told
@@ -242,14 +242,6 @@ async def test_a_backup_never_goes_into_a_folder_that_is_in_use(home: Path, tmp_
     await backup(settings(), tmp_path / "empty", quiet)
     assert (tmp_path / "empty" / MANIFEST).exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "home", "used"]
-
-
-async def test_a_servers_store_is_left_to_its_own_snapshots(home: Path, tmp_path: Path) -> None:
-    remote = Settings(
-        embedding=EmbeddingSettings(provider="none"), store=StoreSettings(backend="qdrant", url="http://127.0.0.1:1")
-    )
-    with pytest.raises(ConfigError, match="snapshots"):
-        await backup(remote, tmp_path / "saved", quiet)
 
 
 def test_the_commands_say_what_they_did(home: Path, tmp_path: Path) -> None:

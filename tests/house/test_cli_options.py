@@ -21,6 +21,7 @@ from memproxy.commands.installation import installation
 from memproxy.core.memory import to_public
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
+from memproxy.errors import ConfigError
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import Settings
 from memproxy.settings.home import secret
@@ -205,6 +206,41 @@ def test_what_the_system_refuses_is_told_in_a_line(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("keys", "list"), "There are no proxy keys; memproxy keys new makes one."),
+        (("keys", "list", "--tenant", "acme"), "There are no proxy keys of tenant acme"),
+        (("audit",), "The audit log holds nothing"),
+    ],
+)
+def test_an_empty_list_says_that_it_is_empty(arguments: tuple[str, ...], told: str) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert told in done.stderr
+    assert json.loads(run(*arguments, "--json").stdout) == {"data": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("import", "{file}"), "is empty: an export has a line at least. Export again, or name another file."),
+        (("restore", "{folder}"), "Name a folder that `memproxy backup` made."),
+        (("restore", "{file}"), "Name the folder that `memproxy backup` made."),
+        (("backup", "{file}/within"), "Name a folder elsewhere."),
+        (("move", "--to", "{folder}/none.yaml"), "--to {folder}/none.yaml: cannot be read"),
+        (("top", "--url", "localhost:8484"), "must be an address that starts with http:// or https://."),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    places = {"folder": str(tmp_path / "folder"), "file": str(tmp_path / "file")}
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    done = run(*(one.format(**places) for one in arguments))
+    assert isinstance(done.exception, ConfigError)
+    assert told.format(**places) in done.exception.message
+
+
 def test_the_hash_of_a_key_is_printed_however_the_key_is_given(home: Path) -> None:
     expected = key_hash(secret(None, home), "sk-one")
     assert run("keys", "hash", "sk-one").stdout == f"{expected}\n"
@@ -361,25 +397,22 @@ async def test_a_check_fails_for_an_embedder_that_was_configured_and_does_not_lo
     assert line.startswith("FAIL" if ends_with else "note")
 
 
-async def test_a_check_asks_every_upstream_the_way_requests_go_and_shows_no_password(
+async def test_a_check_asks_the_upstream_the_way_requests_go_and_shows_no_password(
     upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the environment's proxy answers for the first one's address, and nobody for the route's."""
+    """Only the environment's proxy answers for its address."""
     monkeypatch.setenv("http_proxy", upstream.base_url.removesuffix("/v1"))
     monkeypatch.setenv("MEMPROXY__UPSTREAM__BASE_URL", "http://name:sk-secret@model.invalid/v1")
-    route = {"models": ["x"], "base_url": "http://127.0.0.1:9/v1"}
-    monkeypatch.setenv("MEMPROXY__UPSTREAM__ROUTES", msgspec.json.encode([route]).decode())
 
-    async def told() -> list[str]:
+    async def told() -> str:
         checked = await asyncio.to_thread(run, "check")
         assert "sk-secret" not in checked.output
-        return [line for line in checked.stdout.splitlines() if line[5:].startswith("upstream")]
+        lines: list[str] = checked.stdout.splitlines()
+        return next(line for line in lines if line[5:].startswith("upstream"))
 
-    away, there = await told()
-    assert away.startswith("FAIL upstream  http://127.0.0.1:9/v1 does not answer")
-    assert there.startswith("ok   upstream  http://model.invalid/v1 answers")
+    assert (await told()).startswith("ok   upstream  http://model.invalid/v1 answers")
     monkeypatch.setenv("MEMPROXY__UPSTREAM__ENVIRONMENT_PROXY", "false")
-    assert (await told())[1].startswith("FAIL upstream  http://model.invalid/v1 does not answer")
+    assert (await told()).startswith("FAIL upstream  http://model.invalid/v1 does not answer")
 
 
 def test_a_tenant_that_differs_from_another_ones_name_in_capitals_alone_is_told() -> None:

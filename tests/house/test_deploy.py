@@ -134,10 +134,14 @@ def test_what_the_services_mount_is_there(file: str) -> None:
 @pytest.mark.parametrize(
     ("file", "scraping"), [("docker-compose.yml", "prometheus.yml"), ("compose.cluster.yml", "prometheus.cluster.yml")]
 )
-def test_prometheus_scrapes_the_services(file: str, scraping: str) -> None:
-    scrape = yaml.safe_load((DEPLOY / scraping).read_text(encoding="utf-8"))["scrape_configs"]
-    hosts = {target.split(":")[0] for job in scrape for each in job["static_configs"] for target in each["targets"]}
-    assert hosts <= set(compose(file)["services"])
+def test_prometheus_scrapes_the_services_and_has_all_rules(file: str, scraping: str) -> None:
+    config = yaml.safe_load((DEPLOY / scraping).read_text(encoding="utf-8"))
+    jobs = [each for job in config["scrape_configs"] for each in job["static_configs"]]
+    services = compose(file)["services"]
+    assert {target.split(":")[0] for each in jobs for target in each["targets"]} <= set(services)
+    assert config["rule_files"] == ["alerts.yml", "recording.yml"]
+    mounted = {volume.split(":")[0] for volume in services["prometheus"]["volumes"]}
+    assert {f"./{name}" for name in (*config["rule_files"], scraping)} <= mounted
 
 
 def test_replicas_share_what_is_on_servers_and_nothing_else() -> None:

@@ -75,6 +75,12 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert not docs_check.broken_links()
 
 
+def test_a_page_is_read_in_a_sitting(tmp_path: Path) -> None:
+    assert not docs_check.long_pages()
+    (tmp_path / "README.md").write_text("line\n" * 201 + "<!-- generated: cli -->\nx\n<!-- end -->\n")
+    assert docs_check.long_pages(tmp_path) == ["README.md has 202 lines, over 200"]
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("[a](docs/a.md) [b](#b) [c](http://x.test) [d](README.md#x)")
     assert docs_check.broken_links(tmp_path) == ["README.md: the link docs/a.md leads nowhere"]

@@ -26,9 +26,12 @@ from tests.support.upstream import ScriptedUpstream, no_facts
 from tests.support.waiting import eventually
 
 PROMETHEUS = shutil.which("prometheus")
-pytestmark = pytest.mark.skipif(
-    PROMETHEUS is None, reason="no prometheus (Debian: apt-get install --no-install-recommends prometheus)"
-)
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(
+        PROMETHEUS is None, reason="no prometheus (Debian: apt-get install --no-install-recommends prometheus)"
+    ),
+]
 
 SETTINGS: dict[str, Any] = {
     "learn": {"mode": "model", "max_attempts": 1, "every_turns": 2, "idle_s": 0.2},

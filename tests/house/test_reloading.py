@@ -6,7 +6,7 @@ import pytest
 
 from memproxy.core.proxykey import hashed
 from memproxy.errors import ConfigError
-from memproxy.serve.reloading import RELOADED, is_reloaded, reload
+from memproxy.serve.supervisor import RELOADED, is_reloaded, reload
 from memproxy.settings import Settings
 from memproxy.settings.reference import settings_of
 

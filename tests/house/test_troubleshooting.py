@@ -4,11 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memproxy import errors
 from memproxy.auth import limits
 from memproxy.core import experiment
 from memproxy.relay import controls
 from memproxy.settings import Settings
-from tests.docs_check import ROOT
+from tests.docs_check import ROOT, error_classes
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 MODULES = ("relay/decide", "relay/controls", "relay/handler", "relay/engine_client", "recall/pipeline",
@@ -91,10 +92,23 @@ def in_code() -> set[str]:
     return {reason for name in MODULES for reason in in_module(name)} | kinds()
 
 
+def table(first: str) -> list[list[str]]:
+    """The rows of the page's table whose first column has this name."""
+    rows = PAGE.read_text(encoding="utf-8").partition(f"| {first} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
 def in_page() -> set[str]:
-    table = PAGE.read_text(encoding="utf-8").partition("| header |")[2].partition("\n\n")[0]
-    first_cells = "\n".join(line.split("|")[1] for line in table.splitlines() if line.startswith("|"))
-    return set(re.findall(r"reason=(\w+)", first_cells))
+    return {reason for row in table("header") for reason in re.findall(r"reason=(\w+)", row[0])}
+
+
+def error_codes() -> set[str]:
+    """Every `code` that the body of an error of ours may have."""
+    named = {each.code for each in error_classes(errors.MemproxyError) if each.code}
+    given = re.compile(r"""\bcode="(\w+)"|^QUOTA = "(\w+)\"""", re.MULTILINE)
+    modules = (ROOT / "memproxy").rglob("*.py")
+    texts = [path.read_text(encoding="utf-8") for path in modules]
+    return named | {first or second for text in texts for first, second in given.findall(text)}
 
 
 def test_every_reason_of_the_header_is_explained() -> None:
@@ -122,3 +136,15 @@ def test_no_other_module_decides() -> None:
                 if isinstance(node, ast.Call) and called(node) in DECISIONS and any(in_call(node)):
                     others.add(path.name)
     assert not others
+
+
+def test_every_code_of_an_error_has_its_row_and_no_other_has_one() -> None:
+    assert {code for row in table("code") for code in re.findall(r"`(\w+)`", row[0])} == error_codes()
+
+
+def test_every_row_tells_when_and_at_which_level_and_what_to_do() -> None:
+    for row in table("header") + table("code"):
+        when, log, remedy = row[1], row[2], row[-1]
+        assert when, row[0]
+        assert remedy, row[0]
+        assert re.match(r"(none|debug|info|warning|error)\b", log), f"{row[0]}: which level? {log}"

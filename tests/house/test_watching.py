@@ -7,7 +7,7 @@ from types import TracebackType
 import pytest
 
 from memproxy.serve.launch import LongWork
-from memproxy.serve.watching import HUNG_AFTER_S, LONGEST_START_S, LONGEST_WORK_S, PROBE_EVERY_S, Replaced, Silence
+from memproxy.serve.supervisor import HUNG_AFTER_S, LONGEST_START_S, LONGEST_WORK_S, PROBE_EVERY_S, Replaced, Silence
 from tests.support.engine import make_engine, serve_engine
 from tests.support.waiting import eventually
 

@@ -5,15 +5,17 @@ import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
 import pytest
 
 from tests.support.threaded import QuietHandler, ThreadedServer, serving
+from tests.support.waiting import eventually
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = next((found for name in _NAMES if (found := shutil.which(name))), None)
@@ -90,9 +92,38 @@ def page_server() -> Iterator[PageServer]:
         yield server
 
 
-@contextmanager
-def opened(address: str, profile: Path) -> Iterator[None]:
-    """The page at this address, open in a browser for which every name below ``example`` is this machine."""
+class Browser:
+    """One Chromium for the tests of a module, in which each page has a context of its own: what one of them kept (a
+    cache, connections, cookies) no other one sees.
+    """
+
+    def __init__(self, line: aiohttp.ClientWebSocketResponse) -> None:
+        self._line = line
+        self._asked = 0
+
+    @asynccontextmanager
+    async def opened(self, address: str) -> AsyncIterator[None]:
+        """The page at this address, open as if somebody had typed it, until the end of the block."""
+        context = (await self._ask("Target.createBrowserContext"))["browserContextId"]
+        try:
+            await self._ask("Target.createTarget", url=address, browserContextId=context)
+            yield
+        finally:
+            await self._ask("Target.disposeBrowserContext", browserContextId=context)
+
+    async def _ask(self, method: str, **params: str) -> dict[str, Any]:
+        self._asked += 1
+        await self._line.send_json({"id": self._asked, "method": method, "params": params})
+        while (answer := await self._line.receive_json()).get("id") != self._asked:
+            pass  # what else it tells
+        assert "error" not in answer, (method, answer)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+@asynccontextmanager
+async def running_browser(profile: Path) -> AsyncIterator[Browser]:
+    """A browser for which every name below ``example`` is this machine."""
     assert BROWSER is not None
     process = subprocess.Popen(
         [
@@ -106,14 +137,20 @@ def opened(address: str, profile: Path) -> Iterator[None]:
             "--remote-debugging-port=0",
             "--host-resolver-rules=MAP *.example 127.0.0.1",
             f"--user-data-dir={profile}",
-            address,
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    said = profile / "DevToolsActivePort"
     try:
-        yield
+        await eventually(lambda: said.exists() and said.read_text().count("\n"), _LONGEST_S, what="it says its port")
+        port, path = said.read_text().split()
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"ws://127.0.0.1:{port}{path}", max_msg_size=0) as line,
+        ):
+            yield Browser(line)
     finally:
         _end(process)
 

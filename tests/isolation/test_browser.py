@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.isolation.browser import Findings, PageServer, needs_browser, opened, page_server, report_of
+from tests.isolation.browser import (
+    Browser,
+    Findings,
+    PageServer,
+    needs_browser,
+    page_server,
+    report_of,
+    running_browser,
+)
 from tests.support.answers import Answer
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, merged, running_proxy
@@ -49,6 +57,13 @@ class Home:
             return [one.text for one in lists]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(folders: Folders) -> AsyncIterator[Browser]:
+    with folders.new("profile") as profile:
+        async with running_browser(profile) as running:
+            yield running
+
+
 @pytest.fixture
 def stranger() -> Iterator[PageServer]:
     with page_server() as server:
@@ -74,9 +89,9 @@ async def home(folders: Folders) -> AsyncIterator[Home]:
             yield Home(proxy, upstream, await settled(proxy), friend)
 
 
-async def told(server: PageServer, address: str, folder: Path) -> Findings:
+async def told(server: PageServer, address: str, browser: Browser) -> Findings:
     """What the page at this address found."""
-    with opened(address, folder / "profile"):
+    async with browser.opened(address):
         return await asyncio.to_thread(report_of, server)
 
 
@@ -99,12 +114,12 @@ def assert_what_is_there_looks_like_what_is_not(found: Findings, memory_id: str)
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "evil.example"])
 async def test_a_page_of_another_place_does_nothing(
-    home: Home, stranger: PageServer, name: str, tmp_path: Path
+    home: Home, stranger: PageServer, name: str, browser: Browser
 ) -> None:
     before = await home.holds()
     home.upstream.reset()
     stranger.fill(home.proxy.root_url, f"http://{name}:{stranger.port}/report", here=home.memory_id)
-    found = await told(stranger, f"http://{name}:{stranger.port}/page", tmp_path)
+    found = await told(stranger, f"http://{name}:{stranger.port}/page", browser)
     assert_nothing_was_read([one for one in found if not one["what"].startswith("the page")])
     assert_what_is_there_looks_like_what_is_not(found, home.memory_id)
     assert home.upstream.received == []
@@ -112,13 +127,13 @@ async def test_a_page_of_another_place_does_nothing(
 
 
 async def test_a_page_whose_name_comes_to_mean_this_machine_does_nothing(
-    stranger: PageServer, tmp_path: Path, upstream: ScriptedUpstream
+    stranger: PageServer, browser: Browser, tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     """DNS rebinding as the browser sees it: the page's own origin is answered by the proxy all of a sudden."""
     with page_server() as first:
         port, name = first.port, f"http://rebound.example:{first.port}"
         first.fill(name, f"http://127.0.0.1:{stranger.port}/report", here="mem_" + "a" * 32, wait=True)
-        with opened(f"{name}/page", tmp_path / "profile"):
+        async with browser.opened(f"{name}/page"):
             assert await asyncio.to_thread(first.asked.wait, 60), "the browser did not open the page"
             first.shutdown()
             first.server_close()
@@ -160,7 +175,7 @@ LED = [*((way, "/v1/page") for way in NAVIGATIONS), ("a script", "/v1/memory/exp
 @pytest.mark.parametrize("name", ["127.0.0.1", "evil.example"])
 @pytest.mark.parametrize(("way", "path"), LED)
 async def test_a_page_that_leads_the_browser_to_what_is_no_page_of_ours_gets_nothing_there(
-    home: Home, stranger: PageServer, tmp_path: Path, name: str, way: str, path: str
+    home: Home, stranger: PageServer, browser: Browser, name: str, way: str, path: str
 ) -> None:
     home.upstream.reset()
     home.upstream.default = lambda _received: scripted_page(stranger.origin)
@@ -170,7 +185,7 @@ async def test_a_page_that_leads_the_browser_to_what_is_no_page_of_ours_gets_not
     async def over() -> bool:
         return await home.refused() > before or bool(home.upstream.received) or not stranger.reports.empty()
 
-    with opened(f"http://{name}:{stranger.port}/page", tmp_path / "profile"):
+    async with browser.opened(f"http://{name}:{stranger.port}/page"):
         await eventually(over, 60, what="the browser went there")
     assert await home.refused() == before + 1
     assert home.upstream.received == []
@@ -178,7 +193,7 @@ async def test_a_page_that_leads_the_browser_to_what_is_no_page_of_ours_gets_not
 
 @pytest.mark.parametrize("through", ["an address that is typed", "a server that redirects"])
 async def test_a_page_of_the_upstreams_runs_no_script(
-    home: Home, stranger: PageServer, tmp_path: Path, through: str
+    home: Home, stranger: PageServer, browser: Browser, through: str
 ) -> None:
     """Where browsers say that a person went there, the page is shown; its script would be of our origin."""
     home.upstream.reset()
@@ -186,16 +201,16 @@ async def test_a_page_of_the_upstreams_runs_no_script(
     address = stranger.elsewhere = f"{home.proxy.root_url}/v1/page"
     if through == "a server that redirects":
         address = f"{stranger.origin}/elsewhere"
-    assert await told(stranger, address, tmp_path) == [
+    assert await told(stranger, address, browser) == [
         {"what": "a page", "outcome": "shown without its script", "text": ""}
     ]
     assert [one.target for one in home.upstream.received] == ["/v1/page"]
 
 
-async def test_the_same_page_does_all_of_it_where_it_is_trusted(home: Home, tmp_path: Path) -> None:
+async def test_the_same_page_does_all_of_it_where_it_is_trusted(home: Home, browser: Browser) -> None:
     """What the page tries is what works, wherever the proxy lets it."""
     home.friend.fill(home.proxy.root_url, f"{home.friend.origin}/report", here=home.memory_id)
-    found = await told(home.friend, f"{home.friend.origin}/page", tmp_path)
+    found = await told(home.friend, f"{home.friend.origin}/page", browser)
     read = {one["what"] for one in found if SECRET in one["text"]}
     assert {"GET /v1/memory", "GET /v1/memory/export"} <= read
     outcomes = {one["what"]: one["outcome"] for one in found}

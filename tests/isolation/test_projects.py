@@ -9,20 +9,12 @@ from memproxy.core.protocol import Identity
 from memproxy.core.receipt import Cited, Decided, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.stores.edge import EdgeStore
-from tests.api.conftest import own_api
+from tests.api.conftest import APOLLO, own_api
 from tests.support.engine import Api
 
 __all__ = ["own_api"]
 
 ALICE = Identity(tenant="acme", named_user="alice")
-APOLLO = Identity(
-    tenant="acme",
-    default_user="alice",
-    bound_user=True,
-    project="apollo",
-    bound_project=True,
-    permissions=frozenset({"memory:read", "memory:write"}),
-)
 
 
 async def receipt_of_both(api: Api) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from memproxy.core.memory import Memory
 from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Window
-from memproxy.learn.rules import extract
+from memproxy.learn.rules.reader import read as extract
 from tests.learn.rig import ANN, NOON
 
 

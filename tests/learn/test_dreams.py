@@ -12,6 +12,7 @@ import pytest
 from memproxy.core.dream import DONE, PERMISSION, Dream
 from memproxy.core.memory import Kind, Memory, to_payload
 from memproxy.errors import Conflict
+from memproxy.ports import MemoryFilter
 from memproxy.settings import DreamSettings
 from memproxy.stores.edge import EdgeStore
 from tests.learn.rig import ANN, BEN, DIMENSION, PATIENCE_S, Answer, ModelServer, Rig, WordEmbedder, fact, rig
@@ -136,6 +137,20 @@ async def test_a_model_may_not_name_another_users_memory_or_replace_by_an_older_
         assert [memory.active for memory in await one.facts(BEN)] == [True]
 
 
+async def test_what_is_near_is_shown_together_however_long_ago_it_was_stored(tmp_path: Path) -> None:
+    async with rig(tmp_path) as one:
+        first, *_, last = await stored(
+            one,
+            "Nils has a job at the museum",
+            *(f"Zoe has seen film number {number}" for number in range(110)),
+            "Nils really has a job at the museum",
+        )
+        one.server.dreams = tidy(lambda _: {})
+        await dream(one)
+        shown = [[line["text"] for line in lines(user)] for user in one.server.dreamt]
+        assert any({first.content, last.content} <= set(texts) for texts in shown)
+
+
 @pytest.mark.parametrize("answer", ["no idea", '{"merge": "all"}', '{"delete": ["mem_0"]}', "[1, 2]"])
 async def test_an_answer_that_cannot_be_read_changes_nothing(tmp_path: Path, answer: str) -> None:
     async with rig(tmp_path) as one:
@@ -243,6 +258,94 @@ async def test_insights_rest_on_two_memories_and_name_them(tmp_path: Path) -> No
         (insight,) = await one.worker.dreams.reflect(ANN, None)
         assert (insight.kind, insight.metadata["sources"]) == (Kind.REFLECTIVE, [first.id, second.id])
         assert await one.worker.dreams.reflect(ANN, "rowing") == [], "it is known"
+
+
+def insight(system: str, user: str) -> Answer:
+    rowed = [line["number"] for line in lines(user) if line.get("text", "").startswith("User rowed in")]
+    told = {"text": "The user travels to rowing regattas in Henley and Lucerne", "numbers": rowed}
+    return {"insights": [told]} if system.startswith("You draw") else {}
+
+
+async def insights(one: Rig) -> list[Memory]:
+    """Those that are active."""
+    where = MemoryFilter(kinds=(Kind.REFLECTIVE,), active=True)
+    return (await one.store.page(ANN, where, limit=9)).memories
+
+
+async def reflections(one: Rig) -> list[tuple[str, str]]:
+    """The dreams so far, newest first, by trigger and state."""
+    return [(each.trigger, each.state) for each in await one.state.dreams(ANN, after=0, limit=9)]
+
+
+async def test_the_end_of_a_session_is_reflected_on_where_enough_is_new(tmp_path: Path) -> None:
+    settings = DreamSettings(reflect="session_end", reflect_from=2)
+    asked: list[str] = []
+
+    def answer(system: str, user: str) -> Answer:
+        asked.append(system)
+        return insight(system, user)
+
+    async with rig(tmp_path, dream=settings) as one:
+        one.server.dreams = answer
+        await stored(one, "User rowed in Henley", "User rowed in Lucerne")
+        await one.say("I rowed again today, it was wonderful.")
+        await one.worker.learned(ANN, PATIENCE_S)
+        assert await reflections(one) == [], "the session goes on"
+        assert await one.worker.end_session(ANN, PATIENCE_S)
+        await eventually(lambda: _reflected(one, 1), PATIENCE_S, what="it is reflected on")
+        assert await reflections(one) == [("session_end", DONE)]
+        (made,) = await insights(one)
+        assert made.metadata["sources"] == ["mem_0", "mem_1"]
+        assert len(asked) == 1, "it was asked for insights, and for nothing else"
+        one.clock.advance(60)
+        await one.say("See you.")
+        assert await one.worker.end_session(ANN, PATIENCE_S)
+        assert (await dream(one)).state == DONE, "and behind it a whole dream"
+        assert [system.startswith("You draw") for system in asked].count(True) == 1
+        (kept,) = [each for each in await one.state.dreams(ANN, after=0, limit=9) if each.trigger == "session_end"]
+        await one.worker.dreams.undo(ANN, kept.id)
+        assert await insights(one) == []
+
+
+async def test_so_many_new_entries_are_reflected_on_whenever_they_are_learned(tmp_path: Path) -> None:
+    async with rig(tmp_path, dream=DreamSettings(reflect="count", reflect_from=3)) as one:
+        one.server.dreams = insight
+        await stored(one, "User rowed in Henley", "User rowed in Lucerne")
+        await one.teach("I rowed today.", {"candidates": []})
+        assert await reflections(one) == [], "two are too few"
+        await stored(one, "User likes tea", "User likes rowing", "User likes Henley")
+        await one.say("And again.")
+        assert await one.worker.learned(ANN, PATIENCE_S)
+        await eventually(lambda: _reflected(one, 1), PATIENCE_S, what="it is reflected on")
+        assert await reflections(one) == [("count", DONE)]
+
+
+@pytest.mark.parametrize("mode", ["model", "verbatim"])
+async def test_nothing_is_reflected_on_by_default_or_without_a_model(tmp_path: Path, mode: str) -> None:
+    settings = DreamSettings() if mode == "model" else DreamSettings(reflect="count", reflect_from=1)
+    async with rig(tmp_path, mode=mode, dream=settings) as one:
+        one.server.dreams = insight
+        await stored(one, *(f"User has been to place {number}" for number in range(9)))
+        await one.say("I rowed in Henley today.")
+        assert await one.worker.end_session(ANN, PATIENCE_S)
+        assert (await reflections(one), one.server.dreamt) == ([], [])
+
+
+async def test_a_reflection_leaves_a_dream_that_stopped_at_its_bound_where_it_was(tmp_path: Path) -> None:
+    settings = DreamSettings(max_entries=100, reflect="session_end", reflect_from=2)
+    async with rig(tmp_path, dream=settings) as one:
+        one.server.dreams = insight
+        await stored(one, *(f"Nils owns thing {number // 2}" for number in range(150)))
+        assert (await dream(one)).complete is False
+        await one.state.begin_dream(
+            ANN, Dream(id="dream_r", trigger="session_end", state=DONE, created_at=one.clock.now())
+        )
+        again = await dream(one)
+        assert (again.complete, len([m for m in await one.facts(active=True) if m.kind is Kind.SEMANTIC])) == (True, 75)
+
+
+async def _reflected(one: Rig, count: int) -> bool:
+    return [state for _, state in await reflections(one)] == [DONE] * count
 
 
 async def test_without_a_model_reflection_names_the_settings(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from memproxy.core.memory import Trust
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
-from memproxy.learn.admission import Admission
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Window
+from memproxy.learn.grounding import Admission
 from memproxy.learn.planted import PIECE, is_request, planting, plants
 from tests.learn.rig import ANN, NOON, PATIENCE_S, budget, rig
 from tests.support.shared import EVAL, needs_data

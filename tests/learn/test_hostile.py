@@ -20,7 +20,6 @@ from memproxy.recall.ranking import Scored
 from memproxy.recall.select import Limits, select
 from memproxy.settings import Settings
 from tests.learn.rig import NOON, PATIENCE_S, Rig, fact, rig
-from tests.recall.making import BUDGET
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.shared import EVAL
 
@@ -143,9 +142,7 @@ def test_however_it_is_worded_no_line_of_a_block_is_left() -> None:
         chosen = [
             Scored(memory=planted_as(text, place, trust), score=0.9, signals={}) for place, text in enumerate(ATTACKS)
         ]
-        block = assemble(
-            chosen, query="what do you know", nonce="0123456789ab", max_tokens=100_000, heading=None, **BUDGET
-        )
+        block = assemble(chosen, query="what do you know", nonce="0123456789ab", max_tokens=100_000, heading=None)
         assert len(block.text.splitlines()) == len(ATTACKS) + 3
         assert_closed(block.text)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -96,6 +97,6 @@ async def test_what_comes_late_takes_its_place_in_a_long_history_and_cuts_nothin
 
 
 def _answer(prompt: str) -> dict[str, list[dict[str, object]]]:
-    """What the window's new message says."""
-    amount = prompt.rpartition("Hawaii is ")[2].partition(" ")[0]
-    return {"candidates": [budget(amount, f"My budget for Hawaii is {amount} now")]}
+    """What the new messages say: those of several sessions may be read together."""
+    said = dict.fromkeys(re.findall(r"My budget for Hawaii is (\$\d+) now", prompt))
+    return {"candidates": [budget(amount, f"My budget for Hawaii is {amount} now") for amount in said]}

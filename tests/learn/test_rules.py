@@ -15,7 +15,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.slots import slot_name
 from memproxy.learn import rules
 from memproxy.learn.candidates import Extracted, Grounded, Intent, memory_of
-from memproxy.learn.rules import extract
+from memproxy.learn.rules.reader import read as extract
 from memproxy.learn.rules.statements import patterns
 from tests.learn.rig import ANN, NOON
 from tests.learn.rules_rig import contents, said, window

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,29 +13,13 @@ from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
-from tests.support.waiting import LONGEST_S
-
-URL = "http://models.test/v1"
-CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
+from tests.models.conftest import CREDENTIAL, URL
 
 
 def completion(text: str | None = "hello", **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m1", "choices": [choice], **more}
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[OpenAIChatModel]:
-    made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def route() -> Any:
-    with respx.mock(assert_all_called=False) as router:
-        yield router.post(f"{URL}/chat/completions")
 
 
 async def ask(model: OpenAIChatModel, credential: Credential = CREDENTIAL) -> ModelReply:

@@ -1,7 +1,6 @@
 """Structured output: a provider's best form is tried first, and what it rejects is left out from then on."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -10,25 +9,9 @@ import respx
 
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
-from memproxy.settings import ModelSettings
-from tests.support.waiting import LONGEST_S
+from tests.models.conftest import CREDENTIAL, URL
 
-URL = "http://models.test/v1"
-CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[OpenAIChatModel]:
-    made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def route() -> Any:
-    with respx.mock(assert_all_called=False) as router:
-        yield router.post(f"{URL}/chat/completions")
 
 
 def completion(finish_reason: str = "stop") -> httpx.Response:

@@ -11,10 +11,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from memproxy.errors import EmbedderUnavailable
-from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embed_remote import OpenAIEmbedder
-from memproxy.models.embedding import Encoder, NoEmbedder
+from memproxy.models.embedding import Encoder, NoEmbedder, QueryCache
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings

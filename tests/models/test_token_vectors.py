@@ -8,9 +8,8 @@ from fastembed import TextEmbedding
 
 from memproxy.core.text import split_parts
 from memproxy.core.vectors import similarities
-from memproxy.models.batching import QueryCache
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.embedding import TEXT_BATCH, unit
+from memproxy.models.embedding import TEXT_BATCH, QueryCache, unit
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, Settings

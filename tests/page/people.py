@@ -126,7 +126,7 @@ async def fill_many(client: httpx.AsyncClient, sessions: int = 50) -> None:
 def routes(held: dict[str, str]) -> list[str]:
     """Every view; those of one thing where there is one."""
     always = ["search", "search?q=where+does+Ann+live", "palace", "conversations", "people", "working", "why", "live"]
-    found = [*always, "statistics", "review", "settings"]
+    found = [*always, "statistics", "review", "dreams", "settings"]
     if "new" in held:
         found += [f"memory/{held['new']}", f"memory/{held['old']}", f"why/{quote(held['request'], safe='')}"]
         session, name = quote(held.get("session", "s1"), safe=""), quote(held.get("name", "Ann"), safe="")

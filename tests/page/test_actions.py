@@ -1,5 +1,6 @@
 """What people do with all the rest: it is asked about, done through the API, and taken back where that can be."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ import pytest_asyncio
 
 from tests.isolation.browser import page_server
 from tests.page.conftest import FULL
-from tests.page.looking import Visit, visiting
+from tests.page.looking import Visit, memory_route, visiting
 from tests.page.people import client_of, done, fill_three, said
+from tests.support.answers import Answer, Received, completion, text_of
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -106,6 +108,46 @@ async def test_why_leads_from_a_request_to_what_it_was_told(browser: "Browser", 
         await visit.page.get_by_label("Question").fill("Where does Ann live now?")
         await visit.page.get_by_role("button", name="Try").click()
         await visit.until("<recalled-memory", "pre")
+        considered = visit.page.get_by_role("row", name="Ann lives in Bern.")
+        assert "yes" in await considered.inner_text()
+        assert "is the floor, 0." in await visit.text(".trial")
+
+
+async def test_a_request_that_was_not_searched_for_shows_what_was_asked(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "skipped") as client:
+        request = await said(client, "s1", "Good morning!")
+        await eventually(lambda: _has_turns(home, "skipped", 2), what="the turns are indexed")
+    async with visiting(browser, home.root_url, identity={"user": "skipped"}) as visit:
+        await visit.open("why")
+        await visit.page.get_by_role("link", name="Good morning!").click()
+        await visit.shown(f"why/{request}")
+        assert "Good morning!" in await visit.text(".statement")
+        assert "skipped: greeting" in await visit.text(".statement")
+
+
+@pytest.mark.parametrize("kind", ["semantic", "turn"])
+async def test_what_is_wrong_is_corrected_and_the_correction_taken_back(
+    browser: "Browser", home: Proxy, kind: str
+) -> None:
+    user = f"wrong-{kind}"
+    async with client_of(home, user) as client:
+        if kind == "turn":
+            await done(client, "POST", "/v1/memory/turns", json={"session_id": "s" * 200, "messages": [
+                {"role": "user", "content": "My budget is $10,000."}]})  # fmt: skip
+        else:
+            await done(client, "POST", "/v1/memory", json={"content": "My budget is $10,000."})
+    (memory,) = await kept(home, user)
+    async with visiting(browser, home.root_url, identity={"user": user}) as visit:
+        await visit.open(memory_route(memory))
+        await visit.page.get_by_role("button", name="Wrong", exact=True).click()
+        await visit.page.get_by_label("What is right instead?").fill("My budget is $12,000.")
+        await confirm(visit, "Correct it")
+        await visit.until("$12,000", ".statement")
+        assert "$10,000" in await visit.text("[aria-labelledby=history]")
+        await visit.page.get_by_role("button", name="Undo", exact=True).click()
+        await visit.until("$10,000", ".statement")
+    (now,) = await kept(home, user)
+    assert (now["id"], now["active"], now["superseded_by"]) == (memory["id"], True, None)
 
 
 async def test_relations_are_walked_in_the_graph(browser: "Browser", home: Proxy) -> None:
@@ -132,7 +174,7 @@ async def test_a_conversation_is_undone(browser: "Browser", home: Proxy) -> None
         await eventually(lambda: _has_turns(home, "undo", 4), what="the turns are indexed")
     async with visiting(browser, home.root_url, identity={"user": "undo"}) as visit:
         await visit.open("conversations")
-        await visit.page.get_by_role("link", name="holiday").click()
+        await visit.page.locator(".card", has_text="holiday").get_by_role("link").click()
         await visit.until("We booked the blue house.")
         await visit.page.get_by_role("button", name="Undo", exact=True).click()
         await confirm(visit, "Undo it")
@@ -146,19 +188,26 @@ async def _has_turns(proxy: Proxy, user: str, count: int) -> bool:
 
 
 async def test_settings_are_saved_and_taken_back(browser: "Browser", home: Proxy) -> None:
-    async def mode() -> str:
-        async with client_of(home, "settings") as client:
-            return str((await done(client, "GET", "/v1/memory/settings"))["mode"])
+    async with (
+        client_of(home, "settings") as client,
+        visiting(browser, home.root_url, identity={"user": "settings"}) as visit,
+    ):
 
-    async with visiting(browser, home.root_url, identity={"user": "settings"}) as visit:
+        async def chosen() -> dict[str, Any]:
+            own = (await done(client, "GET", "/v1/memory/settings"))["chosen"]
+            return {name: value for name, value in own.items() if value is not None}
+
+        by_api = {"compress_above_tokens": 0, "memory_tools": "inject"}
+        await done(client, "PUT", "/v1/memory/settings", json=by_api)
         await visit.open("settings")
         await visit.page.get_by_label("Memory", exact=True).select_option("read")
+        await visit.page.get_by_label("Histories are compressed above").fill("9000")
         await visit.page.get_by_role("button", name="Save").click()
         await visit.until("Saved.", "#toasts")
-        assert await mode() == "read"
+        assert await chosen() == {"mode": "read", "compress_above_tokens": 9000, "memory_tools": "inject"}
         await visit.page.get_by_role("button", name="Undo", exact=True).click()
         await visit.until("As it was before.", "#toasts")
-        assert await mode() == "on"
+        assert await chosen() == by_api
 
 
 async def test_working_memory_is_deleted_and_comes_back(browser: "Browser", home: Proxy) -> None:
@@ -283,3 +332,78 @@ async def test_keys_see_and_change_what_they_may(
 
 async def _answers(client: Any) -> bool:
     return bool((await client.get("/v1/memory")).status_code == 200)
+
+
+async def test_a_contradiction_is_settled_by_a_person(browser: "Browser", home: Proxy) -> None:
+    async with client_of(home, "settle") as client:
+        for city, aspect in (("Rome", None), ("Bern", "address")):
+            said_of = {"subject": "Ann", "predicate": "lives in", "object": city, "aspect": aspect}
+            await done(client, "POST", "/v1/memory", json={"content": f"Ann lives in {city}.", **said_of})
+        for work, aspect in (("carpenter", None), ("pilot", "weekends")):
+            said_of = {"subject": "Ann", "predicate": "occupation", "object": work, "aspect": aspect}
+            await done(client, "POST", "/v1/memory", json={"content": f"Ann is a {work}.", **said_of})
+    async with visiting(browser, home.root_url, identity={"user": "settle"}) as visit:
+        await visit.open("review", wait_for=".panel")
+        where, what = (visit.page.locator(".panel", has_text=one) for one in ("Rome", "carpenter"))
+        assert await visit.page.locator(".panel").count() == 2
+        await what.get_by_role("button", name="Both hold").click()
+        await what.wait_for(state="detached")
+        await where.locator(".side", has_text="Bern").get_by_role("button", name="This one holds").click()
+        await visit.until("None: where statements differ", "main")
+        kept_now = {one["content"]: one["superseded_by"] is None for one in await kept(home, "settle")}
+        assert kept_now == {
+            "Ann lives in Rome.": False,
+            "Ann lives in Bern.": True,
+            "Ann is a carpenter.": True,
+            "Ann is a pilot.": True,
+        }
+
+
+async def test_what_a_dream_inferred_of_something_private_is_told_once_it_is_allowed(
+    browser: "Browser", home: Proxy, model: ScriptedUpstream
+) -> None:
+    inferred = {
+        "text": "User avoids nuts",
+        "topic": "food",
+        "strength": "strong",
+        "shown": [{"number": 1, "quote": "never again with nuts"}],
+        "about": ["health"],
+    }
+
+    def answer(received: Received) -> Answer:
+        asked = text_of(received.messages[0])
+        if asked.startswith("You look"):
+            return completion(json.dumps({"preferences": [inferred]}))
+        return completion("{}" if received.messages[0]["role"] == "system" else "Noted.")
+
+    model.default = answer
+    async with client_of(home, "allow") as client:
+        await said(client, "lunch", "never again with nuts, I nearly died")
+        await eventually(lambda: _has_turns(home, "allow", 2), what="the turns are indexed")
+
+        async def recalled() -> bool:
+            question = {"query": "Does the user avoid nuts?"}
+            return inferred["text"] in (await done(client, "POST", "/v1/memory/recall", json=question))["context"]
+
+        async with visiting(browser, home.root_url, identity={"user": "allow"}) as visit:
+            await visit.open("dreams")
+            await visit.page.get_by_role("button", name="Run now").click()
+            await visit.until("Looked at", "main")
+            await eventually(lambda: _is_kept(home, "allow", "User avoids nuts"), what="it is inferred")
+            assert not await recalled()
+            await visit.go("review", wait_for="#permission")
+            await visit.until("waits for permission", ".card .badge")
+            await visit.page.get_by_role("button", name="Allow", exact=True).click()
+            await visit.page.locator("#permission").wait_for(state="detached")
+            assert await recalled()
+            await visit.page.get_by_role("button", name="Undo", exact=True).click()
+            await visit.page.get_by_role("link", name="User avoids nuts").click()
+            await visit.until("no request is told it before you allow it", "main")
+            assert not await recalled()
+            await visit.page.get_by_role("button", name="Allow", exact=True).click()
+            await visit.page.get_by_role("button", name="Allow", exact=True).wait_for(state="detached")
+            assert await recalled()
+
+
+async def _is_kept(proxy: Proxy, user: str, content: str) -> bool:
+    return content in {one["content"] for one in await kept(proxy, user)}

@@ -118,7 +118,7 @@ async def test_what_is_wrong_is_withheld_until_it_is_right_after_all(browser: "B
         assert not (await kept(home, "eve"))[0]["quarantined"]
         await visit.page.get_by_role("button", name="Wrong").click()
         await visit.page.get_by_label("What is right instead?").fill("Eve is allergic to milk.")
-        await visit.page.get_by_role("button", name="Withhold it").click()
+        await visit.page.get_by_role("button", name="Correct it").click()
         await visit.until("Eve is allergic to milk.", ".statement")
         await visit.until("How it changed")
     assert {one["content"]: one["active"] for one in await kept(home, "eve")} == {

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from memproxy.core.memory import PLANTED
 from memproxy.page import PATH, page_files
+from memproxy.recall import select
+from memproxy.recall.former import PAST
+from memproxy.recall.links import HOPS
+from memproxy.recall.listed import BY_DAY, STABLE
+from memproxy.recall.ranking import REPLACED, SHOWN_SIGNALS
+from memproxy.recall.topics import PROFILE
 from memproxy.stores.sqlite_state import SqliteState
+from tests.docs_check import ROOT
 from tests.relay.rig import running_relay
 from tests.support.http_client import plain_client
 from tests.support.proxy import Proxy
@@ -69,6 +77,29 @@ async def test_the_page_opens_while_the_engine_is_away(tmp_path: Path) -> None:
         root = relay.base_url.removesuffix("/v1")
         async with plain_client(base_url=root) as client:
             assert (await client.get(PATH)).status_code == 200
+
+
+async def test_all_modules_are_asked_for_at_once() -> None:
+    shell = page_files()[PATH].body.decode()
+    assert set(re.findall(r"(?:modulepreload\" href|src)=\"memory/(\w+\.js)", shell)) == {
+        path.rpartition("/")[2] for path in FILES if path.endswith(".js")
+    }
+
+
+async def test_every_signal_reason_and_stage_is_explained() -> None:
+    """What search, receipts and the gate name, people read in words."""
+    told = {name: files("memproxy.page").joinpath(name).read_text("utf-8") for name in ("search.js", "why.js")}
+
+    def table(file: str, name: str) -> set[str]:
+        (found,) = re.findall(rf"const {name} = {{(.*?)\n}};", told[file], re.DOTALL)
+        return set(re.findall(r"(\w+): \"", found))
+
+    signals = {"score", "cosine", "bm25", "coverage", *SHOWN_SIGNALS, HOPS, PAST, BY_DAY, STABLE, PROFILE, REPLACED}
+    assert signals <= table("search.js", "SIGNALS")
+    left_out = re.findall(r"(?:return|why =|reason, told =) \"(\w+)\"", Path(select.__file__).read_text("utf-8"))
+    assert {*left_out, PLANTED, "budget"} == table("search.js", "LEFT_OUT")
+    gate = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "gate.md").read_text("utf-8"), re.MULTILINE)
+    assert set(gate) == table("why.js", "GATE")
 
 
 async def test_no_file_names_another_host_or_makes_markup_of_text() -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "page"
-WIDTHS = (360, 1920)
+WIDTHS = (320, 360, 768, 1920)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 FIRST_VIEW_S = 1.0
 """Within this the first view of 50,000 memories is to be read."""
@@ -47,7 +47,8 @@ Homes = tuple[Proxy, dict[str, dict[str, str]]]
 async def homes(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Homes]:
     """A proxy with users who have nothing, three memories, and hostile ones; what each has."""
     with folders.new("views") as folder:
-        async with running_proxy(shared_upstream.base_url, folder) as proxy:
+        changes = {"experiment": {"holdout": 0.001}}  # the statistics have both arms
+        async with running_proxy(shared_upstream.base_url, folder, changes) as proxy:
             async with client_of(proxy, THREE) as three, client_of(proxy, HOSTILE) as hostile:
                 held = {NOBODY: {}, THREE: await fill_three(three), HOSTILE: await fill_hostile(hostile)}
             yield proxy, held
@@ -90,6 +91,7 @@ async def test_every_view_is_shown(browser: "Browser", homes: Homes, user: str, 
             assert "That did not work" not in text, (route, text)
             assert "undefined" not in text, (route, text)
             assert "null" not in text, (route, text)
+            assert route != "statistics" or "Does memory help?" in text
             await looked_at(visit, route, f"{user}-{scheme}", axe=FULL or user == THREE)
         assert await visit.page.evaluate("window.owned") is None
 

@@ -3,22 +3,35 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
+import pytest_asyncio
 
+from memproxy.evals.vector_cache import CachedEmbedder, VectorCache
 from memproxy.models.embed import FastembedEmbedder
+from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import PATIENT, Bench, bench
-from tests.recall.waiting import until_ready
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH
 
 
-@pytest.fixture
-async def with_model(tmp_path: Path) -> AsyncIterator[Bench]:
-    """Nothing is known yet; the model is loaded, and all that recall prepares from it."""
-    embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path / "cache")
-    await embedder.start()
-    await until_ready(embedder)
-    async with bench(tmp_path / "store", embedder=embedder, settings=PATIENT) as made:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def loaded_model(folders: Folders) -> AsyncIterator[Embedder]:
+    """The model, loaded once for a module's tests; a text that several of them store is embedded once."""
+    with folders.new("model") as folder:
+        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), folder / "cache")
+        vectors = VectorCache(folder / "vectors")
+        cached = CachedEmbedder(made, vectors)
+        await cached.start()
+        yield cached
+        await cached.close()
+        vectors.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def with_model(loaded_model: Embedder, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Nothing is known yet; recall has prepared what it makes of the model. Needs
+    ``pytest.mark.asyncio(loop_scope="module")``.
+    """
+    async with bench(tmp_path / "store", embedder=loaded_model, settings=PATIENT) as made:
         await made.recall.prepare()
         yield made
-    await embedder.close()

@@ -25,9 +25,6 @@ DIMENSION = 384
 
 LIMITS = Limits.of(Settings(), RecallLimits())
 
-BUDGET: dict[str, Any] = {"shares": LIMITS.tiers, "session": None, "now": NOW}
-"""Of a block, as the settings have it."""
-
 UNHURRIED = Settings.model_validate({"recall": {"deadline_ms": 5_000}})
 """A busy machine must not turn a test of what is found into one of deadlines."""
 

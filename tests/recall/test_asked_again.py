@@ -98,3 +98,14 @@ async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path,
                 await shop.put(*asked(number, time))
     for asks in scores.values():
         assert min(asks) > asks[0] - 0.08  # the candidates become more: a little is the ranking's own
+
+
+async def test_what_was_said_sixty_times_is_given_once(tmp_path: Path, embedder: Embedder | None) -> None:
+    async with bench(tmp_path / "store", embedder=embedder, settings=PATIENT) as shop:
+        said = "I like tea in the morning."
+        days = (timedelta(days=number) for number in range(60))
+        await shop.put(
+            *(turn(said, id=f"t{day.days}", session_id=f"s{day.days}", created_at=NOW - day) for day in days)
+        )
+        answer = await shop.recall.recall(asking("What do I like in the morning?"))
+        assert [one.snippet for one in answer.citations] == [said]

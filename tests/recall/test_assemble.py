@@ -8,12 +8,12 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust, short_id
 from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, Block, assemble, trim
 from memproxy.recall.ranking import Scored
-from tests.recall.making import BUDGET, fact, turn
+from tests.recall.making import fact, turn
 
 
 def block(*memories: Memory, query: str = "budget", max_tokens: int = 600, heading: str | None = None) -> Block:
     scored = [Scored(memory=memory, score=0.8, signals={}) for memory in memories]
-    return assemble(scored, query=query, nonce="abc", max_tokens=max_tokens, heading=heading, **BUDGET)
+    return assemble(scored, query=query, nonce="abc", max_tokens=max_tokens, heading=heading)
 
 
 def test_a_line_has_a_date_who_said_it_the_text_and_a_short_id() -> None:
@@ -45,6 +45,19 @@ def test_a_long_memory_that_does_not_fit_leaves_room_for_a_short_one() -> None:
     made = block(fact("word " * 90), fact("short one"), max_tokens=120)
     assert [citation.snippet for citation in made.citations] == ["short one"]
     assert made.tokens <= 120
+
+
+@given(st.lists(st.integers(1, 90), max_size=12), st.integers(0, 600))
+def test_the_room_is_never_exceeded_and_what_fits_beside_the_others_is_given(words: list[int], room: int) -> None:
+    memories = [fact("word " * count, id=f"{place:08d}") for place, count in enumerate(words)]
+    made = block(*memories, max_tokens=room)
+    assert made.tokens <= room
+    kept = {one.memory_id for one in made.citations}
+    left = [one for one in memories if one.id not in kept]
+    assert all(
+        block(*(one for one in memories if one.id in kept or one is more), max_tokens=10_000).tokens > room
+        for more in left
+    )
 
 
 @pytest.mark.parametrize(

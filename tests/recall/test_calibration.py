@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery
-from memproxy.recall.calibration import in_order
 from memproxy.recall.query import Query
 from memproxy.recall.ranking import Ranker
 from memproxy.recall.recipes import DEFAULT
+from memproxy.recall.scores import in_order
 from tests.recall.making import NOW, turn
 
 LEXICAL = Bm25Encoder()

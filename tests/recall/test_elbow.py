@@ -19,7 +19,7 @@ def test_beside_what_surely_answers_nothing_hardly_likely_is_given() -> None:
 
 
 def test_a_gentle_slope_goes_down_to_the_floor() -> None:
-    assert rejected(0.9, 0.8, 0.7, 0.5, 0.36, 0.34) == [None, None, None, None, None, "score"]
+    assert rejected(0.9, 0.8, 0.7, 0.5, 0.31, 0.29) == [None, None, None, None, None, "score"]
 
 
 def test_scores_that_are_no_probabilities_have_no_elbow() -> None:
@@ -29,5 +29,5 @@ def test_scores_that_are_no_probabilities_have_no_elbow() -> None:
 
 def test_that_an_edge_was_walked_counts_before_the_floor_and_how_many_were_does_not() -> None:
     assert rejected(0.9 * DECAY, hops=1) == [None]
-    assert rejected(0.5 * DECAY, hops=1) == ["score"]
+    assert rejected(0.4 * DECAY, hops=1) == ["score"]
     assert rejected(0.9 * DECAY**3, hops=3) == [None]

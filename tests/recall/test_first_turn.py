@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
-from pydantic import ValidationError
 
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.settings import Settings
-from tests.recall.making import NOW, Bench, asking, bench, fact, turn
+from tests.recall.making import NOW, Bench, asking, bench, fact
 
 POEM = "Write a poem about autumn leaves"
 FACTS = [
@@ -87,24 +85,3 @@ async def test_they_stay_within_the_budget_and_the_kinds_of_the_request(tmp_path
         some = await it.recall.recall(first(asking(POEM, max_tokens=130)))
     assert 0 < some.tokens <= 130
     assert 0 < len(some.citations) < 4
-
-
-async def test_a_tier_that_is_off_gives_nothing(tmp_path: Path) -> None:
-    said = turn("My budget for the Hawaii vacation is $10,000", created_at=NOW - timedelta(days=40), session_id="s0")
-    learned = fact("User's budget for the Hawaii vacation is $10,000", id="fact")
-    question = "What's my budget for the Hawaii vacation?"
-    tiers = {"stable": 0.0, "relevant": 1.0, "recent": 0.0}
-    async with bench(tmp_path, settings=settings(tiers=tiers)) as it:
-        await it.put(said, learned)
-        answer = await it.recall.recall(asking(question, similarity_threshold=0.0))
-    assert given(answer) == [said.id]
-    assert {one["memory_id"]: one["rejected"] for one in answer.candidates}["fact"] == "tier"
-
-
-@pytest.mark.parametrize(
-    "tiers",
-    [{"stable": 0, "relevant": 0, "recent": 0}, {"stable": -0.1}, {"relevant": 1.5}, {"old": 0.5}, {"stable": True}],
-)
-def test_shares_that_are_none_are_refused(tiers: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        settings(tiers=tiers)

@@ -9,7 +9,7 @@ import pytest
 
 from memproxy.ports import HybridQuery, MemoryFilter, Notes
 from memproxy.recall.reading import Reading
-from memproxy.stores.owner_indexes import SEARCHES
+from memproxy.stores.owner_index import SEARCHES
 from tests.recall.making import ANN, Bench, bench, fact, turn
 
 QUERY = "Where is the harbour?"

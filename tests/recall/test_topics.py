@@ -2,13 +2,17 @@
 all that is known.
 """
 
+from datetime import timedelta
+
+import msgspec
 import pytest
 
 from memproxy.recall.topics import Topics, shipped
-from tests.recall.making import PATIENT, Bench, asking, fact, turn
+from tests.recall.making import NOW, PATIENT, Bench, asking, fact, turn
 from tests.support.shared import needs_model
 
 pytestmark = [pytest.mark.model, needs_model]
+with_one_model = pytest.mark.asyncio(loop_scope="module")
 
 TOLD = (
     "My daughter Wren can't have sesame at all, we carry two EpiPens.",
@@ -20,6 +24,7 @@ TOLD = (
 )
 
 
+@with_one_model
 async def test_what_somebody_must_not_eat_is_given_to_who_plans_a_dinner(with_model: Bench) -> None:
     await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
     answer = await with_model.recall.recall(asking("Plan a dinner for my family on Saturday"))
@@ -28,12 +33,14 @@ async def test_what_somebody_must_not_eat_is_given_to_who_plans_a_dinner(with_mo
 
 
 @pytest.mark.parametrize("query", ["What do you know about me?", "What have I told you about myself so far?"])
+@with_one_model
 async def test_who_asks_for_everything_gets_a_profile_of_several_topics(with_model: Bench, query: str) -> None:
     await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
     answer = await with_model.recall.recall(asking(query))
     assert all(word in answer.context for word in ("sesame", "tenor horn", "glaze"))
 
 
+@with_one_model
 async def test_a_profile_has_facts_before_messages_and_none_twice(with_model: Bench) -> None:
     said = turn("I'm a glaze technician at a tile works.", id="t1", session_id="x")
     await with_model.put(said, fact("User is a glaze technician", turn_ids=["t1"]), turn(TOLD[1], session_id="y"))
@@ -42,6 +49,52 @@ async def test_a_profile_has_facts_before_messages_and_none_twice(with_model: Be
     assert "t1" not in {one.memory_id for one in answer.citations}
 
 
+@with_one_model
+async def test_a_profile_has_of_a_message_only_what_it_tells_and_nothing_outdated(with_model: Bench) -> None:
+    told = (
+        "I take 10 mg of lisinopril for my blood pressure. Does it matter if I have eaten?",
+        *TOLD,
+        "The doctor raised my lisinopril for my blood pressure to 20 mg. Is that a large dose?",
+    )
+    await with_model.put(
+        *(turn(text, session_id=f"s{day}", created_at=NOW - timedelta(days=30 - day)) for day, text in enumerate(told))
+    )
+    answer = await with_model.recall.recall(asking("What do you know about me?"))
+    assert "raised my lisinopril" in answer.context
+    assert "large dose" not in answer.context
+    assert "10 mg" not in answer.context
+
+
+@with_one_model
+async def test_a_profile_keeps_what_an_outdated_message_says_beside(with_model: Bench) -> None:
+    told = ("My name is Nora and I live in Porto with my husband Tiago.", *TOLD[:4], "We moved to Lisbon last week.")
+    await with_model.put(
+        *(turn(text, session_id=f"s{day}", created_at=NOW - timedelta(days=30 - day)) for day, text in enumerate(told))
+    )
+    answer = await with_model.recall.recall(asking("What do you know about me?"))
+    assert "Nora" in answer.context
+    assert "Lisbon" in answer.context
+
+
+@with_one_model
+async def test_a_deadline_is_given_to_who_asks_what_is_coming_up(with_model: Bench) -> None:
+    told = (*TOLD[1:5], "my thesis is due 15 september", "I have eye surgery on June 3")
+    await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(told)))
+    answer = await with_model.recall.recall(asking("Which deadlines and appointments do I have coming up?"))
+    assert "15 september" in answer.context
+    assert "June 3" in answer.context
+
+
+@with_one_model
+async def test_what_looks_general_is_searched_for_where_a_memory_bears_on_its_topic(with_model: Bench) -> None:
+    request = msgspec.structs.replace(asking("Write a function that renames files."), only_if_told=True)
+    await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
+    assert (await with_model.recall.recall(request)).result == "skipped"
+    await with_model.put(turn("For code please use tabs, not spaces.", session_id="code"))
+    assert (await with_model.recall.recall(request)).result != "skipped"
+
+
+@with_one_model
 async def test_a_profile_keeps_to_the_budget(with_model: Bench) -> None:
     await with_model.put(
         *(turn(f"{TOLD[place % 6]} That was number {place}.", session_id=f"s{place}") for place in range(80))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.errors import StateUnavailable
-from memproxy.relay.capture_backlog import MOST_BYTES, CaptureBacklog, Waiting
+from memproxy.relay.capture import MOST_BYTES, CaptureBacklog, Waiting
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.stores.making import entry
@@ -108,7 +108,7 @@ async def test_what_the_journal_has_by_now_is_not_set_aside_for_the_next_start(
     unwritten, waiting = CaptureBacklog(state), Waiting(entry(), 1, lambda: None)
     await state.append(waiting.entry)
     await unwritten.written(waiting)
-    assert await unwritten.set_aside(waiting)
+    assert await unwritten.spill(waiting)
     await unwritten.close()
     await state.close()
     assert not any(b'"scope"' in file.read_bytes() for file in tmp_path.glob("state.db-aside-*"))

@@ -9,9 +9,8 @@ import pytest
 from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.metrics import metrics
-from memproxy.relay.engine_client import BUSY
+from memproxy.relay.engine_client import AT_ONCE, BUSY
 from memproxy.relay.health import STATES
-from memproxy.relay.pace import AT_ONCE
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from tests.relay.rig import running_relay, unix_server

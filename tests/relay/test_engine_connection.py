@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from memproxy.relay.engine_connection import EngineConnections, Response
+from memproxy.relay.engine_client import EngineConnections, Response
 from tests.relay.rig import unix_server
 from tests.support.waiting import LONGEST_S
 

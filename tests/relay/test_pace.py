@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import RecallAnswer, RecallRequest
-from memproxy.relay.pace import Pace, Run
+from memproxy.relay.engine_client import Pace, Run
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import running_relay
 from tests.support.upstream import ScriptedUpstream

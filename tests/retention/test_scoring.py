@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.retention import EXPIRED, OVER_LIMIT, Policy, Weights, batches, due, is_history, score
+from memproxy.core.retention import EXPIRED, OVER_LIMIT, Policy, batches, due, is_history, score
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-WEIGHTS = Weights()
 
 
 def memory(name: str = "m", **fields: Any) -> Memory:
@@ -47,12 +46,7 @@ def memory(name: str = "m", **fields: Any) -> Memory:
     ],
 )
 def test_the_score_is_the_documented_one(fields: dict[str, Any], expected: float) -> None:
-    assert score(memory(**fields), WEIGHTS, now=NOON) == pytest.approx(expected)
-
-
-def test_weights_can_be_set() -> None:
-    weights = Weights(confidence=0, recency=1, retrievals=0, half_life_h=1)
-    assert score(memory(updated_at=NOON - timedelta(hours=1)), weights, now=NOON) == pytest.approx(0.5)
+    assert score(memory(**fields), now=NOON) == pytest.approx(expected)
 
 
 def test_history_goes_before_what_holds_however_low_that_scores() -> None:
@@ -62,16 +56,16 @@ def test_history_goes_before_what_holds_however_low_that_scores() -> None:
         memory("stale turn", kind=Kind.TURN, superseded_by="x"),
         memory("fresh"),
     ]
-    gone = due(memories, Policy(most=2), WEIGHTS, now=NOON)
+    gone = due(memories, Policy(most=2), now=NOON)
     assert [(one.memory.id, one.reason) for one in gone] == [("stale turn", OVER_LIMIT), ("ended", OVER_LIMIT)]
-    assert [one.memory.id for one in due(memories, Policy(most=1), WEIGHTS, now=NOON)][-1] == "low"
+    assert [one.memory.id for one in due(memories, Policy(most=1), now=NOON)][-1] == "low"
 
 
 def test_what_has_expired_goes_whatever_the_limit() -> None:
     memories = [memory("old", expires_at=NOON), memory("later", expires_at=NOON + timedelta(seconds=1)), memory("ever")]
-    gone = due(memories, Policy(), WEIGHTS, now=NOON)
+    gone = due(memories, Policy(), now=NOON)
     assert [(one.memory.id, one.reason) for one in gone] == [("old", EXPIRED)]
-    assert len(due(memories, Policy(most=2), WEIGHTS, now=NOON)) == 1, "what has expired is not counted"
+    assert len(due(memories, Policy(most=2), now=NOON)) == 1, "what has expired is not counted"
 
 
 some_memories = st.lists(
@@ -92,7 +86,7 @@ some_memories = st.lists(
 
 @given(some_memories, st.integers(0, 40))
 def test_exactly_what_is_over_the_limit_goes(memories: list[Memory], most: int) -> None:
-    gone = due(memories, Policy(most=most), WEIGHTS, now=NOON)
+    gone = due(memories, Policy(most=most), now=NOON)
     names = {one.memory.id for one in gone}
     assert len(names) == len(gone)
     expired = {one.id for one in memories if one.expires_at is not None and one.expires_at <= NOON}
@@ -105,7 +99,7 @@ def test_exactly_what_is_over_the_limit_goes(memories: list[Memory], most: int) 
 
 @given(some_memories)
 def test_batches_hold_each_once_and_no_two_reasons(memories: list[Memory]) -> None:
-    gone = due(memories, Policy(most=3), WEIGHTS, now=NOON)
+    gone = due(memories, Policy(most=3), now=NOON)
     made = batches(gone, 7)
     assert sorted(one.memory.id for batch in made for one in batch) == sorted(one.memory.id for one in gone)
     assert all(len(batch) <= 7 and len({one.reason for one in batch}) == 1 for batch in made)

@@ -16,7 +16,7 @@ from memproxy.core.scope import Scope
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.edge import EdgeStore
-from memproxy.stores.owner_indexes import SEARCHES, OwnerIndexes
+from memproxy.stores.owner_index import SEARCHES, OwnerIndexes
 from tests.stores.making import ANN, NOON, memory
 
 DIMENSION = 70

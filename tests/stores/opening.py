@@ -1,7 +1,7 @@
 """Stores of every backend, opened again and again at one place."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -13,7 +13,7 @@ from qdrant_client import AsyncQdrantClient
 from memproxy.core.scope import Scope
 from memproxy.ports import Candidate, HybridQuery, MemoryStore
 from memproxy.stores.edge import EdgeStore
-from memproxy.stores.owner_indexes import SEARCHES
+from memproxy.stores.owner_index import SEARCHES
 from memproxy.stores.postgres import PostgresStore
 from memproxy.stores.qdrant import QdrantStore
 from tests.stores.making import DIMENSION
@@ -50,7 +50,11 @@ class IndexedFirst(EdgeStore):
         return await super().search(scope, query)
 
 
-def _edge(folder: Path, kind: type[EdgeStore]) -> OpenStore:
+def _opens(
+    make: Callable[[int, str | None], AbstractAsyncContextManager[EdgeStore | PostgresStore | QdrantStore]],
+) -> OpenStore:
+    """Opens stores that ``make`` makes for a dimension and an embedder."""
+
     @asynccontextmanager
     async def opened(
         *,
@@ -60,75 +64,52 @@ def _edge(folder: Path, kind: type[EdgeStore]) -> OpenStore:
         told: list[str] | None = None,
         open_it: bool = True,
     ) -> AsyncIterator[MemoryStore]:
-        store = kind(folder / "store", dimension=dimension, embedder_name=embedder)
-        try:
-            if open_it:
-                name = await store.open(expected_id)
-                if told is not None:
-                    told.append(name)
-            yield store
-        finally:
-            await store.close()
+        async with make(dimension, embedder) as store:
+            try:
+                if open_it:
+                    name = await store.open(expected_id)
+                    if told is not None:
+                        told.append(name)
+                yield store
+            finally:
+                await store.close()
 
     return opened
+
+
+def _edge(folder: Path, kind: type[EdgeStore]) -> OpenStore:
+    return _opens(
+        lambda dimension, embedder: nullcontext(kind(folder / "store", dimension=dimension, embedder_name=embedder))
+    )
 
 
 def _postgres(url: str) -> OpenStore:
     collection = f"t_{uuid4().hex}"
-
-    @asynccontextmanager
-    async def opened(
-        *,
-        expected_id: str | None = None,
-        dimension: int = DIMENSION,
-        embedder: str | None = "test:model",
-        told: list[str] | None = None,
-        open_it: bool = True,
-    ) -> AsyncIterator[MemoryStore]:
-        store = PostgresStore(url=url, collection=collection, dimension=dimension, embedder_name=embedder)
-        try:
-            if open_it:
-                name = await store.open(expected_id)
-                if told is not None:
-                    told.append(name)
-            yield store
-        finally:
-            await store.close()
-
-    return opened
+    return _opens(
+        lambda dimension, embedder: nullcontext(
+            PostgresStore(url=url, collection=collection, dimension=dimension, embedder_name=embedder)
+        )
+    )
 
 
 def _qdrant(connect: Callable[[], AsyncQdrantClient] | None = None, at: QdrantAt | None = None) -> OpenStore:
     collection = f"memproxy_test_{uuid4().hex}"
 
     @asynccontextmanager
-    async def opened(
-        *,
-        expected_id: str | None = None,
-        dimension: int = DIMENSION,
-        embedder: str | None = "test:model",
-        told: list[str] | None = None,
-        open_it: bool = True,
-    ) -> AsyncIterator[MemoryStore]:
+    async def made(dimension: int, embedder: str | None) -> AsyncIterator[QdrantStore]:
         client = connect() if connect else None
-        store = QdrantStore(
-            url=at.url if at else None,
-            api_key=at.api_key if at else None,
-            grpc_port=at.grpc_port if at else None,
-            collection=collection,
-            dimension=dimension,
-            embedder_name=embedder,
-            client=client,
-        )
         try:
-            if open_it:
-                name = await store.open(expected_id)
-                if told is not None:
-                    told.append(name)
-            yield store
+            yield QdrantStore(
+                url=at.url if at else None,
+                api_key=at.api_key if at else None,
+                grpc_port=at.grpc_port if at else None,
+                collection=collection,
+                dimension=dimension,
+                embedder_name=embedder,
+                client=client,
+            )
         finally:
-            await store.close()
             if client is not None:
                 await client.close()
 
-    return opened
+    return _opens(made)

@@ -8,8 +8,7 @@ import pytest
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import MemoryFilter
 from memproxy.stores.edge import EdgeStore
-from memproxy.stores.edge_files import StoreFolder
-from memproxy.stores.edge_room import LEAST_ROOM, Disk, Room
+from memproxy.stores.edge_files import LEAST_ROOM, Disk, Room, StoreFolder
 from memproxy.stores.vector_store import BATCH
 from tests.stores.making import ANN, DIMENSION, memory, point
 from tests.support.disk import MIB, TestDisk

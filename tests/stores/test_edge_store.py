@@ -14,8 +14,10 @@ import qdrant_edge as edge
 
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter
+from memproxy.stores.backend import FLAG_FIELDS, OWNER_FIELDS, TIME_FIELDS
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.edge_files import StoreFolder
+from memproxy.stores.edge_shard import create, load, shape
 from tests.stores.edge_process import REPLACED
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 
@@ -278,3 +280,13 @@ async def test_a_store_with_more_indexes_than_new_ones_opens_and_answers(tmp_pat
     await again.upsert(ANN, [point(memory("n", tags=["red"]), EAST)])
     assert await again.count(ANN, MemoryFilter(tags=("red",))) == 2
     await again.close()
+
+
+def test_a_shard_that_a_killed_start_has_not_indexed_is_indexed_by_the_next(tmp_path: Path) -> None:
+    create(tmp_path / "shard", DIMENSION)
+    made = edge.EdgeShard.load(str(tmp_path / "shard"), shape(DIMENSION))
+    assert made.info().payload_schema == {}
+    made.close()
+    shard = load(tmp_path / "shard", DIMENSION)
+    assert {*OWNER_FIELDS, *TIME_FIELDS, *FLAG_FIELDS} < shard.info().payload_schema.keys()
+    shard.close()

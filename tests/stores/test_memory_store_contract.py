@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, SparseVector
 from memproxy.stores.qdrant import QdrantStore
+from memproxy.stores.vector_store import COLUMN_BATCH
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, WORDS, memory, point, turn
 from tests.stores.opening import OpenStore
 
@@ -135,7 +137,7 @@ async def test_a_filter_narrows_lists_searches_counts_and_deletions(store: Memor
 
 
 async def test_columns_tell_some_fields_of_all_that_a_scope_sees(store: MemoryStore) -> None:
-    many = [memory(f"m{number}", session_id="s1") for number in range(600)]
+    many = [memory(f"m{number}", session_id="s1") for number in range(COLUMN_BATCH + 50)]
     await store.upsert(ANN, [point(one) for one in (*many, memory("p", session_id="s2", project_id="other"))])
     await store.upsert(BEN, [point(memory("bens", BEN))])
     everything = await store.columns(ANN, ALL, ["id", "session_id", "nothing"])
@@ -143,6 +145,8 @@ async def test_columns_tell_some_fields_of_all_that_a_scope_sees(store: MemorySt
     within = Scope(tenant="acme", user="ann", project="mine")
     assert {name for (name,) in await store.columns(within, ALL, ["id"])} == {one.id for one in many}
     assert await store.columns(ANN, MemoryFilter(session_ids=("s2",)), ["id"]) == [("p",)]
+    told = await store.columns(ANN, MemoryFilter(session_ids=("s2",)), ["id", "kind", "created_at", "valid_to"])
+    assert told == [("p", "semantic", msgspec.to_builtins(NOON), None)]
 
 
 def of_several_kinds(owner: Scope) -> list[Memory]:

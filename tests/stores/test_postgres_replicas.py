@@ -4,18 +4,20 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 
 from memproxy.core.changes import Change, What
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
+from memproxy.core.protocol import TurnsBody
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
-from memproxy.errors import NotFound
+from memproxy.errors import NotFound, StateUnavailable
 from memproxy.ports import (
     ARM,
     Charge,
@@ -27,12 +29,16 @@ from memproxy.ports import (
     Recovered,
     SlotChange,
 )
+from memproxy.stores.carried_notices import MOST_TOLD
 from memproxy.stores.postgres_state import PostgresState
-from memproxy.stores.postgres_state_replicas import MOST_TOLD
+from tests.relay.rig import running_relay
 from tests.stores.making import ANN, BEN, entry
 from tests.stores.replicas import USERS, soak
-from tests.support.postgres import Databases
+from tests.support.postgres import Databases, postgres_server
+from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.services
 
 LEASE = timedelta(seconds=4)
 
@@ -460,3 +466,30 @@ async def test_whoever_goes_by_the_databases_clock_has_its_time(opened: OpenStat
     assert ahead.shared(clock()) - clock() < timedelta(seconds=1)
     number = await ahead.append(entry())
     assert [row.number for row in await ahead.claim("index", limit=9, now=clock())] == [number]
+
+
+async def test_what_is_said_before_the_database_was_ever_reached_has_its_time_too(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    """By the state this machine's clock is five minutes ahead of the database's: so much earlier was it said there."""
+    ahead_by = timedelta(minutes=5)
+    with postgres_server() as server:
+        url = server.database()
+        server.stop("fast")
+        state = PostgresState(url, tmp_path / "s.db", sync="normal", lease=LEASE, now=lambda: now() + ahead_by)
+        async with running_relay(upstream.base_url, state, tmp_path) as relay:
+            assert not state.knows_time
+            assert (await relay.chat("My locker code is 4471.")).status_code == 200
+            said = now()
+            server.start()
+            [row] = await eventually(lambda: _claimed(state), what="the turn is written")
+            body = msgspec.json.decode(row.entry.body, type=TurnsBody)
+            assert abs(body.said_at - (said - ahead_by)) < ahead_by / 2
+            assert not body.is_machine_time
+            assert state.knows_time
+
+
+async def _claimed(state: PostgresState) -> list[JournalRow]:
+    with suppress(StateUnavailable):
+        return await state.claim("index", limit=1, now=now())
+    return []

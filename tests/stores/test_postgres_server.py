@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -13,12 +14,17 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, MemproxyError, StateUnavailable
 from memproxy.ports import KnownSession, SlotChange
 from memproxy.stores.postgres_state import PostgresState
-from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase
+from memproxy.stores.postgres_state_database import CONNECTIONS, SCHEMA, PostgresDatabase
 from memproxy.stores.postgres_state_schema import MIGRATIONS, migrate
+from memproxy.stores.sqlite_working import AT_ONCE
+from tests.bench.working import multiply_postgres
 from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.test_state_journal_order import Model, _step, steps
+from tests.stores.test_state_working import entry as working_entry
 from tests.support.postgres import ADMIN, PostgresServer, postgres_server
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
+
+pytestmark = pytest.mark.services
 
 PASSWORD = "correct horse"
 
@@ -93,6 +99,21 @@ async def test_too_many_connections_are_told(server: PostgresServer, address: st
     assert "max_connections" in message
 
 
+async def test_a_server_that_is_not_up_yet_is_not_told_to_lack_the_database(tmp_path: Path) -> None:
+    """It recovers without an end, as a standby does that nobody may read from."""
+    with postgres_server() as recovering:
+        address = recovering.database()
+        recovering.stop("fast")
+        data = recovering.folder / "data"
+        (data / "standby.signal").touch()
+        with (data / "postgresql.auto.conf").open("a") as settings_file:
+            settings_file.write("hot_standby = off\n")
+        recovering.start()
+        message = await refusal(address, tmp_path)
+    assert "the database system is" in message
+    assert message.endswith("It is tried again.")
+
+
 def test_what_is_no_connection_string_is_refused_without_showing_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as told:
         PostgresState("postgresql://user:geheim@host:port/name?wrong=1", tmp_path / "state.db", sync="normal")
@@ -124,6 +145,59 @@ async def test_a_migration_that_ends_in_the_middle_leaves_nothing_half(address: 
     with psycopg.connect(address) as there:
         assert there.execute(f"SELECT number FROM {SCHEMA}.version").fetchone() == (len(MIGRATIONS),)
         assert there.execute(f"SELECT to_regclass('{SCHEMA}.half')").fetchone() == (None,)
+
+
+async def test_a_database_of_before_pages_of_working_memory_keeps_what_is_in_it(address: str, tmp_path: Path) -> None:
+    async with PostgresDatabase(address, sync="normal").alone() as db:
+        await migrate(db, MIGRATIONS[:4])
+    with psycopg.connect(address) as there:
+        there.execute(
+            f"INSERT INTO {SCHEMA}.working VALUES (%s, %s, 'run/a/k', '', 'run/a', now(), now(), "
+            "now() + interval '1 day', 2, '{}', '', '17')",
+            ANN.owner,
+        )
+    async with opened(address, tmp_path) as state:
+        now = datetime.now(UTC)
+        page = await state.working_page(ANN, "run/", now, after=None, most=9)
+        assert [one.key for one in page.entries] == ["run/a/k"]
+        assert [one.key for one in await state.newest_working(ANN, now, most=9)] == ["run/a/k"]
+    with psycopg.connect(address) as there:
+        assert there.execute(f"SELECT to_regclass('{SCHEMA}.working_newest')").fetchone() != (None,)
+
+
+async def test_more_working_memory_than_one_transaction_erases_goes_with_its_user(address: str, tmp_path: Path) -> None:
+    async with opened(address, tmp_path) as state:
+        await state.put_working(ANN, working_entry("run/r0/k0"), most=9)
+        await asyncio.to_thread(multiply_postgres, address, 1, 2 * AT_ONCE + 7)
+        assert len(await state.newest_working(ANN, NOON, most=9 * AT_ONCE)) == 2 * AT_ONCE + 7
+        await state.forget(ANN, session=None)
+        assert await state.newest_working(ANN, NOON, most=1) == []
+
+
+async def test_who_is_cancelled_when_a_connection_comes_is_cancelled(address: str) -> None:
+    """Python 3.11 forgets a cancellation that comes in the moment in which what is waited for does."""
+    database = PostgresDatabase(address, sync="normal")
+    await database.open()
+
+    async def wait_for_ever() -> None:
+        async with database.connected():
+            await asyncio.Event().wait()
+
+    try:
+        for moment in range(8):
+            async with AsyncExitStack() as held:
+                for _ in range(CONNECTIONS - 1):
+                    await held.enter_async_context(database.connected())
+                async with database.connected():
+                    waiting = asyncio.get_running_loop().create_task(wait_for_ever())
+                    await asyncio.sleep(0.01)
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting], timeout=LONGEST_S)
+                assert waiting.cancelled(), moment
+    finally:
+        await database.close()
 
 
 async def test_replicas_that_start_at_once_migrate_once(address: str, tmp_path: Path) -> None:

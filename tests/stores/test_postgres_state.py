@@ -15,6 +15,7 @@ from memproxy.stores.sealing import MasterKeys, new_master_key
 from tests.stores import (
     test_state_blocks,
     test_state_callers,
+    test_state_dreams,
     test_state_erased,
     test_state_journal,
     test_state_palace,
@@ -32,6 +33,7 @@ CONTRACTS = (
     test_state_palace,
     test_state_erased,
     test_state_working,
+    test_state_dreams,
 )
 
 IN_A_MOMENT = {"test_every_process_knows_changed_choices_at_once"}

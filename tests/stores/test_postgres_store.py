@@ -10,12 +10,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter, SparseVector
 from memproxy.stores.backend import Ranking
 from memproxy.stores.filters import OneOf, Where, readable
 from memproxy.stores.postgres import PostgresStore
+from memproxy.stores.postgres_collection import EXACT_UP_TO, LOOKED_UP, NearestIndex
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 from tests.stores.opening import stores_under
 from tests.support.postgres import Databases, PostgresServer, postgres_server
@@ -25,13 +27,16 @@ BOTH = HybridQuery(dense=EAST, bm25=WORDS, limit=10)
 
 
 @asynccontextmanager
-async def opened(url: str, collection: str | None = None, **settings: int) -> AsyncIterator[PostgresStore]:
+async def opened(
+    url: str, collection: str | None = None, *, exact_up_to: int = EXACT_UP_TO, index: NearestIndex | None = None
+) -> AsyncIterator[PostgresStore]:
     store = PostgresStore(
         url=url,
         collection=collection or f"t_{uuid4().hex}",
         dimension=DIMENSION,
         embedder_name="test:model",
-        **settings,
+        exact_up_to=exact_up_to,
+        index=index,
     )
     try:
         await store.open(None)
@@ -98,6 +103,35 @@ async def test_words_are_scored_as_by_the_embedded_store(postgres_url: str, tmp_
     assert all(math.isclose(postgres[name] or 0, edge[name] or 0, rel_tol=1e-5) for name in edge)
 
 
+@pytest.mark.parametrize("words", [5, LOOKED_UP, LOOKED_UP + 1])
+async def test_words_weigh_the_same_however_they_are_looked_up(postgres_url: str, words: int) -> None:
+    """By the formula: of facts and turns, also where both sides of a search have no room for the facts."""
+    kinds = [Kind.SEMANTIC if number % 5 == 0 else Kind.TURN for number in range(60)]
+    ranges = [range(number % 9, 90, 1 + number % 7) for number in range(60)]
+    held = {f"m{number}": {term: 1.0 + term / 7 for term in terms} for number, terms in enumerate(ranges)}
+    asked = {term: 1.0 + term % 3 for term in range(3, 3 + words)}
+    df = {term: sum(term in terms for terms in held.values()) for term in asked}
+    idf = {term: math.log(1 + (len(held) - count + 0.5) / (count + 0.5)) for term, count in df.items()}
+    scores = {
+        name: sum(weight * idf[term] * terms[term] for term, weight in asked.items() if term in terms)
+        for name, terms in held.items()
+    }
+    async with opened(postgres_url) as store:
+        await store.upsert(
+            ANN,
+            [
+                point(memory(name, kind=kind), EAST, words=SparseVector(list(terms), list(terms.values())))
+                for (name, terms), kind in zip(held.items(), kinds, strict=True)
+            ],
+        )
+        query = HybridQuery(dense=EAST, bm25=SparseVector(list(asked), list(asked.values())), limit=8, facts=6)
+        found = {one.memory.id: one for one in await store.search(ANN, query)}
+    best = sorted(scores, key=lambda name: -scores[name])
+    facts = [name for name, kind in zip(held, kinds, strict=True) if kind is Kind.SEMANTIC]
+    assert found.keys() >= {*best[:8], *sorted(facts, key=lambda name: -scores[name])[:6]}
+    assert all(math.isclose(one.bm25 or 0, scores[name], rel_tol=1e-5) for name, one in found.items())
+
+
 async def test_an_owners_memories_are_found_by_an_index(postgres_url: str) -> None:
     async with opened(postgres_url, name := f"t_{uuid4().hex}") as store:
         for user in range(40):
@@ -117,14 +151,111 @@ async def test_an_owners_memories_are_found_by_an_index(postgres_url: str) -> No
             assert "Seq Scan on" not in plan, plan
 
 
-async def test_beyond_a_number_of_vectors_an_index_nominates(
-    postgres_url: str,
-) -> None:
-    async with opened(postgres_url, exact_up_to=3) as store:
-        await store.upsert(ANN, [point(memory(f"m{number}"), [1.0, number / 10, 0, 0]) for number in range(8)])
-        await store.upsert(BEN, [point(memory("other", BEN), EAST)])
-        found = await store.search(ANN, HybridQuery(dense=EAST, limit=2))
-    assert {one.memory.id for one in found} == {"m0", "m1"}
+MANY = 3_000
+HNSW, IVFFLAT = NearestIndex(), NearestIndex(lists=8, probes=8)
+
+
+async def some(store: PostgresStore, count: int = MANY) -> None:
+    """Many memories of Ann in a ring, a few of Ben's."""
+    angles = [2 * math.pi * number / count for number in range(count)]
+    await store.upsert(
+        ANN, [point(memory(f"m{number}"), [math.cos(a), math.sin(a), 0, 0]) for number, a in enumerate(angles)]
+    )
+    await store.upsert(BEN, [point(memory("other", BEN), EAST)])
+
+
+async def renewed(store: PostgresStore) -> None:
+    """As at a start: one that is under way would be left to end it."""
+    await store.settle()
+    await store.renew_index()
+
+
+async def indexes(url: str, name: str) -> list[tuple[str, list[str] | None, int]]:
+    """Kind, options and rows of the indexes over vectors."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        found = await connection.execute(
+            "SELECT amname, made.reloptions, made.reltuples::int FROM pg_index JOIN pg_class made "
+            "ON made.oid = indexrelid JOIN pg_am ON pg_am.oid = made.relam WHERE indrelid = to_regclass(%s) AND "
+            "amname IN ('hnsw', 'ivfflat')",
+            [f"{name}_parts"],
+        )
+        return [(kind, options, rows) for kind, options, rows in await found.fetchall()]
+
+
+@pytest.mark.parametrize("index", [HNSW, IVFFLAT])
+async def test_beyond_a_number_of_vectors_an_index_nominates(postgres_url: str, index: NearestIndex) -> None:
+    name = f"t_{uuid4().hex}"
+    async with opened(postgres_url, name, exact_up_to=10, index=index) as store:
+        await some(store)
+        await renewed(store)
+        where = readable(ANN, MemoryFilter())
+        collection = store.collection
+        assert collection is not None
+        async with collection.connected() as connection:
+            await connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(f"{name}_parts")))
+            await connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(f"{name}_points")))
+        plan = await collection.explained(Ranking(where=where, limit=10, dense=EAST), nominated=True)
+        assert f"Index Scan using {name}_{index.kind} on" in plan, plan
+        found = await store.search(ANN, HybridQuery(dense=EAST, limit=5))
+    # an index may pass over one; what it nominates is near
+    assert len(found) == 5
+    assert all((int(one.memory.id[1:]) + 10) % MANY <= 20 for one in found)
+
+
+async def test_the_index_holds_only_what_is_beyond_the_number(postgres_url: str) -> None:
+    async with opened(postgres_url, name := f"t_{uuid4().hex}", exact_up_to=10, index=IVFFLAT) as store:
+        for scope in (ANN, BEN):
+            await store.upsert(scope, [point(memory(f"m{number}", scope), EAST) for number in range(10)])
+        await renewed(store)
+        assert await indexes(postgres_url, name) == []  # there is nothing that lists could be made from
+        await store.upsert(ANN, [point(memory("one more"), EAST), point(memory("m1"), EAST)])
+        await renewed(store)
+        assert await indexes(postgres_url, name) == [("ivfflat", ["lists=8"], 1)]
+
+
+async def test_another_index_is_made_at_the_next_start_and_finds_the_same(postgres_url: str) -> None:
+    name = f"t_{uuid4().hex}"
+    found: list[dict[str, float | None]] = []
+    for index in (HNSW, IVFFLAT, NearestIndex(lists=4, probes=4), HNSW):
+        async with opened(postgres_url, name, exact_up_to=10, index=index) as store:
+            if not found:
+                await some(store, 200)
+            await renewed(store)
+            assert [(kind, options) for kind, options, _ in await indexes(postgres_url, name)] == [
+                (index.kind, index.options)
+            ]
+            answer = await store.search(ANN, HybridQuery(dense=EAST, limit=7))
+            found.append({one.memory.id: one.cosine for one in answer})
+    assert len(found[0]) == 7
+    assert all(one == found[0] for one in found)
+
+
+async def test_tables_of_the_first_form_are_brought_up_to_this_one(postgres_url: str) -> None:
+    async with opened(postgres_url, name := f"t_{uuid4().hex}") as store:
+        await some(store, 40)
+        before = {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=5))}
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        for text in (
+            "DROP INDEX {name}_hnsw, {name}_owner",
+            "ALTER TABLE {name}_parts DROP COLUMN beyond",
+            "CREATE INDEX {name}_owner ON {name}_parts (tenant, user_id)",
+            "CREATE INDEX {name}_hnsw ON {name}_parts USING hnsw (vector vector_cosine_ops)",
+            "DROP INDEX {name}_page",
+            "CREATE INDEX {name}_page ON {name}_points (tenant, user_id, created_at DESC)",
+        ):
+            await connection.execute(text.format(name=name).encode())
+    async with opened(postgres_url, name, exact_up_to=10) as store:
+        await renewed(store)
+        assert {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=5))} == before
+        await store.upsert(ANN, [point(memory("more"), EAST)])
+        assert "more" in {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=1))} | before
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        await connection.execute("SELECT set_config('memproxy.everybody', 'on', false)")
+        held = await connection.execute(f"SELECT count(*) FROM {name}_parts WHERE beyond".encode())
+        assert await held.fetchone() == (31,)
+        page = await connection.execute("SELECT pg_get_indexdef(to_regclass(%s))", [f"{name}_page"])
+        assert "INCLUDE (tells_nothing)" in str(await page.fetchone())
+    assert [(kind, options) for kind, options, _ in await indexes(postgres_url, name)] == [("hnsw", None)]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ from tests.support.qdrant import QdrantAt, QdrantServer, qdrant_server
 from tests.support.tcp_proxy import tcp_proxy
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.services
+
 EAST = [1.0, 0.0, 0.0, 0.0]
 BOTH = HybridQuery(dense=EAST, bm25=WORDS, limit=10)
 

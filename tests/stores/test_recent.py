@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.stores.payload import Read
-from memproxy.stores.recent import RecentMemories
+from memproxy.stores.payload import Read, RecentMemories
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

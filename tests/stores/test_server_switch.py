@@ -20,6 +20,8 @@ from tests.support.qdrant import QdrantAt
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.services
+
 BEFORE, AFTER = [memory("before")], [memory("after")]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from memproxy.core.dream import Dream
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
@@ -63,6 +64,50 @@ async def test_a_file_of_the_first_version_gets_what_came_later_and_keeps_its_ro
     await state.note_turns(ANN, count=1, at=NOON)
     assert [one.unlearned for one in await state.silent_sessions(silent_before=NOON, limit=9)] == [3]
     await state.close()
+
+
+async def test_a_file_of_before_dreams_keeps_its_working_memory_and_has_room_for_dreams(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file, isolation_level=None) as db:
+        migrate(db, MIGRATIONS[:1])
+        assert db.execute("PRAGMA user_version").fetchone() == (13,)
+        values = (*ANN.owner, "session/abc/notes", "", "session/abc", 0, 0, 2**52, 2, "{}", "", b"17")
+        db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
+    db.close()
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    dream = Dream(id="dream_1", trigger="call", created_at=NOON)
+    assert await state.begin_dream(ANN, dream)
+    assert await state.dreams(ANN, after=0, limit=9) == [dream]
+    entry = await state.working(ANN, "session/abc/notes", NOON)
+    assert entry is not None
+    assert entry.data == b"17"
+    await state.close()
+
+
+async def test_a_file_of_before_pages_of_working_memory_finds_what_was_changed_last_by_an_index(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file, isolation_level=None) as db:
+        migrate(db, MIGRATIONS[:3])
+        assert db.execute("PRAGMA user_version").fetchone() == (15,)
+        for number in range(3):
+            values = (*ANN.owner, f"run/a/k{number}", "", "run/a", 0, number, 2**52, 2, "{}", "", b"17")
+            db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
+    db.close()
+    state = SqliteState(file, sync="normal")
+    await state.open()
+    assert [one.key for one in await state.newest_working(ANN, NOON, most=2)] == ["run/a/k2", "run/a/k1"]
+    page = await state.working_page(ANN, "run/", NOON, after=None, most=2)
+    assert ([one.key for one in page.entries], page.after) == (["run/a/k0", "run/a/k1"], ("run/a/k1", ""))
+    await state.close()
+    with sqlite3.connect(file) as db:
+        plan = db.execute(
+            "EXPLAIN QUERY PLAN SELECT words FROM working WHERE tenant = 'a' AND user = 'b' AND expires_at > 1 "
+            "ORDER BY updated_at DESC LIMIT 9"
+        ).fetchall()
+        assert any("working_newest" in str(step) for step in plan)
+        assert not any("TEMP B-TREE" in str(step) for step in plan)
+    db.close()
 
 
 async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from memproxy.errors import NotFound, RequestError, StateUnavailable
 from memproxy.ports import KnownSession, StateStore
 from memproxy.serve.launch import STATE, Launch, reveal
-from memproxy.serve.watching import STATE_WRITER_PROBE, answers
+from memproxy.serve.supervisor import STATE_WRITER_PROBE, answers
 from memproxy.settings import Settings
 from memproxy.stores.apart_state import WRITES, ApartState
 from memproxy.stores.sqlite_state import SqliteState

@@ -70,7 +70,7 @@ async def running_cluster(
             held.push_async_callback(proxy.stop)
             cluster.replicas.append(proxy)
         for proxy in cluster.replicas:
-            await proxy.served(key)
+            await proxy.served()
         yield cluster
     for proxy in cluster.replicas if clean else ():
         proxy.assert_clean()

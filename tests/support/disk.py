@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memproxy.stores.edge_room import Disk
+from memproxy.stores.edge_files import Disk
 
 MIB = 1024 * 1024
 

@@ -22,7 +22,7 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat import OpenAIChatModel
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import MemoryStore, RebuildableStore
+from memproxy.ports import Embedder, MemoryStore, RebuildableStore
 from memproxy.recall.pipeline import Recall
 from memproxy.serve.server import Server
 from memproxy.settings import LearnSettings, RecallSettings, Settings
@@ -57,14 +57,16 @@ def make_engine(
     settings: Settings | None = None,
     store: MemoryStore | None = None,
     dimension: int = DIMENSION,
+    embedder: Embedder | None = None,
     write_timeout_s: float = 30.0,
 ) -> Engine:
-    """An engine over real parts below ``folder``; words alone, so that no model is needed."""
+    """An engine over real parts below ``folder``; by words alone where no embedder is given."""
     settings = settings or test_settings()
     clock = WallClock()
     state = SqliteState(folder / "state.db", sync="normal")
-    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=None, lull_s=0)
-    embedder, lexical, access = NoEmbedder(dimension), Bm25Encoder(), ModelAccess(settings)
+    embedder = embedder or NoEmbedder(dimension)
+    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=embedder.name, lull_s=0)
+    lexical, access = Bm25Encoder(), ModelAccess(settings)
     model = OpenAIChatModel(settings.models.extract)
     worker = Worker(
         settings=settings,

@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import memproxy
-from memproxy.core.lazy_regex import LazyPattern
+from memproxy.core.bounded_regex import BoundedPattern
 
 TRUSTED = ("tests.docs_check", "memproxy.settings.yaml_file", "memproxy.evals")
 """Modules whose patterns see only what the operator or a developer wrote himself: pages, configuration, data sets."""
@@ -57,7 +57,7 @@ GENERAL = (
 )
 """What is tried on every pattern."""
 
-Pattern = re.Pattern[Any] | LazyPattern
+Pattern = re.Pattern[Any] | BoundedPattern
 
 
 class Found(NamedTuple):
@@ -70,12 +70,12 @@ class Found(NamedTuple):
     @property
     def compiled(self) -> re.Pattern[Any]:
         """What Python made of it."""
-        return self.pattern.compiled if isinstance(self.pattern, LazyPattern) else self.pattern
+        return self.pattern.compiled if isinstance(self.pattern, BoundedPattern) else self.pattern
 
     @property
     def most(self) -> int | None:
         """Its bound on text, if it has one."""
-        return self.pattern.most if isinstance(self.pattern, LazyPattern) else None
+        return self.pattern.most if isinstance(self.pattern, BoundedPattern) else None
 
     def run(self, text: str) -> None:
         """Let it do all that it can with a text."""
@@ -127,7 +127,7 @@ def _of_modules() -> Iterator[Found]:
     for module in _untrusted():
         for name, value in list(vars(module).items()):
             where = f"{module.__name__}.{name}"
-            if isinstance(value, re.Pattern | LazyPattern):
+            if isinstance(value, re.Pattern | BoundedPattern):
                 yield Found(where, value, anchored=_uses(module, name) <= _ANCHORED)
             else:
                 yield from (Found(where, pattern) for pattern in _held(value, seen))
@@ -143,7 +143,7 @@ def _held(value: Any, seen: set[int]) -> Iterator[Pattern]:
     stack = [value]
     while stack:
         one = stack.pop()
-        if isinstance(one, re.Pattern | LazyPattern):
+        if isinstance(one, re.Pattern | BoundedPattern):
             yield one
         elif id(one) not in seen and not isinstance(one, str | bytes | int | float | ModuleType):
             seen.add(id(one))

@@ -79,8 +79,12 @@ class PostgresServer:
         for process in self._processes():
             os.kill(process, signal.SIGCONT)
 
+    def first_process(self) -> int:
+        """The process whose children all others are."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def _processes(self) -> list[int]:
-        first = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        first = self.first_process()
         listed = subprocess.run(
             ["/usr/bin/env", "ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=False
         )

@@ -33,7 +33,7 @@ def base_config(upstream_url: str, port: int) -> Config:
         "server": {"host": "127.0.0.1", "port": port, "shutdown_grace_s": 3.0},
         "upstream": {"base_url": upstream_url},
         "embedding": {"provider": "none"},
-        "recall": {"deadline_ms": 2000},
+        "recall": {"deadline_ms": 5000},
         "learn": {"every_turns": 2, "idle_s": 0.5},
     }
 
@@ -130,13 +130,17 @@ class Proxy:
     async def start(self, *, memory: bool = True) -> None:
         """Start and wait until requests are served (and, with ``memory``, until every part is ready)."""
         self.launch()
-        await eventually(self._served, READY_DEADLINE_S, what=lambda: f"it serves\n{self.log[-5000:]}")
+        await self.answers()
         if memory:
             await self.memory_ready()
 
-    async def served(self, key: str) -> None:
-        """Wait until it serves and every part of it is ready, for the holder of this key."""
+    async def answers(self) -> None:
+        """Wait until requests are served."""
         await eventually(self._served, READY_DEADLINE_S, what=lambda: f"it serves\n{self.log[-5000:]}")
+
+    async def served(self) -> None:
+        """Wait until it serves and every part of it is ready."""
+        await self.answers()
         await eventually(self._is_ready, READY_DEADLINE_S, what=lambda: f"it is ready\n{self.log[-5000:]}")
 
     async def _is_ready(self) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire.answer import MAX_TEXT, Usage
-from memproxy.wire.chat_answer import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.chat import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
 from tests.wire.strategies import splits
 
 

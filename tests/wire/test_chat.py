@@ -7,27 +7,15 @@ from hypothesis import strategies as st
 
 from memproxy.core.turn import text_digest
 from memproxy.errors import RequestError
-from memproxy.wire.chat import ChatRequest, read_request
+from memproxy.wire.chat import read_request
 from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.request import Position
 from memproxy.wire.splice import Unreadable
+from tests.wire.making import BLOCK, conversation, request_of
 from tests.wire.strategies import chat_bodies, exactly
 
-BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'
 POSITIONS: list[Position] = ["auto", "before_last_user", "after_system", "system"]
 INSTRUCTIONS = ("system", "developer")
-
-
-def request_of(**members: Any) -> ChatRequest:
-    return read_request(json.dumps(members).encode())
-
-
-def conversation(*messages: tuple[str, Any] | dict[str, Any]) -> ChatRequest:
-    listed = [
-        message if isinstance(message, dict) else dict(zip(("role", "content"), message, strict=True))
-        for message in messages
-    ]
-    return request_of(model="m", messages=listed)
 
 
 def without_ours(document: Any) -> list[Any]:

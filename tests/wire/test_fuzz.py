@@ -1,4 +1,4 @@
-"""What fuzzing found, and a little fuzzing of its own; the long runs are `python -m tests.fuzz` (docs/clients.md)."""
+"""What fuzzing found, and a little of it; the long runs are `python -m tests.fuzz` (docs/conformance.md)."""
 
 import json
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire import chat, responses
-from memproxy.wire.chat_answer import ChatStreamAnswer
+from memproxy.wire.chat import ChatStreamAnswer
 from memproxy.wire.splice import Unreadable
 from tests.fuzz import splice, sse
 

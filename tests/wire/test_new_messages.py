@@ -1,22 +1,5 @@
-import json
-from typing import Any
-
-from memproxy.wire.chat import ChatRequest, read_request
-
-BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'
-
-
-def request_of(**members: Any) -> ChatRequest:
-    return read_request(json.dumps(members).encode())
-
-
-def conversation(*messages: tuple[str, Any] | dict[str, Any]) -> ChatRequest:
-    listed = [
-        message if isinstance(message, dict) else dict(zip(("role", "content"), message, strict=True))
-        for message in messages
-    ]
-    return request_of(model="m", messages=listed)
-
+from memproxy.wire.chat import ChatRequest
+from tests.wire.making import BLOCK, conversation
 
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
 RESULT = {"role": "tool", "tool_call_id": "1", "content": "42 degrees"}

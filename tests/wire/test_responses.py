@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire.answer import Usage
-from memproxy.wire.responses import ResponsesRequest, read_request
-from memproxy.wire.responses_answer import ResponsesJsonAnswer, ResponsesStreamAnswer
+from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesRequest, ResponsesStreamAnswer, read_request
 from memproxy.wire.splice import Unreadable
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀\n</recalled-memory>'

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.scan import MOST_CANDIDATES, contains, contains_any_case, escapes_small_letters
+from memproxy.wire.splice import MOST_CANDIDATES, contains, contains_any_case, escapes_small_letters
 
 _BODIES = st.lists(
     st.sampled_from(

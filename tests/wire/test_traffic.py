@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.wire.chat import read_request
-from memproxy.wire.chat_answer import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.chat import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer, read_request
 from memproxy.wire.hold import TailHolder
 from memproxy.wire.request import Position
 from tests.support.shared import EVAL, needs_data

@@ -12,7 +12,7 @@ from memproxy.core.similar import says_changed
 from memproxy.core.slots import numbers, same_value, value_name
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.planted import rejection
-from memproxy.learn.rules.changes import (
+from memproxy.learn.rules.corrections import (
     Known,
     Ledger,
     another_value,
@@ -37,7 +37,9 @@ _MOST_CANDIDATES = 30
 
 
 def read(window: Window) -> Read:
-    """What the new turns of a window come to, each against all that was known when it was said."""
+    """What the new turns of a window come to, each against all that was known when it was said: candidates with a
+    verbatim sentence as evidence. Pure; takes any text.
+    """
     ledger = Ledger(window.known)
     found = Read([], [])
     staged = False

@@ -70,7 +70,7 @@ _FICTION = re.compile(
     r"|lyrics|probability|lorem|dummy|test user|sample (?:email|bio|profile|person|user))\b",
     re.IGNORECASE,
 )
-"""Whoever speaks in a message with these is not, or not surely, its writer."""
+"""Words of messages whose speaker is not, or not surely, their writer."""
 
 _HANDED_OVER = re.compile(
     r"\b(?:translat\w{1,4}|re-?writ\w{1,3}|proof-?read\w{0,3}|paraphras\w{1,3}|(?<!let me )rephras\w{1,3}"

@@ -1,0 +1,512 @@
+"""Which of the nominated candidates may become facts: those that rest on a message and that their source may state."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.block import strip_blocks
+from memproxy.core.gate import judge
+from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.similar import affirms, contains, names, topic
+from memproxy.core.slots import (
+    has_many,
+    numbers,
+    predicate_name,
+    same_value,
+    singular,
+    slot_value,
+    subject_name,
+    value_name,
+    words,
+)
+from memproxy.core.telling import telling
+from memproxy.core.text import key_terms, sentences
+from memproxy.core.timerange import told
+from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
+from memproxy.learn.planted import admitted, is_about_user, rejection
+from memproxy.metrics import metrics
+
+_KINDS = frozenset({"greeting", "smalltalk"})
+
+_TELLS = -3.0
+"""Log odds from which a message may tell something: of parts that do and were not fitted on, 0.3 % lie below, of the
+questions in our open lives 33 %.
+"""
+
+_ANSWERS = -4.0
+"""The same behind a question of the assistant's: "yes" and "around five" say something there, "thanks" does not."""
+
+_QUESTION = re.compile(r"[?？]")
+
+
+def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
+    """Whether the new turns of a conversation hold nothing to learn from."""
+    asked = False
+    for turn in turns:
+        text = strip_blocks(turn.content).strip()
+        if turn.trust is Trust.ASSISTANT:
+            asked = _asks(text)
+            continue
+        is_answer = asked and turn.trust is Trust.USER and not _asks(text)
+        idle = turn.trust is Trust.USER and telling(text) < (_ANSWERS if is_answer else _TELLS)
+        if turn.id in new_ids and text and not idle:
+            return False
+    return True
+
+
+def was_asked(turns: Sequence[Memory], turn: Memory) -> bool:
+    """Whether a turn of a conversation follows one of the assistant's that asks something."""
+    place = next((place for place, one in enumerate(turns) if one.id == turn.id), 0)
+    before = turns[place - 1] if place else None
+    return before is not None and before.trust is Trust.ASSISTANT and _asks(strip_blocks(before.content))
+
+
+def is_pleasantry(text: str) -> bool:
+    """Whether a text is a greeting, thanks, small talk, or nothing at all."""
+    verdict = judge(text, _KINDS)
+    return verdict.reason in _KINDS or verdict.reason == "empty"
+
+
+def _asks(text: str) -> bool:
+    return _QUESTION.search(text) is not None
+
+
+_LEAST_QUOTE = 3
+"""Letters of a quote; a shorter one could be from anywhere and counts as none."""
+
+_SMALL = 31
+"""Numbers up to this may be counts, days or hours that the extractor worked out ("two dogs", "tomorrow")."""
+
+_NOT_ABOUT = frozenset({"user", "assistant", "people", "person", "speaker"})
+_MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<"})
+
+
+class Heard:
+    """A window prepared for checking candidates: read once, because a long one takes tens of milliseconds."""
+
+    def __init__(self, window: Window) -> None:
+        said = [strip_blocks(turn.content) for turn in window.turns]
+        whole = " ".join([*said, *(memory.content for memory in window.known)])
+        self._turns = [(turn, _plain(text)) for turn, text in zip(window.turns, said, strict=True)]
+        self.terms = _terms(whole)
+        self.numbers = numbers(whole)
+
+    def holders(self, plain: str) -> list[Memory]:
+        """The turns that hold a quote; its pieces in order when it leaves words out by an ellipsis."""
+        pieces = [piece for part in re.split(r"\.\.\.|…", plain) if (piece := part.strip())]
+        return [turn for turn, text in self._turns if pieces and _holds(text, pieces)]
+
+
+def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
+    """The candidate with its turn, or why it is rejected.
+
+    ``evidence``: it quotes nothing, or words that no message of the window holds. ``ungrounded``: it quotes, but shares
+    no term with what was said, or states a number that is neither in the conversation nor known (a quote must not carry
+    an invention).
+    """
+    quotes = [plain for text in candidate.evidence if len(plain := _plain(text)) >= _LEAST_QUOTE]
+    holders = [heard.holders(text) for text in quotes]
+    if not quotes or not all(holders):
+        return "evidence"
+    if not _is_carried(candidate, heard):
+        return "ungrounded"
+    return Grounded(candidate, _best([turn for found in holders for turn in found]))
+
+
+def _is_carried(candidate: Extracted, heard: Heard) -> bool:
+    """Whether the statement is about what was said: a shared term, and no number of its own."""
+    if candidate.intent is Intent.FORGET:
+        return True  # it names what is to go and states nothing
+    own = {number for number in numbers(candidate.content) if not _may_be_derived(number)}
+    return bool(_terms(candidate.content) & heard.terms) and own <= heard.numbers
+
+
+def _may_be_derived(number: str) -> bool:
+    """A year, or a small number: dates are worked out from the message's own ("last week")."""
+    return re.fullmatch(r"(?:19|20)\d\d", number) is not None or float(number) <= _SMALL
+
+
+def _plain(text: str) -> str:
+    """Text to compare quotes by: case, kinds of quotation marks and dashes, white space and marks at the ends aside."""
+    folded = unicodedata.normalize("NFKC", text).translate(_MARKS).casefold()
+    return " ".join(folded.split()).strip(" \"'`.,;:!?…*_")
+
+
+def _holds(text: str, pieces: Sequence[str]) -> bool:
+    place = 0
+    for piece in pieces:
+        found = text.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True
+
+
+def _best(turns: Sequence[Memory]) -> Memory:
+    """The newest of the most trusted."""
+    return max(enumerate(turns), key=lambda found: (found[1].trust.level, found[0]))[1]
+
+
+def _terms(text: str) -> frozenset[str]:
+    found = frozenset(singular(term) for term in key_terms(text, 500))
+    return (found | numbers(text)) - _NOT_ABOUT
+
+
+_LEAD = re.compile(r"^(?:until|till|til|by|through|end of|up to)\s+", re.IGNORECASE)
+_DAY = re.compile(r"^(?:this |coming )?(mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
+_STAYS = re.compile(
+    r"\b(?:is|are|am|stay\w*|living|lives?|working|works?|visit\w*|travel\w*)\b.{0,80}?\b(?:until|till|through) "
+    r"(?P<end>[^.;]{3,40})",
+    re.IGNORECASE,
+)
+
+_RECURS = re.compile(
+    r"\b(?:from|between|every|each|always|usually|normally|seasons?|weekdays?|daily|weekly|monthly|yearly|annually)\b",
+    re.IGNORECASE,
+)
+"""A sentence with one of these names days that come again ("from Monday until Friday"), and no end."""
+
+
+def dated(candidate: Extracted, said: datetime) -> Extracted:
+    """The candidate with the end of what it says as a time, counted from when it was ``said``; as it is where it gives
+    none, or one that was over by then.
+    """
+    if candidate.valid_to is not None or candidate.kind is Kind.EPISODIC or candidate.intent is not Intent.STATE:
+        return candidate
+    stays = None if _RECURS.search(candidate.content) else _STAYS.search(candidate.content)
+    for text in (candidate.until, stays["end"] if stays else None):
+        end = moment_of(text, said) if text else None
+        if end is not None and end > max(said, candidate.valid_from or said):
+            return msgspec.structs.replace(candidate, valid_to=end)
+    return candidate
+
+
+def moment_of(text: str, said: datetime) -> datetime | None:
+    """The end of the day (week, month, year) that words name, against when they were said; None for other words."""
+    plain = _LEAD.sub("", text.strip())
+    spans = told(_DAY.sub(r"next \1day", plain), said)
+    return spans[0].end if spans else None
+
+
+_LEAST_SAID = 0.3
+"""Share of a repeated statement's words that its message must hold, beside its value. Mistaking a repetition for an
+echo only loses that it was said once more.
+"""
+
+_REPLY = 3
+"""Words of a message that may do no more than agree to what it was asked."""
+
+_LEFT = re.compile(
+    r"\b(?:from|instead of|rather than|not|no longer|never|left|quit|leaving|used to \w+(?: \w+)?|over|than|was|were"
+    r"|formerly|previously)\s{1,9}(?:in |at |for |the |my |our |a |an ){0,6}$"
+)
+"""Before a value: it is what the message leaves behind ("from Berlin", "instead of Vim")."""
+
+_BEFORE = 80
+"""Characters before a value that are read for it."""
+
+_RETURNS = re.compile(
+    r"\b(?:back|again|return\w*|revert\w*|undo|undone|after all|as (?:it was|before|planned)|once more|still|old"
+    r"|previous|former|original|earlier|before|first|second|other|initial|wieder|zur(?:ü|ue)ck|doch|vuelv\w*|volv\w*|vuelto"
+    r"|de nuevo|otra vez|revenu\w*|retour\w*|de nouveau|encore|finalement)\b",
+    re.IGNORECASE,
+)
+"""What speaks of something that was so, or was spoken of, before: its value need not be said again."""
+
+
+_ENDING = re.compile(
+    r"\b(?:cancel\w*|no longer|not .{1,40}\bany ?more|stopped|quit|gave up|given up|sold|died|dead|passed away|broke up"
+    r"|split up|separated|divorced|resigned|dropped|got rid of|called off|stolen|former|ex-\w+|closed down|retired)\b",
+    re.IGNORECASE,
+)
+
+
+def ends(content: str) -> bool:
+    """Whether a sentence says that something is over ("sold the Golf", "is no longer vegan")."""
+    return _ENDING.search(content) is not None
+
+
+def turns(one: Memory, other: Memory) -> bool:
+    """Whether two statements of one value contradict: one says that it holds, the other that it ended or never did."""
+    said, known = ends(one.content), ends(other.content)
+    return said != known or (not said and affirms(one) != affirms(other))
+
+
+def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
+    """Whether a candidate only repeats a known memory that the model was shown: its message does not hold its value.
+
+    A repetition makes the statement the latest, which would undo a change that the same message tells. What waits in
+    quarantine is confirmed by a "yes" that holds nothing of it.
+    """
+    if candidate.intent is Intent.FORGET or not any(
+        _repeats(candidate, known) for known in window.known if not known.quarantined
+    ):
+        return False
+    said = strip_blocks(turn.content)
+    if candidate.object and not holds(said, candidate.object):
+        return _RETURNS.search(said) is None
+    if ends(said) and not ends(candidate.content):
+        return True
+    told = topic(candidate.content) | names(candidate.content)
+    return bool(told) and len(told & (topic(said) | names(f"x {said}"))) < _LEAST_SAID * len(told)
+
+
+def goes_back_unsaid(candidate: Memory, found: Grounded, chain: Sequence[Memory]) -> bool:
+    """Whether a candidate would return to a former value of its chain although its message does not say so. A
+    correction says that something changes, and need not name to what ("the first one, after all").
+    """
+    turns, value = set(candidate.turn_ids), slot_value(candidate)
+    if found.candidate.intent is Intent.CORRECT:
+        return False
+    if not candidate.object or not chain or not chain[-1].active or same_value(value, slot_value(chain[-1])):
+        return False
+    if any(turns & set(one.turn_ids) for one in chain):
+        return False
+    said = strip_blocks(found.turn.content)
+    held = any(same_value(value, slot_value(one)) for one in chain[:-1])
+    return held and len(said.split()) > _REPLY and not holds(said, candidate.object) and not _RETURNS.search(said)
+
+
+def _repeats(candidate: Extracted, known: Memory) -> bool:
+    if _bare(candidate.content) == _bare(known.content):
+        return True
+    if (
+        not candidate.object
+        or not known.object
+        or subject_name(candidate.subject or "user") != subject_name(known.subject or "user")
+    ):
+        return False
+    asks = predicate_name(candidate.predicate or "")[0] == predicate_name(known.predicate or "")[0]
+    same = same_value(value_name(candidate.object), value_name(known.object))
+    return asks and same and ends(candidate.content) == ends(known.content)
+
+
+def _bare(content: str) -> str:
+    return re.sub(r"^(?:the )?user(?:'s|’s)?\s+", "", content.strip().casefold().rstrip(" ."))
+
+
+def holds(said: str, value: str) -> bool:
+    """Whether a text holds a value, or a number, a name or a word of it."""
+    if contains(said, value_name(value)):
+        return True
+    wanted = numbers(value) or (topic(value) | names(f"x {value}"))
+    return bool(wanted) and bool(wanted & (numbers(said) | topic(said) | names(f"x {said}")))
+
+
+def in_order(kept: Sequence[Grounded]) -> list[Grounded]:
+    """Reorder candidates of one message that answer one question, so that the one that holds is last: what is known
+    already before what is new, what the message moves away from before what it moves to, its earlier words before its
+    later ones ("at 9, no wait, at 11").
+    """
+    ordered = list(kept)
+    for place in range(len(ordered)):
+        rivals = [
+            later for later in range(place, len(ordered)) if later == place or _rival(ordered[place], ordered[later])
+        ]
+        settled = sorted((ordered[rival] for rival in rivals), key=_last_word)
+        for rival, one in zip(rivals, settled, strict=True):
+            ordered[rival] = one
+    return ordered
+
+
+def _rival(one: Grounded, other: Grounded) -> bool:
+    first, second = one.candidate, other.candidate
+    if one.turn.id != other.turn.id or one.turn.session_id != other.turn.session_id:
+        return False
+    if Intent.STATE not in (first.intent, second.intent) or Intent.FORGET in (first.intent, second.intent):
+        return False
+    asked = predicate_name(first.predicate or "")[0]
+    if not first.object or not second.object or not asked or has_many(asked):
+        return False
+    same = asked == predicate_name(second.predicate or "")[0]
+    return same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
+
+
+def _last_word(found: Grounded) -> tuple[bool, bool, int]:
+    said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
+    return (found.candidate.intent is Intent.CORRECT, not _is_left(said, value), said.rfind(value) if value else -1)
+
+
+def _is_left(said: str, value: str) -> bool:
+    """Whether a message leaves a value behind, wherever it names it."""
+    place = said.find(value) if value else -1
+    while place >= 0:
+        if _LEFT.search(said, max(0, place - _BEFORE), place) is not None:
+            return True
+        place = said.find(value, place + 1)
+    return False
+
+
+_OTHERS = (
+    r"(?:grand)?(?:mother|father|mom|mum|dad|parent|son|daughter|child)s?|kids?|children|sister|brother|sibling|friend"
+    r"|colleague|coworker|co-worker|boss|manager|neighbou?r|husband|wife|partner|girlfriend|boyfriend|fianc[eé]e?"
+    r"|cousin|uncle|aunt|niece|nephew|roommate|flatmate|housemate|landlord|in-law|teammate|classmate|ex"
+)
+_OTHER = re.compile(rf"\b(?:{_OTHERS})s?\b", re.IGNORECASE)
+_OTHER_DOES = re.compile(
+    rf"\b(?:my|our)\s+(?:[\w-]+\s+){{0,2}}?(?:{_OTHERS})s?\b(?:\s+(?-i:[A-Z])[\w-]+)?(?!\s*(?:,|and)\s+(?:me|I)\b)"
+    r"(?P<does>(?:\s+(?!(?:i|we|me|us|my|our)\b)[\w'’]+){1,8})",
+    re.IGNORECASE,
+)
+_OF_OTHERS = re.compile(
+    rf"\b(?:my|our)\s+(?:[\w-]+\s+){{0,2}}?(?:{_OTHERS})s?(?:\s+(?-i:[A-Z])[\w-]+)?['’]s\s+(?P<of>[\w -]{{2,60}})",
+    re.IGNORECASE,
+)
+"""What is somebody of the user's ("my wife's favorite film")."""
+
+_HELPERS = frozenset({"is", "are", "was", "were", "has", "have", "had", "been", "got", "gets", "get"})
+_PASSED_OVER = frozenset(
+    {"also", "just", "now", "currently", "still", "really", "always", "often", "usually", "recently"}
+)
+_WHO = re.compile(r"(?:(?:the )?user(?:['’]s)?|i|my)\s+", re.IGNORECASE)
+_SPOKE = re.compile(
+    r"(?:the )?user (?:(?:has |is )?(?:greet\w*|thank\w*|ask(?:s|ed|ing)?|inquir\w+|wonder\w*)\b"
+    r"|(?:has )?sa(?:id|ys?) (?:hi|hello|hey|good \w+|thanks|thank you|goodbye|bye)\b"
+    r"|(?:wants?|would like) to (?:know|learn about)\b|request(?:s|ed) (?:information|help|advice|a list)\b)",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\W*(?:(?:and|so|ok(?:ay)?|please|hey|hi)\W+)*(?:what|how|why|when|where|who|which|can|could|would|will|should|is|are"
+    r"|do|does|did|any|tell me|explain|show me|give me|help me|list|hi|hello|hey|good|thank\w*)\b",
+    re.IGNORECASE,
+)
+_STANDING = re.compile(
+    r"\b(?:always|never|whenever|(?:every|each) time|from now on|in future|before|after|when|if|any ?time)\b",
+    re.IGNORECASE,
+)
+"""A request with one of these, and no question mark, is how the user wants it each time."""
+
+_SHARED = re.compile(
+    r"\b(?:too|also|as well|both|all of us|(?:i|we) all|same|alike|likewise|neither|nor|either|together|mine|ours"
+    r"|i and (?:my|our)|so (?:do|am|are|have|did|can|will|would|was|were) (?:i|we)|(?:like|as|with) (?:me|us)"
+    r"|(?:just|much) like|i (?:have|do|am|did) (?:it|that|so))\b",
+    re.IGNORECASE,
+)
+"""What says that something is true of the user as well as of somebody of the user's."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|me|we|us|my|our)\b", re.IGNORECASE)
+_TELLS_SPEAKING = re.compile(r"\b(?:ask|said|say|thank|greet|wonder|inquir|request)\w*", re.IGNORECASE)
+_CLAUSE = re.compile(r"[.!?;,]\s+|\n", re.IGNORECASE)
+
+
+def mistaken(found: Grounded, *, asked: bool = False) -> str | None:
+    """Why a grounded candidate is no fact of the user's, or None.
+
+    ``asked``: its message answers a question, so that a mere "yes" says something.
+    ``pleasantry``: it rests on greetings and thanks alone. ``question``: it tells no more than that the user said or
+    asked something. ``other``: it says of the user what the message says of somebody of the user's.
+    """
+    candidate = found.candidate
+    if candidate.intent in (Intent.FORGET, Intent.FORGET_ALL) or found.turn.trust is not Trust.USER:
+        return None
+    if not asked and candidate.evidence and all(is_pleasantry(quote) for quote in candidate.evidence):
+        return "pleasantry"
+    if _SPOKE.match(candidate.content) and all(_only_speaks(quote) for quote in candidate.evidence):
+        return "question"
+    return "other" if _is_of_another(found) else None
+
+
+def _only_speaks(quote: str) -> bool:
+    if _TELLS_SPEAKING.search(quote) is not None or _ASKS.match(quote) is None:
+        return False
+    return "?" in quote or _STANDING.search(quote) is None
+
+
+def _is_of_another(found: Grounded) -> bool:
+    candidate = found.candidate
+    if not is_about_user(candidate) or _OTHER.search(f"{candidate.content} {candidate.predicate or ''}"):
+        return False
+    value = (candidate.object or "").casefold()
+    said = sentences(strip_blocks(found.turn.content))
+    if any(
+        _SHARED.search(part) for place, one in enumerate(said) if value in one.casefold() for part in said[place:][:2]
+    ):
+        return False
+    clauses = [part for sentence in said for part in _CLAUSE.split(sentence)]
+    holding = [clause for clause in clauses if value and value in clause.casefold()]
+    verbs, of = _verbs(candidate.content), _attribute(candidate.content)
+    return bool(holding) and all(_does(clause, value, verbs) or _has(clause, value, of) for clause in holding)
+
+
+_ATTRIBUTE = re.compile(
+    r"(?:the )?user['’]s (?P<of>[^.;]{2,60}?) (?:is|are|was moved to|was changed to)\b", re.IGNORECASE
+)
+
+
+def _attribute(content: str) -> frozenset[str]:
+    """The words of X in "User's X is Y"."""
+    found = _ATTRIBUTE.match(content)
+    return frozenset(words(found["of"])) if found else frozenset()
+
+
+def _verbs(content: str) -> frozenset[str]:
+    """The verb of a statement about the user, with the one that it helps."""
+    said = [word for word in words(_WHO.sub("", content, count=1)) if word not in _PASSED_OVER]
+    return frozenset(said[:2] if said[:1] and said[0] in _HELPERS and said[1:2] not in (["a"], ["an"]) else said[:1])
+
+
+def _does(clause: str, value: str, verbs: frozenset[str]) -> bool:
+    """Whether a clause says that somebody of the user's does just that."""
+    found = _OTHER_DOES.search(clause)
+    return found is not None and value in found["does"].casefold() and bool(verbs & set(words(found["does"])))
+
+
+def _has(clause: str, value: str, of: frozenset[str]) -> bool:
+    """Whether a clause says of another person's possession what the statement says of the user's own; a further clause
+    about the user ("and my name is Tom") does not count.
+    """
+    found = _OF_OTHERS.search(clause)
+    if found is None or not of:
+        return False
+    own = _FIRST_PERSON.search(clause, found.start("of"))
+    told = clause[found.start("of") : min(own.start() if own else found.end(), found.end())]
+    return of <= set(words(told)) and (own is None or clause.casefold().find(value) < own.start())
+
+
+class Admission:
+    """The checks of code on what a model (or the rules) nominates; what is rejected is counted by reason.
+
+    Args:
+        min_trust: ``learn.min_trust``; what comes from a less trusted source waits in quarantine.
+    """
+
+    def __init__(self, min_trust: Trust) -> None:
+        self._min_trust = min_trust
+
+    def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
+        """What a model named, each candidate against the messages that the model was shown."""
+        heard = Heard(window)
+        read = self._sorted([(one, rejection(one) or _of_message(one, heard, window)) for one in candidates])
+        return Read(in_order(read.kept), read.rejected)
+
+    def of_rules(self, read: Read) -> Read:
+        """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""
+        checked = self._sorted([(found.candidate, rejection(found.candidate) or found) for found in read.kept])
+        return Read(checked.kept, [*read.rejected, *checked.rejected])
+
+    def _sorted(self, grounded: Sequence[tuple[Extracted, Grounded | str]]) -> Read:
+        read = Read([], [])
+        for candidate, found in grounded:
+            allowed = found if isinstance(found, str) else admitted(found, self._min_trust)
+            if isinstance(allowed, str):
+                metrics().candidates_rejected.labels(reason=allowed).inc()
+                read.rejected.append(Rejected(candidate, allowed))
+            else:
+                read.kept.append(allowed)
+        return read
+
+
+def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded | str:
+    """The candidate with its message, or why it is no fact of that."""
+    found = ground(candidate, heard)
+    if isinstance(found, str):
+        return found
+    if is_echo(candidate, found.turn, window):
+        return "echo"
+    asked = was_asked(window.turns, found.turn)
+    return mistaken(found, asked=asked) or msgspec.structs.replace(
+        found, candidate=dated(candidate, found.turn.created_at)
+    )

@@ -1,0 +1,541 @@
+"""What was stated before, and the plain corrections and retractions that find in it what they are about."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.slots import has_many, predicate_name, same_value, singular, subject_name, value_name, words
+from memproxy.core.text import GENERIC_WORDS, key_terms
+from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.rules.said import MASK, Clause, plain
+from memproxy.learn.rules.statements import COUNT, EVENTS, SURE, VALUES, is_value, stated
+
+_NAMES_NOTHING = GENERIC_WORDS | frozenset(
+    """
+    user told said changed actually wrong mistake moved old monday tuesday wednesday thursday friday saturday sunday
+    today live use stay anymore longer stop stopped
+    """.split()  # noqa: SIM905
+)
+
+
+_SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favorite", "bday": "birthday", "mum": "mom"}
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A statement that can be changed; ``turn`` is the place of its turn in the window, -1 for what was known
+    before, which is the fact ``memory``.
+    """
+
+    statement: Extracted
+    turn: int
+    memory: str | None = None
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """The words of its content and of its predicate."""
+        return terms(f"{self.statement.content} {self.statement.predicate or ''}".replace("_", " "))
+
+    @property
+    def topic(self) -> frozenset[str]:
+        """What it is about: its words without those of its value."""
+        return terms(self.statement.content.replace("_", " ")) - terms(self.statement.object or "")
+
+
+class Ledger:
+    """Statements in order, the newest last."""
+
+    def __init__(self, known: Sequence[Memory]) -> None:
+        facts = sorted(
+            (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
+        )
+        self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
+        self.place = 0
+        """The place of the turn that is read."""
+
+    def add(self, statement: Extracted, turn: int) -> None:
+        """Note what a turn stated; what it takes back or replaces is known no more."""
+        self._held = [one for one in self._held if not _ends(statement, one.statement)]
+        if statement.intent is not Intent.FORGET:
+            self._held.append(Known(statement, turn))
+
+    def newest(self) -> list[Known]:
+        """All, the newest first."""
+        return self._held[::-1]
+
+    def said_in(self, first: int, last: int) -> list[Extracted]:
+        """What the turns of this conversation from ``first`` to ``last`` stated, the newest first."""
+        return [one.statement for one in self.newest() if max(first, 0) <= one.turn <= last]
+
+    def holding(self, value: str) -> Extracted | None:
+        """The one statement whose value is or holds this one; the newest where they say it of one question."""
+        wanted = value_name(value)
+        found = [one.statement for one in self.newest() if wanted and _holds(one.statement.object, wanted)]
+        return found[0] if found and all(one.predicate == found[0].predicate for one in found) else None
+
+    def asked_by(self, topic: str) -> list[Extracted]:
+        """What is known of the user that answers the question a topic names ("my full name")."""
+        said = frozenset(words(topic))
+        held = (one.statement for one in self.newest())
+        return [
+            one for one in held if one.subject == "user" and one.predicate and frozenset(words(one.predicate)) <= said
+        ]
+
+    def all_about(self, topic: str) -> list[Extracted]:
+        """The statements that hold every term of a topic, the newest first."""
+        wanted = terms(topic)
+        return [one.statement for one in self.newest() if wanted and wanted <= one.terms]
+
+
+def terms(text: str) -> frozenset[str]:
+    """The words by which a statement can be meant, made singular."""
+    found = (singular(term) for term in key_terms(text, 64))
+    return frozenset(_SAME.get(term, term) for term in found) - _NAMES_NOTHING
+
+
+def same_slot(one: Extracted, other: Extracted) -> bool:
+    """Whether two statements answer one question, that has one answer at a time."""
+    if not (one.subject and other.subject and one.predicate and other.predicate):
+        return False
+    first, second = predicate_name(one.predicate)[0], predicate_name(other.predicate)[0]
+    return first == second and subject_name(one.subject) == subject_name(other.subject) and not has_many(first)
+
+
+def taken_back(statement: Extracted) -> Extracted:
+    """The retraction of a statement."""
+    return msgspec.structs.replace(statement, intent=Intent.FORGET, confidence=SURE, evidence=(), relations=())
+
+
+def put_aside(statement: Extracted) -> Extracted:
+    """The retraction of a statement that holds with another value now."""
+    return msgspec.structs.replace(taken_back(statement), replaces=statement.object)
+
+
+def with_value(statement: Extracted, value: str) -> Extracted | None:
+    """What puts another value in a statement's place: the table's own sentence of that value. A sentence that somebody
+    else wrote (a model, the API) is not written anew: it is taken back, and the message says what holds. None where
+    nothing changes.
+    """
+    old = statement.object or ""
+    if same_value(value_name(old), value_name(value)):
+        return None
+    if not statement.evidence:
+        return put_aside(statement)
+    head, found, _ = statement.content.rpartition(f"{old}.")
+    if not old or not found:
+        return None
+    return Extracted(
+        content=f"{head}{value}.",
+        intent=Intent.CORRECT,
+        kind=statement.kind,
+        subject=statement.subject,
+        predicate=statement.predicate,
+        object=value,
+        replaces=old,
+        category=statement.category,
+        confidence=SURE,
+        importance=statement.importance,
+    )
+
+
+def _holds(value: str | None, wanted: str) -> bool:
+    return f"_{wanted}_" in f"_{value_name(value or '')}_"
+
+
+def _ends(new: Extracted, old: Extracted) -> bool:
+    """Whether a statement leaves nothing of another one: it answers the same, replaces it or takes it back."""
+    same_value_ = value_name(new.object or "") == value_name(old.object or "")
+    if new.intent is Intent.FORGET and not new.predicate:
+        return terms(new.content) <= Known(old, 0).terms
+    if new.predicate == old.predicate and new.subject == old.subject:
+        replaced = new.replaces is not None and value_name(new.replaces) == value_name(old.object or "")
+        return same_value_ or replaced or same_slot(new, old)
+    return new.intent is not Intent.FORGET and same_slot(new, old)
+
+
+def _of_memory(memory: Memory) -> Extracted:
+    """A fact as the rules look at it; its ``evidence`` is kept where the table itself read it there."""
+    own = str(memory.metadata.get("extractor", "")).startswith("rules/")
+    evidence = memory.metadata.get("evidence")
+    return Extracted(
+        content=memory.content,
+        kind=memory.kind,
+        subject=memory.subject,
+        predicate=memory.predicate,
+        object=memory.object,
+        aspect=memory.aspect,
+        stance=memory.stance,
+        category=memory.category,
+        confidence=memory.confidence,
+        importance=memory.importance,
+        evidence=(evidence,) if own and isinstance(evidence, str) else (),
+    )
+
+
+_JUST_SAID = 2
+"""Turns back to what the user said before the answer that a correction follows."""
+
+_OLD = r"(?P<old>[^,;:!?]{1,50}?)"
+_NEW = r"(?P<new>[^,;:!?]{1,50}?)"
+_END = r"(?=\Z|[,;:!?]| (?:because|since|but|so|and|for|i|we)\b)"
+_IT = r"(?:it|that|they|this|he|she|the \w{2,20}|my \w{2,20}|our \w{2,20})"
+_IS = r"(?: is| are| was|'s)"
+_PAIRS = (
+    rf"{_IT}{_IS} {_NEW},? (?:and )?not {_OLD}{_END}",
+    rf"{_IT}{_IS} not {_OLD}(?:[,;:]| but)(?: (?:but|it is|that is|they are|its))? {_NEW}{_END}",
+    rf"(?:i meant|i mean|make (?:it|that)|make|read) {_NEW},? (?:and )?not {_OLD}{_END}",
+    (
+        rf"(?:i said|i wrote|i told you|it said) {_OLD},?(?: (?:but|and))?(?: i)? (?:meant"
+        rf"|mean)(?: to say)? {_NEW}{_END}"
+    ),
+    rf"not {_OLD}(?:,| but)(?: (?:but|it is|i meant|i mean))? {_NEW}{_END}",
+    rf"{_NEW},? (?:and )?not {_OLD}{_END}",
+    (
+        rf"(?:i|we) (?:have )?(?:switched|changed|moved|went|gone|migrated|upgraded)(?: over| jobs?| (?:my"
+        rf"|our) \w{{2,20}})? from {_OLD} to {_NEW}{_END}"
+    ),
+    (
+        rf"(?:i|we) (?:have )?(?:swapped|traded|replaced|exchanged)(?: in)? (?:my |our |the )?{_OLD} (?:for|with"
+        rf"|by) (?:an? |the )?{_NEW}{_END}"
+    ),
+    (
+        rf"(?:i|we) (?:have )?(?:left|quit) {_OLD} (?:for|and (?:now )?(?:work|joined|started)(?: at"
+        rf"| for)?) {_NEW}{_END}"
+    ),
+    rf"{_IT}{_IS} (?:now )?{_NEW} instead of {_OLD}{_END}",
+    rf"(?:i|we) (?:now )?(?:use|drive|have) (?:an? )?{_NEW} instead of (?:an? |the |my )?{_OLD}{_END}",
+)  # fmt: skip
+PAIRS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in _PAIRS)
+"""What names the wrong value and the right one."""
+
+_CHANGED = (
+    r"(?:is|are|will be|was|has been|have been|went up|goes up|rose|dropped|moved|has moved|changed|has changed"
+    r"|got moved"
+    r"|has gone up|went down|slipped|increased|has increased|grew)(?: (?:now|moved|changed|pushed|postponed|set"
+    r"|raised"
+    r"|increased|rescheduled|shifted|put back|brought forward|extended|lowered|cut|reduced|delayed|bumped"
+    r"|renamed|called"
+    r"|back|up)){0,2}(?: (?:to|on|at|until|by|for))?(?: now)?"
+)
+_TOPIC = r"(?P<topic>[\w'-]{2,20}(?: [\w'-]{2,20}){0,3}?)"
+_SUBJECTS = (
+    rf"(?:(?:the|my|our) )?(?:new )?{_TOPIC} {_CHANGED} (?:an? |the )?(?P<new>\S.{{0,60}})",
+    (
+        rf"(?:about|on|re|regarding|for) (?:(?:the|my|our) )?{_TOPIC}[:,] (?:no,? )?(?:it is |that is "
+        rf"|make it )?(?:now )?(?P<new>\S.{{0,60}})"
+    ),
+)
+SUBJECTS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in _SUBJECTS)
+"""What names a question and its new answer."""
+
+ALONE = re.compile(
+    r"\A(?:(?:(?:it|that|they|this)(?: is| are| was|'s) (?:now |really )?|i meant |i mean |make (?:it|that) "
+    r"|should be "
+    r"|it should be )(?:on |at |in |an? )?)(?P<new>\S.{0,60})",
+    re.IGNORECASE,
+)
+COUNTED = re.compile(rf"\A(?P<new>{COUNT}) (?P<topic>[\w-]{{2,20}})(?=\Z|[,;])", re.IGNORECASE)
+_TYPES = {kind: VALUES[kind].split("(?=\\Z")[0] + r"(?!\w)" for kind in ("AMOUNT", "DATE", "NUMBER")} | {
+    "NAME": VALUES["NAME"]
+}
+_STARTS = re.compile(r"(?:\A|(?<=\s))(?=[\w$€£¥])")
+_KINDS = {kind: re.compile(rf"\A{pattern}", re.IGNORECASE) for kind, pattern in _TYPES.items()}
+
+
+def changed(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    """What a clause puts right of what is known."""
+    return _by_pair(clause.text, ledger) or _by_subject(clause, ledger) or _by_value(clause, ledger, place)
+
+
+_CONTRAST = re.compile(
+    r"\A(?P<told>.{3,120}?),? (?:and )?(?:not|instead of|rather than) (?P<old>[^,;:!?]{1,50})\Z", re.IGNORECASE
+)
+
+
+def speaks_of_a_change(clause: Clause) -> bool:
+    """Whether a clause is worded like one that puts a value right: whether `changed` could, whatever is known."""
+    if clause.corrects:
+        return True
+    pairs = (one.match(clause.text) for one in PAIRS)
+    if any(match is not None and is_value(_bare(match["old"])) and is_value(_bare(match["new"])) for match in pairs):
+        return True
+    alone = ALONE.match(clause.text)
+    if alone is not None and (new := typed(alone["new"])) is not None and new[0] != "NAME":
+        return True
+    asked = [one.match(clause.text) for one in SUBJECTS] if clause.text[:4].lower() == "the " else []
+    return any(match is not None and typed(match["new"]) is not None for match in asked)
+
+
+def put_right(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
+    """What a whole statement puts right by the value that it denies ("I'm allergic to cashews, not almonds")."""
+    match = _CONTRAST.match(clause.text)
+    meant = stated(match["told"], said_at) if match is not None else []
+    if match is None or len(meant) != 1:
+        return []
+    target = ledger.holding(_bare(match["old"]))
+    if target is None or target.predicate != meant[0].predicate:
+        return meant
+    made = with_value(target, meant[0].object or "")
+    return [made] if made else meant
+
+
+def _by_pair(text: str, ledger: Ledger) -> list[Extracted]:
+    for pattern in PAIRS:
+        match = pattern.match(text)
+        if match is None:
+            continue
+        old, new = _bare(match["old"]), _bare(match["new"])
+        target = ledger.holding(old) if is_value(old) and is_value(new) else None
+        whole = target is not None and same_value(value_name(target.object or ""), value_name(old))
+        if target is not None and whole and (made := with_value(target, new)):
+            return [made]
+    return []
+
+
+def _by_subject(clause: Clause, ledger: Ledger) -> list[Extracted]:
+    for pattern in SUBJECTS:
+        if (match := pattern.match(clause.text)) is not None and (new := typed(match["new"])) is not None:
+            wanted = terms(match["topic"])
+            known = [one.statement for one in ledger.newest() if wanted and wanted <= one.terms]
+            fitting = [one for one in known if _fits(one.object, new)]
+            asked = {(one.subject, predicate_name(one.predicate or one.content)[0]) for one in fitting}
+            if len(asked) == 1 and (made := with_value(fitting[0], new[1])):
+                return [made]
+    return []
+
+
+def _by_value(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+    if clause.corrects and (counted := COUNTED.match(clause.text)) is not None:
+        number = f"number_of_{counted['topic']}"
+        held = [one.statement for one in ledger.newest() if one.statement.predicate == number]
+        if not held or not held[0].evidence:
+            return [put_aside(held[0])] if held else []
+        return [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])]
+    match = ALONE.match(clause.text)
+    new = typed(match["new"]) if match is not None else None
+    if new is None or (new[0] == "NAME" and not clause.corrects):
+        return []
+    near = [one for one in ledger.said_in(place - _JUST_SAID, place) if _fits(one.object, new)]
+    made = with_value(near[0], new[1]) if len(near) == 1 else None
+    return [made] if made else []
+
+
+_DOSED = re.compile(r"\d ?(?P<unit>mg|mcg|iu|ml)\b", re.IGNORECASE)
+_ASKED_ABOUT = frozenset({"budget", "dose"})
+"""What a new value need not name beside what it is for ("I can spend 1,900 on the tiles")."""
+
+
+def another_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
+    """Another value of the kind of a known one, in a clause that holds all that the known one is about."""
+    said = terms(clause.text)
+    fitting = []
+    for one in ledger.newest():
+        about = one.topic - _ASKED_ABOUT
+        unit = _unit(one.statement.object or "")
+        is_dose = unit is not None and unit == _unit(clause.text)
+        if (about and about <= said) or (clause.corrects and about & said) or is_dose:
+            fitting += [one] if typed(one.statement.object or "") else []
+    if len(fitting) != 1:
+        return []
+    target = fitting[0].statement
+    if not target.evidence:
+        return []  # what somebody else worded may be about more than its words share with these
+    found = [typed(clause.text[place.end() :]) for place in _STARTS.finditer(clause.text)]
+    allowed = [new for new in found if new is not None and (new[0] != "NAME" or clause.corrects)]
+    values = [value for kind, value in allowed if _fits(target.object, (kind, value))]
+    made = with_value(target, values[0]) if len(set(values)) == 1 else None
+    return [made] if made else []
+
+
+def _unit(text: str) -> str | None:
+    """The unit of a dose; None where the text has none."""
+    found = _DOSED.search(text)
+    return found["unit"].lower() if found else None
+
+
+def typed(text: str) -> tuple[str, str] | None:
+    """The kind and words of the value at the beginning of a text: an amount, a day or time, a number or a name."""
+    for kind, pattern in _KINDS.items():
+        if (match := pattern.match(text)) is not None and is_value(match["x"]):
+            return kind, match["x"]
+    return None
+
+
+def _fits(old: str | None, new: tuple[str, str]) -> bool:
+    """Whether a value may stand where the old one stands: it is of its kind; a bare number may be an amount."""
+    held = typed(old or "")
+    return held is not None and (held[0] == new[0] or {held[0], new[0]} == {"AMOUNT", "NUMBER"})
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"^(?:at|on|in|an?|the|my|our|to|for) ", "", text.strip(" .!,'\""), flags=re.IGNORECASE)
+
+
+_ORDERED_TOPIC = r"(?P<topic>[^,;!?]{2,120}?)"
+_POLITE = (
+    r"(?:(?:please|can you|could you|would you|will you|i want you to|i'd like you to|i need you to|you can|just|now)"
+    r" ){0,3}"
+)
+ORDER = re.compile(
+    rf"\A{_POLITE}(?:forget|delete|erase|remove|drop|scrub|wipe|unlearn|(?:do not|stop) (?:remember|store|keep"
+    rf"|save)(?:ing)?)"
+    r"(?: about)?(?: everything| anything| all| the fact| the thing| the part)?"
+    r"(?: (?:(?:that |what |which )?(?:i|we) (?:have )?(?:ever )?(?:said|told you|mentioned|shared)|(?:that "
+    r"|what )?you (?:know|have|remember)))?"
+    rf"(?: (?:about|on|of|regarding))?(?: that)? {_ORDERED_TOPIC}"
+    r"(?: from (?:your |the )?(?:memory|notes|records?|memories)| (?:again|please|now)|,.{0,200})?\Z",
+    re.IGNORECASE,
+)
+_BACK = re.compile(
+    r"\A(?:please )?(?:(?:forget|delete|ignore|disregard|scratch|strike) (?:that|it|this"
+    r"|what i (?:just )?said)(?: again)?"
+    r"|(?:that|this) (?:was|is) (?:a joke|wrong|not true|a lie|nonsense)|i was (?:joking|kidding"
+    r"|lying))(?:, (?P<tail>.{1,200}))?\Z",
+    re.IGNORECASE,
+)
+"""Takes back what was said just before."""
+
+ENDED = (
+    (re.compile(r"\A(I|we) no longer (.{2,120})\Z", re.IGNORECASE), r"\1 \2"),
+    (re.compile(r"\A(I|we) (am|are) no longer (.{2,120})\Z", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(I|we) (?:do not|did not|will not) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 \2"),
+    (re.compile(r"\A(I|we) (am|are|have) (?:not|no) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(I|we) (cannot) (.{2,110}) anymore\b", re.IGNORECASE), r"\1 can \3"),
+    (re.compile(r"\b(I|we) (do|am|are|have) not (.{2,110}?)(?: after all| at all)?\Z", re.IGNORECASE), r"\1 \2 \3"),
+    (re.compile(r"\A(my|our) (.{2,80}) (?:is|are) (?:no longer|not) (.{2,60})\Z", re.IGNORECASE), r"\1 \2 is \3"),
+)
+"""What is no longer so, and the statement of it that it takes back."""
+
+_OF_MEMORY = re.compile(
+    r"\b(?:forget (?!it\Z|that\Z|this\Z)|unlearn|remember|memor(?:y|ies)\b|i (?:have )?(?:ever |just )?(?:said|told you"
+    r"|mentioned|shared)\b|you (?:know|have|remember)\b|was (?:joking|kidding|lying)\b)",
+    re.IGNORECASE,
+)
+_EVENTS = tuple((re.compile(rf"\b(?:{one})", re.IGNORECASE), predicates) for one, predicates in EVENTS)
+_OVER = re.compile(r"\bno longer\b|\banymore\b", re.IGNORECASE)
+GONE = (
+    (
+        r"(?:(?:i|we) (?:have )?)?(?:sold|got rid of|gave away|gave up on|gave up|given up on|given up|returned"
+        r"|lost|scrapped|cancelled|canceled|called off"
+        r"|dropped|quit|left|stopped|ditched|deleted|traded in|donated|rehomed|closed|ended|resigned from"
+        r"|unsubscribed from"
+        r"|finished|broke up with|split up with|split from|divorced)"
+        r"(?: (?:my|our|the|using|doing|taking|playing|going to|working (?:at|for)|my job at|learning|with"
+        r"|at)){0,2} (?P<topic>[^,;!?]{2,60}?)"
+        r"(?=\Z|[,;!?]| (?:last|this|in|on|because|since|and|so|a|for|two|three|yesterday|today|to)\b)"
+    ),
+    (
+        r"(?:my|our|the) (?P<topic>[\w'-]{2,20}(?: [\w'-]{2,20}){0,3}?)(?: (?:has|have|is|are|was|were|got|been)){0,2}"
+        r" (?:died|passed away|cancelled|canceled|called off|off the table|off|sold|gone for good|scrapped|over)"
+        r"(?=\Z|[,;!?]| (?:last|this|in|on|because|since|and|so|a)\b)"
+    ),
+    r"(?:me|i) and (?P<topic>\w{2,20}) (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
+    r"(?:(?:i|we) )?(?:have |had to )?put (?P<topic>\w{2,20}) (?:to sleep|down)\b",
+    r"(?P<topic>\w{2,20}) (?:died|passed away)\b",
+    (
+        r".{0,60}\b(?:not|no|off)(?: on| using| with| the| my| any| a){0,2} (?P<topic>[^,;!?]{2,60}?) (?:anymore"
+        r"|after all)\b"
+    ),
+    r"(?P<topic>\w{2,20}) and i (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
+    r"i (?:have )?(?:broke|broken|split) up with (?P<topic>\w{2,20})\b",
+)  # fmt: skip
+GONE_PATTERNS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in GONE)
+
+
+def is_order(clause: Clause) -> bool:
+    """Whether a sentence orders to forget something, or takes back what was said just before."""
+    text = clause.text.rstrip("?")
+    return _BACK.match(text) is not None or ORDER.match(text) is not None
+
+
+def is_plain_order(clause: Clause) -> bool:
+    """Whether it orders the memory to forget something. "Delete the last line" is for the work at hand, and "forget it"
+    may be no more than "never mind".
+    """
+    return _OF_MEMORY.search(clause.text) is not None and is_order(clause)
+
+
+def topic_of(clause: Clause) -> str:
+    """What an order names that is to be forgotten; nothing of one that takes back what was said just before."""
+    match = ORDER.match(clause.text.rstrip("?"))
+    return plain(match["topic"]) if match is not None else ""
+
+
+def speaks_of_an_end(clause: Clause) -> bool:
+    """Whether a clause is worded like one that says of something that it is no longer so."""
+    return any(pattern.search(clause.text) for pattern, _ in ENDED)
+
+
+def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list[Extracted]:
+    """What a sentence orders to forget; read of questions too ("can you forget my address?")."""
+    text = clause.text.rstrip("?")
+    if (back := _BACK.match(text)) is not None:
+        tail = Clause(plain(back["tail"] or ""), corrects=True)
+        instead = changed(tail, ledger, place) or stated(tail.text, said_at)
+        return instead or [taken_back(one) for one in ledger.said_in(place - _JUST_SAID, place)]
+    match = ORDER.match(text)
+    topic = plain(match["topic"]) if match is not None else ""
+    if MASK in topic:
+        return []
+    if THERE.match(topic):
+        return _denied(topic, ledger, said_at, is_over=True)
+    if not terms(topic):
+        return [taken_back(one) for one in ledger.asked_by(topic)]
+    if meant := stated(topic, said_at):
+        return [taken_back(one) for one in meant]
+    return [taken_back(one) for one in ledger.all_about(topic) or ledger.asked_by(topic)] or [_request(topic)]
+
+
+def ended(clause: Clause, ledger: Ledger, said_at: datetime, *, plainly: bool = False) -> list[Extracted]:
+    """What a clause says is no longer so; ``plainly``: in these words, and not by what became of a thing ("I left
+    Berlin", this morning or for good).
+    """
+    for pattern, instead in ENDED:
+        if (match := pattern.search(clause.text)) is not None:
+            is_over = _OVER.search(clause.text) is not None
+            if found := _denied(match.expand(instead), ledger, said_at, is_over=is_over):
+                return found
+    for pattern in () if plainly else GONE_PATTERNS:
+        if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
+            return [taken_back(one) for one in ledger.all_about(topic)]
+    return []
+
+
+def ended_by_event(clause: Clause, ledger: Ledger) -> list[Extracted]:
+    """What an event ends ("got a new job"): the known answers to its questions."""
+    for pattern, predicates in _EVENTS:
+        if pattern.search(clause.text) is not None:
+            held = (one.statement for one in ledger.newest() if one.turn < ledger.place)
+            return [taken_back(one) for one in held if one.predicate in predicates and one.subject == "user"]
+    return []
+
+
+THERE = re.compile(
+    r"\A(?:(?:i|we) (?P<verb>work|live|study) (?:there|here)|where (?:i|we) (?P<where>work|live|study))\b", re.I
+)
+_THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
+
+
+def _denied(text: str, ledger: Ledger, said_at: datetime, *, is_over: bool) -> list[Extracted]:
+    """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
+    held = [one.statement for one in ledger.newest()]
+    if (there := THERE.match(text)) is not None:
+        asked = _THERE[(there["verb"] or there["where"]).lower()]
+        return [taken_back(one) for one in held if one.predicate == asked][:1]
+    if meant := stated(text, said_at):
+        found = [one for one in held for said in meant if _says(said, one)]
+        found = found or (ledger.all_about(text) if is_over else [])
+        return [taken_back(one) for one in found or (meant if is_over else [])]
+    return [taken_back(one) for one in ledger.all_about(text)] if is_over else []
+
+
+def _says(said: Extracted, held: Extracted) -> bool:
+    same = said.subject == held.subject and said.predicate == held.predicate
+    return (same_slot(said, held) or same) and terms(said.object or "") <= terms(held.content)
+
+
+def _request(topic: str) -> Extracted:
+    """A request to forget what nothing known holds in these words; reconciliation looks further."""
+    return msgspec.structs.replace(Extracted(content=topic), intent=Intent.FORGET, confidence=SURE)

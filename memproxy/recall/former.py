@@ -1,0 +1,79 @@
+"""Former statements: a superseded statement is given where a question asks for the past, and marked as past.
+
+Whether a question does ("what was my budget before?") is decided by a logistic regression over its words, their letters
+and its beginning, not by a list (``python -m tests.fitting.past`` fits it). Only then the likeliest facts bring those
+that they replaced, as far as their histories go back.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from memproxy.core.facts import RETRACTED_BY, begins
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.scope import Scope
+from memproxy.core.telling import Weights, odds_of, read_weights
+from memproxy.ports import MemoryStore
+from memproxy.recall.ranking import Scored
+
+LEAST = 1.0
+"""Log odds from which on a question asks for what held before (docs/lab/dream.md has what that keeps and lets in)."""
+
+PAST = "past"
+"""The signal of a memory that held before; how many took its place since."""
+
+FACTS = 4
+"""Facts, the likeliest, whose histories are looked at."""
+
+STEPS = 3
+"""Statements of one history that are given."""
+
+_READ = 300
+"""Characters of a question; longer messages tell more than they ask."""
+
+
+@cache
+def shipped() -> Weights:
+    """The weights that come with this version."""
+    return read_weights(files("memproxy.recall").joinpath("data/past.json").read_text("utf-8"))
+
+
+def asks_for_past(question: str) -> bool:
+    """Whether what held before is asked for."""
+    return len(question) <= _READ and odds_of(question, shipped()) >= LEAST
+
+
+async def with_former(store: MemoryStore, scope: Scope, found: Sequence[Scored], floor: float) -> list[Scored]:
+    """Everything ``found``, best first, and behind each of the likeliest facts what it took the place of.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    facts = [one for one in found if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
+    before: dict[str, list[Scored]] = {one.memory.id: [] for one in facts}
+    heads = {one.memory.id: one.memory for one in facts}
+    seen = {one.memory.id for one in found}
+    for step in range(1, STEPS + 1):
+        stored = await store.get(scope, sorted(_names(heads.values(), seen)))
+        seen |= stored.keys()
+        heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
+        for one in facts:
+            former = heads.get(one.memory.id)
+            if former is not None and _held(former):
+                signals = one.signals | {PAST: float(step)}
+                before[one.memory.id].append(msgspec.structs.replace(one, memory=former, signals=signals))
+        if not heads:
+            break
+    return [each for one in found for each in (one, *before.get(one.memory.id, ()))]
+
+
+def _names(heads: Iterable[Memory], seen: set[str]) -> set[str]:
+    return {one.supersedes for one in heads if one.supersedes is not None} - seen
+
+
+def _held(memory: Memory) -> bool:
+    """Whether it held for a time; what was taken back, or was merged into what says the same, did not by itself."""
+    held = memory.valid_to is not None and memory.valid_to != begins(memory)
+    return held and not memory.active and RETRACTED_BY not in memory.metadata

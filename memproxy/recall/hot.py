@@ -1,0 +1,280 @@
+"""Hot memories: the best of each user in a project and for an agent, kept for some minutes, so that a session can begin
+with its stable facts without a search, and a recall whose store is away or too slow has something to give.
+
+Best is .40 confidence, .35 recency (one half after each day since it was written or recalled) and .25 retrievals (ten
+at most): the score of pruning, without importance and opinions. They are read behind an answer, read
+again soon after a write, and forgotten when anything is changed or deleted: an erasure takes effect at once.
+"""
+
+import asyncio
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+
+from memproxy.core.bounded import BoundedCache
+from memproxy.core.changes import Change, ChangeNotices, What
+from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import RecallLimits
+from memproxy.core.retention import Weights, score
+from memproxy.core.scope import Scope
+from memproxy.core.telling import tells_nothing
+from memproxy.errors import CacheUnavailable, StoreUnavailable
+from memproxy.ports import Clock, HotPlace, HotStore, MemoryFilter, MemoryStore, TellsChanges
+from memproxy.recall import listed
+from memproxy.recall.listed import STABLE_KINDS
+from memproxy.recall.ranking import Scored
+from memproxy.recall.select import Limits, is_gone
+from memproxy.settings import Settings
+from memproxy.tasks import TaskOwner
+
+WEIGHTS = Weights(importance=0.0, feedback=0.0)
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""For the hot memories of all users in this process; those asked for least recently go first."""
+
+READ_S = 0.03
+"""How long a request waits for hot memories that are kept elsewhere."""
+
+REFRESH_S = 30.0
+"""The longest that reading them anew, in the background, may take."""
+
+SOON_S = 0.5
+"""How long after a change they are read anew, together with what else changes until then."""
+
+REST = 9.0
+"""How many times longer the pause after reading one user's is than the reading: a tenth of the time at most."""
+
+MOST_WAITING = 200
+"""Users who wait to be read; more have to be asked for again."""
+
+HELD_S = 3600.0
+"""The longest that an owner gets nothing because of one row that another engine may have carried out."""
+
+_MOST_OWNERS = 10_000
+
+Owner = tuple[str, str]
+
+
+class HotInProcess:
+    """`ports.HotStore` in this process."""
+
+    def __init__(self, *, ttl_s: float) -> None:
+        self._ttl_s = ttl_s
+        self._kept: BoundedCache[Owner, dict[HotPlace, tuple[float, list[Memory]]]] = BoundedCache(KEPT_BYTES, _bytes)
+        self._changes = Counter[Owner]()
+        self._cleared = 0
+
+    async def generation(self, owner: Owner) -> str:
+        return f"{self._cleared}-{self._changes[owner]}"
+
+    async def places(self, owner: Owner) -> list[HotPlace]:
+        return list(self._kept.get(owner) or ())
+
+    async def forget(self, owner: Owner) -> list[HotPlace]:
+        if len(self._changes) >= _MOST_OWNERS:  # what is read just now counts for nobody
+            self._cleared += 1
+            self._changes.clear()
+        self._changes[owner] += 1
+        return list(self._kept.pop(owner) or ())
+
+    async def read(self, owner: Owner, place: HotPlace) -> list[Memory] | None:
+        until, memories = (self._kept.get(owner) or {}).get(place, (0.0, None))
+        return memories if until > monotonic() else None
+
+    async def write(
+        self, owner: Owner, place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
+    ) -> bool:
+        if generation != await self.generation(owner):
+            return False
+        kept = (monotonic() + self._ttl_s, [memory for _, memory in memories])
+        self._kept.put(owner, {**(self._kept.get(owner) or {}), place: kept})
+        return True
+
+    def clear(self) -> None:
+        """Forget everybody's."""
+        for owner in list(self._kept):
+            self._kept.pop(owner)
+        self._cleared += 1
+        self._changes.clear()
+
+
+def _bytes(places: dict[HotPlace, tuple[float, list[Memory]]]) -> int:
+    """About what they take: a memory without its text some 2 KB."""
+    return sum(2_000 + 4 * len(memory.content) for _, memories in places.values() for memory in memories)
+
+
+class Hot:
+    """Keeps hot memories up to date, and answers from them.
+
+    Args:
+        kept: where they are.
+        store: all memories; it tells of its changes (`ports.TellsChanges`).
+        changes: tell what others have changed; hot memories of this process alone go by them.
+    """
+
+    def __init__(
+        self, kept: HotStore, *, store: MemoryStore, settings: Settings, clock: Clock, changes: ChangeNotices
+    ) -> None:
+        self._kept = kept
+        self._store = store
+        self._clock = clock
+        self._limits = Limits.of(settings, RecallLimits())
+        self._facts = settings.recall.first_turn_facts
+        self._most = settings.cache.per_agent
+        self._every_s = settings.cache.ttl_s / 2
+        self._changes = changes
+        self._read_at: OrderedDict[Owner, dict[HotPlace, float]] = OrderedDict()
+        """When this process has read them: not each recall has them read anew."""
+        self._waiting: set[tuple[Owner, HotPlace]] = set()
+        self._held: dict[int, tuple[Owner, float]] = {}
+        self._reading = asyncio.Lock()
+        self._tasks = TaskOwner("hot")
+        if isinstance(store, TellsChanges):
+            store.on_changed(self._changed)
+        changes.subscribe(self._heard)
+
+    async def close(self) -> None:
+        """Read nothing any more."""
+        await self._tasks.cancel()
+
+    def recalled(self, scope: Scope) -> None:
+        """A recall was answered: keep its user's memories soon, in the background. Returns at once."""
+        read_at = self._read_at.get(scope.owner, {}).get(_place(scope), -math.inf)
+        if monotonic() - read_at >= self._every_s:
+            self._soon(scope.owner, _place(scope), 0.0)
+
+    async def memories(self, scope: Scope) -> list[Memory]:
+        """What is kept for the scope and holds now, best first; nothing while something of the owner's that is to be
+        deleted or changed waits.
+        """
+        if self._is_held(scope.owner):
+            return []
+        try:
+            async with asyncio.timeout(READ_S):
+                found = await self._kept.read(scope.owner, _place(scope))
+        except (CacheUnavailable, TimeoutError):
+            return []
+        now = self._clock.now()
+        return [one for one in found or () if _may_see(scope, one) and is_gone(one, now) is None]
+
+    async def facts(self, scope: Scope, limits: Limits, count: int) -> list[Scored] | None:
+        """The stable facts of the scope, as `listed.stable_facts`; None: they are not kept, or the request wants others
+        than are.
+        """
+        if set(limits.kinds) & STABLE_KINDS != set(self._limits.kinds) & STABLE_KINDS or count > self._facts:
+            return None
+        now = self._clock.now()
+        found = [
+            one for one in await self.memories(scope) if one.kind in STABLE_KINDS and listed.holds(one, limits, now)
+        ]
+        newest = sorted(found, key=lambda one: one.created_at, reverse=True)
+        return listed.most_important(newest, count) or None
+
+    async def hold(self, scope: Scope, number: int) -> None:
+        """A row of this number is going to delete or change something of the owner's: nothing of it is given out or
+        read anew until the row has `ended`.
+        """
+        self._held[number] = scope.owner, monotonic() + HELD_S
+        await self._forget(scope.owner)
+
+    def ended(self, number: int) -> None:
+        """A row has ended."""
+        self._held.pop(number, None)
+
+    def _is_held(self, owner: Owner) -> bool:
+        return any(of == owner and until > monotonic() for of, until in self._held.values())
+
+    def _heard(self, change: Change | None) -> None:
+        """Others changed something. What all processes share they have changed there, too."""
+        if not isinstance(self._kept, HotInProcess):
+            return
+        if change is None:
+            self._kept.clear()
+            self._read_at.clear()
+        else:
+            self._tasks.start(self._forget((change.tenant, change.user)), "forget")
+
+    async def _changed(self, scope: Scope, written: Sequence[Memory] | None) -> None:
+        """The store changed. New verbatim turns make nothing kept wrong: they may only displace it."""
+        owner = scope.owner
+        if written is None or any(one.kind is not Kind.TURN for one in written):
+            if isinstance(self._kept, HotInProcess):
+                self._changes.publish(Change(*owner, What.REPLACED))  # others keep them, too
+            await self._forget(owner)
+            return
+        with suppress(CacheUnavailable):
+            for place in await self._kept.places(owner):
+                self._soon(owner, place, SOON_S)
+
+    async def _forget(self, owner: Owner) -> None:
+        self._read_at.pop(owner, None)
+        with suppress(CacheUnavailable):  # whoever keeps them sees to it that they are not used
+            for place in await self._kept.forget(owner):
+                self._soon(owner, place, SOON_S)
+
+    def _soon(self, owner: Owner, place: HotPlace, delay_s: float) -> None:
+        if (owner, place) not in self._waiting and len(self._waiting) < MOST_WAITING:
+            self._waiting.add((owner, place))
+            self._tasks.start(self._read(owner, place, delay_s), "read")
+
+    async def _read(self, owner: Owner, place: HotPlace, delay_s: float) -> None:
+        """Read the owner's memories anew."""
+        try:
+            await asyncio.sleep(delay_s)
+            await self._reading.acquire()
+        finally:
+            self._waiting.discard((owner, place))
+        began = monotonic()
+        try:
+            if self._is_held(owner):
+                return
+            async with asyncio.timeout(REFRESH_S):
+                generation = await self._kept.generation(owner)
+                chosen = await self._chosen(_scope(owner, place))
+                kept = await self._kept.write(owner, place, chosen, generation)
+            await asyncio.sleep(REST * (monotonic() - began))
+        except (CacheUnavailable, StoreUnavailable, TimeoutError):
+            return  # the next recall asks for it again
+        finally:
+            self._reading.release()
+        if not kept:  # it was changed meanwhile
+            self._soon(owner, place, SOON_S)
+            return
+        self._read_at.setdefault(owner, {})[place] = monotonic()
+        self._read_at.move_to_end(owner)
+        while len(self._read_at) > _MOST_OWNERS:
+            self._read_at.popitem(last=False)
+
+    async def _chosen(self, scope: Scope) -> list[tuple[float, Memory]]:
+        """The best of the scope's memories that may be given out, and the facts that a session begins with, with their
+        scores. Of turns, which are all as certain, the newest are looked at.
+        """
+        now, found = self._clock.now(), list[Memory]()
+        kinds = tuple(kind for kind in self._limits.kinds if kind is not Kind.TURN)
+        where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=now)
+        if kinds:
+            found = [one async for page in listed.pages(self._store, scope, where) for one in page]
+        of_facts = [one for one in found if one.kind in STABLE_KINDS and listed.holds(one, self._limits, now)]
+        facts = [one.memory for one in listed.most_important(of_facts, self._facts)]
+        if Kind.TURN in self._limits.kinds:
+            where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False, telling=True, now=now)
+            found += (await self._store.page(scope, where, limit=2 * self._most)).memories
+        good = [one for one in found if is_gone(one, now) is None and not tells_nothing(one)]
+        best = sorted(good, key=lambda one: -score(one, WEIGHTS, now=now))[: self._most]
+        chosen = {(one.session_id if one.kind is Kind.TURN else None, one.id): one for one in (*best, *facts)}
+        return [(score(one, WEIGHTS, now=now), one) for one in chosen.values()]
+
+
+def _may_see(scope: Scope, memory: Memory) -> bool:
+    """Whether the scope may see a memory that was kept elsewhere: only if the memory's own fields say so."""
+    return scope.owner == (memory.tenant, memory.user_id) and scope.sees(memory.project_id, memory.agent_id)
+
+
+def _place(scope: Scope) -> HotPlace:
+    return scope.project, scope.agent
+
+
+def _scope(owner: Owner, place: HotPlace) -> Scope:
+    return Scope(tenant=owner[0], user=owner[1], project=place[0], agent=place[1])

@@ -1,0 +1,431 @@
+"""``tools.memory: inject``: the model of a request is offered the memory tools itself, and its calls are answered here,
+so that the client sees the final answer alone.
+
+The tools are those of ``/mcp``: the engine says what they are, checks their arguments and carries them out with the
+identity of the request. A failure here costs the tools alone: a call that cannot be carried out is answered with an
+error that the model reads, and a request that fails with tools is sent again without.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from memproxy.auth import encode_identity
+from memproxy.core.bounded import BoundedCache
+from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.core.scope import Scope
+from memproxy.errors import EngineUnavailable, UpstreamError, UpstreamUnreachable
+from memproxy.metrics import metrics
+from memproxy.relay.controls import Controls
+from memproxy.relay.engines import Engines
+from memproxy.relay.request import RawHeaders
+from memproxy.relay.upstream import UpstreamAnswer
+from memproxy.tasks import TaskOwner
+from memproxy.wire.encoding import BodyDecoder
+from memproxy.wire.request import RequestBody
+from memproxy.wire.splice import Edit, Unreadable
+from memproxy.wire.tool_rounds import KeptCalls, Round, Told, ToolCall, ToolFormat, encoded
+
+log = logging.getLogger(__name__)
+
+MOST_ROUNDS = 4
+"""Rounds of calls that are answered; then the model is asked for its answer with no more calls."""
+
+MOST_CALLS = 16
+"""Calls of one round that are carried out."""
+
+MOST_RESULT = 16 * 1024
+MOST_RESULTS = 64 * 1024
+"""Bytes of what one call answers, and of all that a request's calls do."""
+
+CALL_S = 5.0
+CALLS_S = 20.0
+"""How long one call may take, and all of a request."""
+
+LIST_S = 3.0
+"""How long the first request waits to learn what the tools are: the engine loads a library for it, once."""
+
+ASK_AGAIN_S = 5.0
+"""How long requests go without tools after an engine could not say what they are."""
+
+REFUSED_S = 3600.0
+"""How long a model is not offered tools that its upstream refused."""
+
+KEPT_S = 1800.0
+"""How long calls that came with the client's own are kept for the request that answers those."""
+
+KEPT_BYTES = 8 * 1024 * 1024
+REFUSED_BYTES = 1024 * 1024
+
+_AWAY = "Memory is not available just now. Answer without it."
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool of ours: what a model is told of it (name, description, parameters), and whether it only reads."""
+
+    name: str
+    described: dict[str, Any]
+    reads: bool
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What one request's model is offered, in which format, as whom its calls are made, and earlier calls that its
+    client does not know of, by the message (index) that they belong to.
+    """
+
+    tools: tuple[Tool, ...]
+    format: ToolFormat
+    scope: Scope
+    headers: dict[str, str]
+    kept: dict[int, KeptCalls] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its tools."""
+        return frozenset(tool.name for tool in self.tools)
+
+    def edits(self, chat: RequestBody, left_out: Collection[int]) -> list[Edit]:
+        """What is added to the request, of which these messages (indexes) are ``left_out``."""
+        kept = {index: calls for index, calls in self.kept.items() if index not in left_out}
+        tools = [self.format.tool(tool.described) for tool in self.tools]
+        return [*chat.with_tools(tools), *chat.with_kept(kept)]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A call, as it stands in the model's message, and its result; None: it is to be made again."""
+
+    call: ToolCall
+    json: bytes
+    result: str | None
+
+
+class MemoryTools:
+    """Offers the tools, and carries out calls of them."""
+
+    def __init__(self, engine: Engines, tasks: TaskOwner, *, offered: bool) -> None:
+        """``offered``: to each request that does not say otherwise."""
+        self._engine = engine
+        self._owner = tasks
+        self._offered = offered
+        self._tools: tuple[Tool, ...] = ()
+        self._asking: asyncio.Task[tuple[Tool, ...]] | None = None
+        self._asked_at = -ASK_AGAIN_S
+        self._refused: BoundedCache[tuple[str, str, str], float] = BoundedCache(REFUSED_BYTES)
+        self._kept: BoundedCache[tuple[str, ...], tuple[list[Made], float]] = BoundedCache(KEPT_BYTES)
+
+    async def offer(
+        self, controls: Controls, identity: Identity, scope: Scope, chat: RequestBody, upstream: str
+    ) -> Offer | None:
+        """The tools to offer a request's model, None: none. A caller that may only read gets the reading tools; a tool
+        name that the client uses itself is the client's.
+        """
+        wanted = self._offered if controls.memory_tools is None else controls.memory_tools == "inject"
+        if not (wanted and controls.mode.injects and chat.may_offer_tools):
+            return None
+        refused_at = self._refused.get((scope.tenant, upstream, chat.kept_model or ""))
+        if refused_at is not None and time.monotonic() - refused_at < REFUSED_S:
+            return None
+        asker = msgspec.structs.replace(
+            identity, named_user=scope.user, project=scope.project, agent=scope.agent, session=scope.session
+        )
+        headers = {IDENTITY_HEADER: encode_identity(asker)}
+        theirs = {name for name, _ in chat.offered_tools}
+        may_read, may_write = (f"memory:{what}" in identity.permissions for what in ("read", "write"))
+        tools = tuple(
+            tool
+            for tool in await self._known(headers)
+            if tool.name not in theirs and (may_read if tool.reads else may_write and controls.mode.captures)
+        )
+        if not tools:
+            return None
+        offer = Offer(tools, chat.tool_format, scope, headers)
+        return msgspec.structs.replace(offer, kept=await self._put_back(offer, chat))
+
+    def refused(self, tenant: str, upstream: str, model: str | None) -> None:
+        """An upstream that refused a request with tools took it without."""
+        log.warning("%s takes no tools for model %r: it is not offered memory tools for an hour", upstream, model)
+        self._refused.put((tenant, upstream, model or ""), time.monotonic())
+
+    def keep(self, scope: Scope, names: Sequence[str], made: Sequence[Made]) -> None:
+        """Keep calls for the request that brings the results of the client's own, which have these names."""
+        reads = {tool.name for tool in self._tools if tool.reads}
+        again = [one if one.call.name not in reads else msgspec.structs.replace(one, result=None) for one in made]
+        self._kept.put(_kept_as(scope, names), (again, time.monotonic()))
+
+    async def _put_back(self, offer: Offer, chat: RequestBody) -> dict[int, KeptCalls]:
+        """Calls that were kept, by the messages (indexes) that they belong to. What reads is asked again: what was
+        erased or changed since is not told.
+        """
+        found: dict[int, KeptCalls] = {}
+        for index, names in chat.called().items() if self._kept else ():
+            made, at = self._kept.get(_kept_as(offer.scope, names)) or ([], 0.0)
+            if not made or time.monotonic() - at > KEPT_S:
+                continue
+            told = [one.result or await self.run(offer, one.call, CALL_S) for one in made[:MOST_CALLS]]
+            results = [offer.format.result(one.call, result) for one, result in zip(made, told, strict=False)]
+            found[index] = KeptCalls(b",".join(one.json for one in made[:MOST_CALLS]), b",".join(results))
+        return found
+
+    async def run(self, offer: Offer, call: ToolCall, within_s: float) -> str:
+        """Carry out a call; what it answers, as JSON, or an error in words. Never raises."""
+        if call.arguments is None:
+            return _failed(call.name, "refused", "The arguments of this call are no JSON object. Call again with one.")
+        params = {"name": call.name, "arguments": call.arguments}
+        try:
+            async with asyncio.timeout(within_s):
+                told = await self._call(offer.headers, "tools/call", params)
+        except (EngineUnavailable, TimeoutError, _Unusable) as error:
+            log.warning("the model's call of %s cannot be answered: %r", call.name, error)
+            return _failed(call.name, "unavailable", _AWAY)
+        said = "\n".join(one["text"] for one in told.get("content") or () if isinstance(one.get("text"), str))
+        if told.get("isError"):
+            return _failed(call.name, "refused", said[:MOST_RESULT])
+        structured = told.get("structuredContent")
+        result = encoded(structured).decode() if structured is not None else said
+        if len(result) > MOST_RESULT:
+            return _failed(call.name, "refused", f"The answer is longer than {MOST_RESULT} bytes. Ask for less of it.")
+        metrics().tool_calls.labels(call.name, "done").inc()
+        return result
+
+    async def _known(self, headers: dict[str, str]) -> tuple[Tool, ...]:
+        """The tools; none while nobody can say what they are."""
+        if self._tools or (self._asking is None and time.monotonic() - self._asked_at < ASK_AGAIN_S):
+            return self._tools
+        if self._asking is None:
+            self._asking = self._owner.start(self._ask(headers), "list tools")
+        self._tools = await asyncio.shield(self._asking)
+        return self._tools
+
+    async def _ask(self, headers: dict[str, str]) -> tuple[Tool, ...]:
+        try:
+            async with asyncio.timeout(LIST_S):
+                listed = await self._call(headers, "tools/list", {})
+            return tuple(map(_tool, listed["tools"]))
+        except (EngineUnavailable, TimeoutError, _Unusable, LookupError, TypeError) as error:
+            metrics().internal_errors.labels(where="relay.tools").inc()
+            log.warning("what the memory tools are cannot be learned, requests go on without them: %r", error)
+            return ()
+        finally:
+            self._asked_at, self._asking = time.monotonic(), None
+
+    async def _call(self, headers: dict[str, str], method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask ``/mcp``; its result.
+
+        Raises:
+            EngineUnavailable: the engine does not answer.
+            _Unusable: it answers something else.
+        """
+        body = encoded({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        sent = {**headers, "content-type": "application/json", "accept": "application/json, text/event-stream"}
+        status, _, chunks = await self._engine.api("POST", "/mcp", sent, body)
+        answered = b"".join([chunk async for chunk in chunks])
+        try:
+            result = msgspec.json.decode(answered, type=_Answered).result
+        except msgspec.DecodeError as error:
+            raise _Unusable(f"status {status}: {answered[:300]!r}") from error
+        return result
+
+
+class ToolAnswer:
+    """The upstream's answer to a request that offered tools, as the client gets it: like `UpstreamAnswer`."""
+
+    def __init__(
+        self,
+        tools: MemoryTools,
+        offer: Offer,
+        first: UpstreamAnswer,
+        *,
+        sent: bytes,
+        wants_stream: bool,
+        send: Callable[[bytes], Awaitable[UpstreamAnswer]],
+        plain: Callable[[], bytes],
+    ) -> None:
+        """``sent`` is the request that ``first`` answers, ``plain`` makes the same without tools."""
+        self._tools = tools
+        self._offer = offer
+        self._answer = first
+        self._sent = sent
+        self._wants_stream = wants_stream
+        self._send = send
+        self._plain = plain
+        self._streamed = self._is_stream(first)
+        self._room = MOST_RESULTS
+        self._time_s = CALLS_S
+        self._relayed = self._rounds()
+        self._ready: list[bytes] = []
+        self.called: list[str] = []
+
+    @property
+    def status(self) -> int:
+        """Of the answer that the client gets the end of."""
+        return self._answer.status
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the upstream answered what was asked."""
+        return self._answer.is_success
+
+    @property
+    def headers(self) -> RawHeaders:
+        """Those that are right for a body that may have changed."""
+        return [(name, value) for name, value in self._answer.headers if name.lower() not in _OF_THE_BYTES]
+
+    @property
+    def ended(self) -> bool:
+        """Nobody knows."""
+        return False
+
+    def header(self, name: str) -> str | None:
+        """One header's value."""
+        return None if name.encode() in _OF_THE_BYTES else self._answer.header(name)
+
+    async def settle(self) -> None:
+        """Wait until it is known what is answered: all rounds of an answer that is no stream.
+
+        Raises:
+            UpstreamError: the upstream does not answer.
+        """
+        if not self._streamed:
+            with contextlib.suppress(StopAsyncIteration):
+                self._ready.append(await anext(self._relayed))
+
+    def __aiter__(self) -> "ToolAnswer":
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next part of what the client gets.
+
+        Raises:
+            UpstreamError: the upstream broke off, or failed in the middle.
+        """
+        return self._ready.pop(0) if self._ready else await anext(self._relayed)
+
+    def close(self) -> None:
+        """Done with it."""
+        self._answer.close()
+
+    async def _rounds(self) -> AsyncIterator[bytes]:
+        names, told, rounds, is_last = self._offer.names, Told(), 0, False
+        made_as = self._offer.format
+        while True:
+            this = (made_as.stream if self._streamed else made_as.whole)(names, told)
+            async for out in self._read(this):
+                yield out
+            if not this.calls:
+                return
+            if is_last and not this.others:
+                names = await self._without("the model calls tools for ever")
+                continue
+            made = await self._run(this)
+            if this.others:
+                self._tools.keep(self._offer.scope, this.others, made)
+                yield this.tail
+                return
+            rounds += 1
+            is_last = rounds >= MOST_ROUNDS or self._room <= 0 or self._time_s <= 0
+            results = [made_as.result(one.call, one.result or "") for one in made]
+            if not await self._next(b",".join([this.said(), *results]), last=is_last):
+                names = frozenset()
+
+    async def _read(self, this: Round) -> AsyncIterator[bytes]:
+        """What the client gets of the answer at hand. One that calls tools of ours is not read to its very end."""
+        decoder = _decoder(self._answer)
+        async for chunk in self._answer:
+            for part in decoder.parts(chunk):
+                if out := this.feed(part):
+                    yield out
+            if decoder.broken:
+                raise UpstreamUnreachable("The upstream sent an answer that does not decode.")
+            if this.done and this.calls:
+                return
+        if out := this.finish():
+            yield out
+
+    async def _run(self, this: Round) -> list[Made]:
+        """Carry out a round's calls in their order."""
+        made = []
+        for place, call in enumerate(this.calls):
+            began = time.monotonic()
+            if place >= MOST_CALLS or self._room <= 0 or self._time_s <= 0:
+                result = _failed(call.name, "refused", "Too many calls of memory tools. Answer with what you have.")
+            else:
+                result = await self._tools.run(self._offer, call, min(CALL_S, self._time_s))
+            self._time_s -= time.monotonic() - began
+            self._room -= len(result)
+            self.called.append(call.name)
+            made.append(Made(call, this.call_json(place), result))
+        return made
+
+    async def _next(self, said: bytes, *, last: bool) -> bool:
+        """Ask for the next round; False: it failed, and the request was sent without tools."""
+        try:
+            sent = self._offer.format.next_round(self._sent, said, last=last)
+            answer = await self._send(sent)
+        except (Unreadable, UpstreamError) as error:
+            await self._without(f"a round with results failed ({error!r})")
+            return False
+        self._answer.close()
+        self._answer, self._sent = answer, sent
+        if not answer.is_success or self._is_stream(answer) != self._streamed or not may_be_read(answer):
+            await self._without(f"a round with results was answered {answer.status}")
+            return False
+        return True
+
+    async def _without(self, why: str) -> frozenset[str]:
+        """Send the request without tools; none of them is looked for in its answer.
+
+        Raises:
+            UpstreamError: that fails too, and the client has the beginning of an answer already.
+        """
+        log.warning("%s: the request is sent without memory tools", why)
+        metrics().internal_errors.labels(where="relay.tools").inc()
+        self._answer.close()
+        self._answer = await self._send(self._plain())
+        if self._streamed and not (self._answer.is_success and self._is_stream(self._answer)):
+            raise UpstreamUnreachable(f"The upstream answered {self._answer.status} in the middle of an answer.")
+        return frozenset()
+
+    def _is_stream(self, answer: UpstreamAnswer) -> bool:
+        kind = (answer.header("content-type") or "").lower()
+        return kind.startswith("text/event-stream") or (self._wants_stream and "json" not in kind)
+
+
+_OF_THE_BYTES = frozenset({b"content-length", b"content-encoding"})
+
+
+class _Unusable(Exception):
+    """What the engine answered is no answer of a tool."""
+
+
+class _Answered(msgspec.Struct):
+    result: dict[str, Any]
+
+
+def _tool(listed: dict[str, Any]) -> Tool:
+    described = {"name": listed["name"], "description": listed["description"], "parameters": listed["inputSchema"]}
+    reads = bool((listed.get("annotations") or {}).get("readOnlyHint"))
+    return Tool(listed["name"], described, reads)
+
+
+def _failed(tool: str, result: str, why: str) -> str:
+    metrics().tool_calls.labels(tool, result).inc()
+    return encoded({"error": why}).decode()
+
+
+def _kept_as(scope: Scope, names: Sequence[str]) -> tuple[str, ...]:
+    return (*scope.owner, scope.project or "", scope.agent or "", scope.session or "", *names)
+
+
+def may_be_read(answer: UpstreamAnswer) -> bool:
+    """Whether its body is in an encoding that is known."""
+    return _decoder(answer).supported
+
+
+def _decoder(answer: UpstreamAnswer) -> BodyDecoder:
+    encoding = answer.header("content-encoding")
+    return BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None, limit=2**62)

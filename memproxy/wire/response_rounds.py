@@ -1,0 +1,311 @@
+"""An answer of ``/v1/responses`` to a request that offered tools of ours beside the client's, read in rounds, as
+`tool_rounds` says.
+
+What is the client's passes as it comes. Events of our calls are kept back, and so are a thought (``reasoning``) and
+what belongs to it until it is known what follows it: a thought that led to a call of ours goes with it, for an upstream
+takes none back without what it led to. What follows is numbered anew.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from memproxy.wire.request import quoted
+from memproxy.wire.splice import Edit, ObjectSpans, append_element, apply, check_encoding, without_half_surrogates
+from memproxy.wire.sse import MAX_EVENT_BYTES, SseParser
+from memproxy.wire.tool_rounds import (
+    EVENT_END,
+    MOST_BYTES,
+    Told,
+    ToolCall,
+    ToolFormat,
+    WholeBody,
+    encoded,
+    json_object,
+    mended,
+    no_more_calls,
+    summed,
+)
+
+_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+_ENDS = frozenset({"response.completed", "response.incomplete"})
+_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
+_FAILURES = frozenset({"response.failed", "error"})
+_THOUGHT, _APPROVAL = "reasoning", "mcp_approval_request"
+
+
+class _Read:
+    """What a round found in the whole response."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        self._names = names
+        self._told = told
+        self._said: list[dict[str, Any]] = []
+        self._called: list[dict[str, Any]] = []
+        self.calls: list[ToolCall] = []
+        self.others: list[str] = []
+        self.tail = b""
+        self.done = False
+
+    def said(self) -> bytes:
+        return b",".join(map(encoded, self._said))
+
+    def call_json(self, place: int) -> bytes:
+        return encoded(self._called[place])
+
+    def _is_ours(self, item: Any) -> bool:
+        return isinstance(item, dict) and item.get("type") == "function_call" and _text(item.get("name")) in self._names
+
+    def _for_client(self, items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The items without our calls; the thoughts at their end, which led to nothing else, apart."""
+        theirs = [item for item in items if not self._is_ours(item)]
+        end = len(theirs)
+        while end and theirs[end - 1].get("type") == _THOUGHT:
+            end -= 1
+        return theirs[:end], theirs[end:]
+
+    def _end(self, response: dict[str, Any], items: list[dict[str, Any]]) -> None:
+        """Take a whole response's calls, if it came to its end."""
+        if response.get("status", "completed") != "completed":
+            return
+        self._called = [item for item in items if self._is_ours(item)]
+        self.calls = [_call(item, place) for place, item in enumerate(self._called)]
+        self.others = [name for item in items if not self._is_ours(item) and (name := _asked_of_client(item))]
+        self._said = _as_input(
+            [item for item in items if _asked_of_client(item) is None or self._is_ours(item)], response
+        )
+
+    def _spend(self, response: dict[str, Any]) -> bool:
+        """Count the tokens; whether the response now tells of more than its own."""
+        usage = response.get("usage")
+        spent = usage if isinstance(usage, dict) else {}
+        if self.calls and not self.others:
+            self._told.usage = summed(self._told.usage, spent)
+        elif spent and self._told.usage:
+            response["usage"] = summed(self._told.usage, spent)
+            return True
+        return False
+
+
+class ResponseStreamRound(_Read):
+    """A streamed response."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        super().__init__(names, told)
+        self._first = not told.head
+        self._changed = not self._first
+        self._buffer = bytearray()
+        self._blind = False
+        self._kept_back = 0
+        self._places: dict[int, int] = {}
+        self._next_place = len(told.output)
+        self._ours: set[int | None] = set()
+        self._thoughts: set[int | None] = set()
+        self._waiting: list[tuple[bytes, dict[str, Any]]] = []
+        self._items: dict[int, dict[str, Any]] = {}
+
+    def feed(self, chunk: bytes) -> bytes:
+        if self._blind:
+            return chunk
+        start = max(0, len(self._buffer) - 3)
+        self._buffer += chunk
+        out, done = [], 0
+        while found := EVENT_END.search(self._buffer, max(start, done)):
+            out.append(self._event(bytes(self._buffer[done : found.end()])))
+            done = found.end()
+        del self._buffer[:done]
+        if len(self._buffer) > MAX_EVENT_BYTES or self._kept_back > MOST_BYTES:
+            self._blind = True
+            out += [self._let_go(), self.tail, bytes(self._buffer)]
+            self._buffer, self.tail = bytearray(), b""
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        rest, self._buffer = bytes(self._buffer), bytearray()
+        out = self._event(rest) if rest else b""
+        self.done = True
+        return out + self._let_go()
+
+    def _event(self, raw: bytes) -> bytes:
+        """One event, its blank line included: itself, what is the client's of it, or nothing."""
+        parser = SseParser()
+        events = [*parser.feed(raw), *parser.close()]
+        value = json_object(events[0].data.strip()) if events else None
+        if value is None or self.done:
+            return self._or_later(raw)
+        kind = _text(value.get("type")) or events[0].event
+        if kind in _BEGINNINGS:
+            return self._show(raw, value) if self._first else b""
+        return self._ends(raw, value) if kind in _ENDS else self._of_item(raw, value, kind)
+
+    def _of_item(self, raw: bytes, value: dict[str, Any], kind: str | None) -> bytes:
+        """An event of one of the response's items, or of none."""
+        place, item = _place_in(value), value.get("item")
+        if kind == _ADDED and self._is_ours(item):
+            self._ours.add(place)
+            self._changed = True
+        elif kind == _ADDED and isinstance(item, dict) and item.get("type") == _THOUGHT:
+            self._thoughts.add(place)
+        elif kind == _ITEM_DONE and isinstance(item, dict):
+            self._items[len(self._items) if place is None else place] = item
+        if place in self._ours or place in self._thoughts:
+            self._kept_back += len(raw)
+            if place in self._thoughts:
+                self._waiting.append((raw, value))
+            return b""
+        goes_on = (place is None or place in self._places) and kind not in _FAILURES
+        return (b"" if goes_on else self._let_go()) + self._show(raw, value)
+
+    def _let_go(self) -> bytes:
+        """What waited, for the client."""
+        waiting, self._waiting, self._thoughts = self._waiting, [], set()
+        return b"".join([self._show(*one) for one in waiting])
+
+    def _show(self, raw: bytes, value: dict[str, Any]) -> bytes:
+        """An event as the client gets it."""
+        response = value.get("response")
+        if isinstance(response, dict) and response.get("id") != self._told.head.get("id", response.get("id")):
+            response["id"] = self._told.head["id"]  # all of a stream tells of one response
+        elif not self._told.head:
+            self._told.head = {"id": response.get("id")} if isinstance(response, dict) else {"begun": True}
+        if (place := _place_in(value)) is not None:
+            if place not in self._places:
+                self._places[place] = self._next_place
+                self._next_place += 1
+            value["output_index"] = self._places[place]
+        number = value.get("sequence_number")
+        if isinstance(number, int):
+            value["sequence_number"] = number if not self._changed else self._told.sequence
+            self._told.sequence = value["sequence_number"] + 1
+        return _written(value) if self._changed else raw
+
+    def _ends(self, raw: bytes, value: dict[str, Any]) -> bytes:
+        """The response is whole: from here on a round with calls of ours waits for what comes of them."""
+        response = value["response"] if isinstance(value.get("response"), dict) else {}
+        items = _items_of(response) or [self._items[place] for place in sorted(self._items)]
+        self._end(response, items)
+        self.done = True
+        spent = self._spend(response)
+        shown, thoughts = self._for_client(items)
+        if self.calls and not self.others:
+            self._told.output = [*self._told.output, *shown]
+            self._waiting = []
+            return b""
+        out, shown = self._let_go(), [*self._told.output, *shown, *thoughts]
+        if spent or len(shown) != len(items):
+            response["output"], self._changed = shown, True
+        return out + self._or_later(self._show(raw, value))
+
+    def _or_later(self, raw: bytes) -> bytes:
+        if not self.calls:
+            return raw
+        self.tail += raw
+        return b""
+
+
+class ResponseWholeRound(_Read):
+    """A response in one JSON body; all of it waits for its end."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        super().__init__(names, told)
+        self._body = WholeBody()
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._body.feed(chunk)
+
+    def finish(self) -> bytes:
+        self.done = True
+        raw, response = self._body.end()
+        if response is None:
+            return raw
+        items = _items_of(response)
+        self._end(response, items)
+        changed = self._spend(response)
+        if self.calls and not self.others:
+            return b""
+        if any(map(self._is_ours, items)):
+            response["output"], changed = [item for item in items if not self._is_ours(item)], True
+        if self.calls:
+            self.tail = encoded(response)
+            return b""
+        return encoded(response) if changed else raw
+
+
+def next_round(body: bytes, items: bytes, *, last: bool) -> bytes:
+    """The request that follows this one in a tool loop: with these items (JSON, commas between) at its end. ``last``:
+    the model may call no more tools.
+
+    Raises:
+        Unreadable: the request cannot be spliced.
+    """
+    check_encoding(body)
+    text = without_half_surrogates(body)
+    top = ObjectSpans(text)
+    said = top.by_name["input"]
+    if text.startswith(b"[", said.value_start):
+        edits = [append_element(text, said.value_start, said.value_end, items)]
+    else:
+        start, end = said.value_start, said.value_end
+        edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + items + b"]")]
+    return apply(body, edits + no_more_calls(top) if last else edits)
+
+
+def _tool(described: dict[str, Any]) -> bytes:
+    return encoded({"type": "function", **described, "strict": False})
+
+
+def _result(call: ToolCall, result: str) -> bytes:
+    return b'{"type":"function_call_output","call_id":' + quoted(call.id) + b',"output":' + quoted(result) + b"}"
+
+
+RESPONSES_TOOLS = ToolFormat(ResponseStreamRound, ResponseWholeRound, _tool, _result, next_round)
+
+
+def _call(item: dict[str, Any], place: int) -> ToolCall:
+    """The call of an item. What cannot be sent back is mended in it."""
+    name = item["call_id"] = item.get("call_id") or f"call_memproxy_{place}"
+    arguments, item["arguments"] = mended(item.get("arguments"))
+    return ToolCall(str(name), str(item["name"]), arguments)
+
+
+def _asked_of_client(item: dict[str, Any]) -> str | None:
+    """The name of what only the client can answer; tools of the upstream's own have none."""
+    kind, name = _text(item.get("type")) or "", item.get("call_id")
+    if kind == _APPROVAL:
+        name = item.get("id")
+    elif not kind.endswith("_call"):
+        return None
+    return name if isinstance(name, str) and name else None
+
+
+def _as_input(items: Sequence[dict[str, Any]], response: dict[str, Any]) -> list[dict[str, Any]]:
+    """A response's items as the next request's input. A thought that the upstream does not keep goes back only where
+    all of it is there, encrypted; without it the others go without their ids, which would ask for it.
+    """
+    kept = [
+        item
+        for item in items
+        if item.get("type") != _THOUGHT or response.get("store") is True or item.get("encrypted_content")
+    ]
+    if len(kept) == len(items):
+        return kept
+    return [{name: value for name, value in item.items() if name != "id"} for item in kept]
+
+
+def _written(value: dict[str, Any]) -> bytes:
+    kind = _text(value.get("type"))
+    named = b"event: " + kind.encode("utf-8", "replace") + b"\n" if kind is not None else b""
+    return named + b"data: " + encoded(value) + b"\n\n"
+
+
+def _items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = response.get("output")
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+
+
+def _place_in(value: dict[str, Any]) -> int | None:
+    place = value.get("output_index")
+    return place if isinstance(place, int) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,450 @@
+"""An answer to a request that offered tools of ours beside the client's, read in rounds: the parts of both formats, and
+those of chat's alone.
+
+What is the client's passes as it comes, byte for byte where nothing of ours is in it and no round was before; calls of
+our tools are kept back. A round that calls ours alone is followed by another; one that calls the client's too is the
+last, for only the client can answer those.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from memproxy.wire.answer import is_soon_read
+from memproxy.wire.splice import Edit, ObjectSpans
+from memproxy.wire.sse import MAX_EVENT_BYTES, SseParser
+
+MOST_ARGUMENTS = 256 * 1024
+"""Characters of the arguments of one call; more are no use to any of our tools."""
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Of a whole answer, or of what one round of a stream calls; a longer one passes unread."""
+
+EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
+_DONE = b"[DONE]"
+
+
+class ToolCall(msgspec.Struct):
+    """A call of one of our tools. ``arguments`` None: what the model wrote there is no JSON object, or too long."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None
+
+
+class Told(msgspec.Struct):
+    """What the client was told in the rounds so far: the stream's head, whether there was text, the items of a
+    response and the number of its next event, and the tokens of the rounds before this one.
+    """
+
+    head: dict[str, Any] = {}
+    role: bool = False
+    text: bool = False
+    output: list[Any] = []
+    sequence: int = 0
+    usage: dict[str, Any] = {}
+
+
+class Round(Protocol):
+    """One answer of the upstream. After `finish`, or once it is ``done``: ``calls`` are those of our tools, ``others``
+    the names of the client's calls, ``tail`` is what the client gets when nothing follows.
+    """
+
+    calls: list[ToolCall]
+    others: list[str]
+    tail: bytes
+    done: bool
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Bytes as they come; what of them the client gets now."""
+
+    def finish(self) -> bytes:
+        """The answer is over; what the client gets now."""
+
+    def said(self) -> bytes:
+        """What the model said, with our calls, as the next request has it (JSON, commas between)."""
+
+    def call_json(self, place: int) -> bytes:
+        """One of our calls as it stands there."""
+
+
+class RoundsOf(Protocol):
+    """Makes a round."""
+
+    def __call__(self, names: Collection[str], told: Told) -> Round:
+        """``names`` are those of our tools; ``told`` is carried on from round to round."""
+
+
+class NextRound(Protocol):
+    """Makes the request that follows another one in a tool loop."""
+
+    def __call__(self, body: bytes, said: bytes, /, *, last: bool) -> bytes:
+        """With what was ``said`` (JSON, commas between) at its end; ``last``: the model may call no more tools.
+
+        Raises:
+            Unreadable: the request cannot be spliced.
+        """
+
+
+@dataclass(frozen=True)
+class ToolFormat:
+    """How one format offers tools and has them called: ``tool`` writes one of which name, description and parameters
+    are given, ``result`` what a call answered.
+    """
+
+    stream: RoundsOf
+    whole: RoundsOf
+    tool: Callable[[dict[str, Any]], bytes]
+    result: Callable[[ToolCall, str], bytes]
+    next_round: NextRound
+
+
+class KeptCalls(msgspec.Struct, frozen=True):
+    """Calls that the client does not know of, and their results, as a request has them: JSON with commas between."""
+
+    calls: bytes
+    results: bytes
+
+
+class _Message:
+    """What is the same in a chat's answers of both kinds: the model's message."""
+
+    message: dict[str, Any]
+
+    def said(self) -> bytes:
+        return encoded(self.message)
+
+    def call_json(self, place: int) -> bytes:
+        return encoded(self.message["tool_calls"][place])
+
+
+class StreamRound(_Message):
+    """A streamed answer."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        """``names`` are those of our tools; ``told`` is carried on from round to round."""
+        self._names = names
+        self._told = told
+        self._first = not told.head
+        self._buffer = bytearray()
+        self._blind = False
+        self._held = 0
+        self._parts: list[_Part] = []
+        self._at: dict[int, _Part] = {}
+        self._usage: dict[str, Any] = {}
+        self._text_before = told.text
+        self._ending = False
+        self.calls: list[ToolCall] = []
+        self.others: list[str] = []
+        self.message: dict[str, Any] = {"role": "assistant", "content": None}
+        self.tail = b""
+        self.done = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        if self._blind:
+            return chunk
+        start = max(0, len(self._buffer) - 3)
+        self._buffer += chunk
+        out, done = [], 0
+        while found := EVENT_END.search(self._buffer, max(start, done)):
+            out.append(self._event(bytes(self._buffer[done : found.end()])))
+            done = found.end()
+        del self._buffer[:done]
+        if len(self._buffer) > MAX_EVENT_BYTES or self._held > MOST_BYTES:
+            self._blind = True
+            out.append(self.tail + bytes(self._buffer))
+            self._buffer, self.tail = bytearray(), b""
+        return b"".join(out)
+
+    def finish(self) -> bytes:
+        rest, self._buffer = bytes(self._buffer), bytearray()
+        out = self._event(rest) if rest else b""
+        self._end()
+        return out
+
+    def _event(self, raw: bytes) -> bytes:
+        """One event, its blank line included: itself, what is the client's of it, or nothing."""
+        parser = SseParser()
+        events = [*parser.feed(raw), *parser.close()]
+        data = events[0].data.strip() if events else b""
+        if data == _DONE:
+            self._end()
+            return self._or_later(raw)
+        chunk = json_object(data) if data else None
+        if chunk is None:
+            return self._or_later(raw)
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = usage
+        choices = chunk.get("choices")
+        choice = next((one for one in choices if _is_first(one)), None) if isinstance(choices, list) else None
+        changed = self._look(choice, raw) if choice is not None else False
+        if changed is None:
+            return b""
+        if not self._first:
+            changed = self._continue(chunk, choice)
+        elif not self._told.head:
+            self._told.head = {name: chunk[name] for name in ("id", "created") if name in chunk}
+        if isinstance(usage, dict) and self._told.usage:
+            chunk["usage"], changed = summed(self._told.usage, usage), True
+        return self._or_later(b"data: " + encoded(chunk) + b"\n\n" if changed else raw)
+
+    def _or_later(self, raw: bytes) -> bytes:
+        """From where the model has said all, a round with calls of ours waits for what comes of them."""
+        if not self._ending or not any(part.is_ours for part in self._parts):
+            return raw
+        self._held += len(raw)
+        self.tail += raw
+        return b""
+
+    def _look(self, choice: dict[str, Any], raw: bytes) -> bool | None:
+        """Take calls of ours out of a choice; whether it changed, None: nothing is left of it."""
+        delta, changed = choice.get("delta"), False
+        if isinstance(delta, dict):
+            entries = delta.get("tool_calls")
+            shown = []
+            if isinstance(entries, list) and entries:
+                shown = [one for entry in entries if (one := self._call(entry)) is not None]
+                self._held += len(raw) if len(shown) < len(entries) else 0
+                changed = shown != entries
+                delta.pop("tool_calls")
+            if choice.get("finish_reason"):
+                late = [part for part in self._parts if part.is_ours is None and _name(part.fields)]
+                shown += [one for part in late if (one := self._settled(part, {"index": 0})) is not None]
+                changed = changed or bool(late)
+            _merge(self.message, delta)
+            if shown:
+                delta["tool_calls"] = shown
+            if changed and not shown and not choice.get("finish_reason") and not any(delta.values()):
+                return None
+            self._told.role = self._told.role or "role" in delta
+            self._told.text = self._told.text or bool(delta.get("content"))
+        if choice.get("finish_reason"):
+            self._ending = True
+        return changed
+
+    def _call(self, entry: Any) -> Any:
+        """Add to a call; what the client gets of it. Some upstreams number no calls, some give two the same number,
+        and some say the name with every piece.
+        """
+        if not isinstance(entry, dict):
+            return entry
+        index, named = entry.get("index"), entry.get("id")
+        if not isinstance(index, int):
+            index = len(self._at) if named else max(len(self._at) - 1, 0)
+        part = self._at.get(index)
+        if part is None or (named and part.fields.get("id") not in {None, "", named}):
+            part = self._at[index] = _Part()
+            self._parts.append(part)
+        piece = {name: value for name, value in entry.items() if name != "index"}
+        if part.is_ours is not None and isinstance(function := piece.get("function"), dict):
+            piece["function"] = {name: value for name, value in function.items() if name != "name"}
+        _merge(part.fields, piece)
+        if part.is_ours is None:
+            name, is_function = _name(part.fields), part.fields.get("type") in {None, "function"}
+            begins_one = name not in self._names and any(one.startswith(name) for one in self._names)
+            if begins_one and is_function and not (name and part.fields["function"].get("arguments")):
+                return None  # the rest of its name is to come
+        return self._settled(part, entry)
+
+    def _settled(self, part: "_Part", entry: dict[str, Any]) -> dict[str, Any] | None:
+        """Whose call it is, by its name; of the client's, what it gets: all that there is when it is known first."""
+        if part.is_ours is None:
+            part.is_ours = _name(part.fields) in self._names
+            if not part.is_ours:
+                part.place = sum(one.is_ours is False for one in self._parts) - 1
+                entry = {**entry, **part.fields}
+        if part.is_ours:
+            return None
+        return {**entry, "index": part.place} if "index" in entry else entry
+
+    def _continue(self, chunk: dict[str, Any], choice: dict[str, Any] | None) -> bool:
+        """Make a later round's chunk go on with the first one's answer."""
+        chunk |= self._told.head
+        delta = choice.get("delta") if choice is not None else None
+        if isinstance(delta, dict):
+            if self._told.role:
+                delta.pop("role", None)
+            if self._text_before and delta.get("content"):
+                delta["content"], self._text_before = "\n\n" + delta["content"], False
+        return True
+
+    def _end(self) -> None:
+        if self.done:
+            return
+        self.done = self._ending = True
+        ours = [part for part in self._parts if part.is_ours]
+        self.calls = [part.call(place) for place, part in enumerate(ours)]
+        self.message["tool_calls"] = [part.fields for part in ours]
+        self.others = [str(part.fields.get("id") or "") for part in self._parts if part.is_ours is False]
+        if self.calls and not self.others:
+            self._told.usage = summed(self._told.usage, self._usage)
+
+
+class WholeBody:
+    """A JSON body that waits for its end; one longer than `MOST_BYTES` passes unread."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take a piece; what passes on now."""
+        self._size += len(chunk)
+        self._chunks.append(chunk)
+        if self._size <= MOST_BYTES:
+            return b""
+        passed = b"".join(self._chunks)
+        self._chunks = []
+        return passed
+
+    def end(self) -> tuple[bytes, dict[str, Any] | None]:
+        """What has not passed, and the object that the whole is; None where it is none, or too long."""
+        raw = b"".join(self._chunks)
+        return raw, json_object(raw) if self._size <= MOST_BYTES else None
+
+
+def no_more_calls(top: ObjectSpans) -> list[Edit]:
+    """The changes of a request by which the model may call no more tools."""
+    choice, first = top.by_name.get("tool_choice"), top.members[0].key_start
+    if choice is None:
+        return [Edit(first, first, b'"tool_choice":"none",')]
+    return [Edit(choice.value_start, choice.value_end, b'"none"')]
+
+
+class WholeRound(_Message):
+    """An answer in one JSON body; all of it waits for its end."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        self._names = names
+        self._told = told
+        self._body = WholeBody()
+        self.calls: list[ToolCall] = []
+        self.others: list[str] = []
+        self.message: dict[str, Any] = {}
+        self.tail = b""
+        self.done = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._body.feed(chunk)
+
+    def finish(self) -> bytes:
+        self.done = True
+        raw, body = self._body.end()
+        if body is None:
+            return raw
+        self._read(body)
+        usage = body.get("usage")
+        if self.calls and not self.others:
+            self._told.usage = summed(self._told.usage, usage if isinstance(usage, dict) else {})
+            return b""
+        if isinstance(usage, dict) and self._told.usage:
+            body["usage"] = summed(self._told.usage, usage)
+        if self.calls:
+            self.tail = encoded(body)
+            return b""
+        return encoded(body) if self._told.usage else raw
+
+    def _read(self, body: dict[str, Any]) -> None:
+        choices = body.get("choices")
+        choice = next((one for one in choices if _is_first(one)), None) if isinstance(choices, list) else None
+        message = choice.get("message") if choice is not None else None
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(calls, list):
+            return
+        ours: list[dict[str, Any]] = []
+        others: list[Any] = []
+        for call in calls:
+            (ours if isinstance(call, dict) and _name(call) in self._names else others).append(call)
+        parts = [_Part(fields=call, is_ours=True) for call in ours]
+        self.calls = [part.call(place) for place, part in enumerate(parts)]
+        self.message = {**message, "tool_calls": ours}
+        if ours and others:
+            message["tool_calls"] = others
+        self.others = [str(call.get("id") or "") for call in others if isinstance(call, dict)]
+
+
+class _Part(msgspec.Struct):
+    """A call as it grows."""
+
+    fields: dict[str, Any] = {}
+    is_ours: bool | None = None
+    place: int = 0
+
+    def call(self, place: int) -> ToolCall:
+        """The call. What cannot be sent back is mended in it."""
+        function = self.fields["function"] = dict(self.fields["function"])
+        name = self.fields["id"] = self.fields.get("id") or f"call_memproxy_{place}"
+        self.fields.setdefault("type", "function")
+        arguments, function["arguments"] = mended(function.get("arguments"))
+        return ToolCall(str(name), str(function["name"]), arguments)
+
+
+def mended(given: Any) -> tuple[dict[str, Any] | None, str]:
+    """The arguments of a call as they were written, read and as they can be sent back: some upstreams refuse a history
+    with what is no JSON. None: they are no object, or too long.
+    """
+    arguments: Any = given
+    if isinstance(given, str):
+        arguments = json_object(given.encode("utf-8", "replace")) if len(given) <= MOST_ARGUMENTS else None
+        arguments = {} if not given.strip() else arguments
+    if not isinstance(arguments, dict):
+        return None, "{}"
+    return arguments, given if isinstance(given, str) and given.strip() else encoded(arguments).decode()
+
+
+def encoded(value: Any) -> bytes:
+    """JSON in ASCII; half surrogates stay what they were."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def summed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Two reports of tokens as one: numbers are added, all else is the later one's."""
+    total = {**before, **now}
+    for name, value in before.items():
+        later = now.get(name)
+        if isinstance(value, dict) and isinstance(later, dict):
+            total[name] = summed(value, later)
+        elif _is_number(value) and _is_number(later):
+            total[name] = value + later
+        elif later is None:
+            total[name] = value
+    return total
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _merge(into: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add a piece of a message: texts are joined, objects merged, all else is what came last."""
+    for name, value in delta.items():
+        held = into.get(name)
+        if isinstance(held, str) and isinstance(value, str) and name not in {"role", "id", "type"}:
+            into[name] = held + value
+        elif isinstance(held, dict) and isinstance(value, dict):
+            _merge(held, value)
+        elif value is not None:
+            into[name] = dict(value) if isinstance(value, dict) else value
+
+
+def _name(call: dict[str, Any]) -> str:
+    function = call.get("function")
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _is_first(choice: Any) -> bool:
+    return isinstance(choice, dict) and choice.get("index", 0) == 0
+
+
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """A JSON object; None for anything else."""
+    try:
+        value = json.loads(data) if is_soon_read(data) else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
