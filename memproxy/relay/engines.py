@@ -63,10 +63,10 @@ class Engines:
         return await there.replay(asked)
 
     async def readiness(self) -> dict[str, str]:
-        """The parts of the first engine that is ready, else of the own one; and whether all are there."""
+        """The parts of the first engine that is ready, else of the own one; and whether all are there and loaded."""
         told = await asyncio.gather(*(client.readiness() for client in self._clients))
         parts = min(told, key=_trouble)
-        away = [one["engine"] for one in told if one["engine"] != "ready"]
+        away = [state for one in told if (state := _beside(parts, one)) != "ready"]
         if away and parts["engine"] == "ready":
             worst = LOADING if all(state == LOADING for state in away) else "degraded"
             parts = {**parts, "engine": f"{worst}: {len(away)} of {len(told)} engines, the others answer"}
@@ -94,6 +94,12 @@ class Engines:
 def _trouble(parts: Mapping[str, str]) -> int:
     """How many of an engine's parts are not ready; one that does not answer has the most."""
     return sum(not state.startswith(("ready", "off")) for state in parts.values()) + 100 * (parts["engine"] != "ready")
+
+
+def _beside(parts: Mapping[str, str], one: Mapping[str, str]) -> str:
+    """An engine's state; one that still loads what the engine of these ``parts`` has loaded cannot answer yet."""
+    loads = any(state == LOADING and parts.get(part) != LOADING for part, state in one.items())
+    return LOADING if loads and one["engine"] == "ready" else one["engine"]
 
 
 class AllNotices:

@@ -48,7 +48,8 @@ def authenticator(**settings: Any) -> Authenticator:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    made = {"sub": "ann", "tenant": "acme", "exp": int(time.time()) + 600, **changes}
+    """They hold for a day: some are made when the tests are collected, long before theirs runs."""
+    made = {"sub": "ann", "tenant": "acme", "exp": int(time.time()) + 86_400, **changes}
     return {name: value for name, value in made.items() if value is not None}
 
 

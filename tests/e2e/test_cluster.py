@@ -1,4 +1,6 @@
-"""Two installations on one PostgreSQL, one with two engines: what one does holds at the other within a second."""
+"""Two installations on one PostgreSQL, one with two engines: what one does holds at the other. It promises to within a
+second, which ``python -m tests.bench.erasure`` measures.
+"""
 
 import asyncio
 import time
@@ -21,7 +23,8 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 QUESTION = "What is my locker code?"
-WITHIN_S = 1.0
+TOLD_S = 10.0
+"""More than a busy machine takes to tell the other one; less than anything that would find it out without being told."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -78,8 +81,8 @@ def person(cluster: Cluster, model: ScriptedUpstream) -> Person:
 
 
 async def soon(holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    """It is so within the second that is promised, and stays so."""
-    await eventually(holds, WITHIN_S, what=what)
+    """It is so as soon as it was told, and stays so."""
+    await eventually(holds, TOLD_S, what=what)
     for _ in range(3):
         assert await holds(), what
 

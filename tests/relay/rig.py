@@ -38,8 +38,8 @@ async def nothing(_request: RecallRequest) -> RecallAnswer:
 
 
 class ScriptedEngine:
-    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how it is; one that
-    ``breaks`` ends in the middle of an API call.
+    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how its ``parts`` are; one
+    that ``breaks`` ends in the middle of an API call.
     """
 
     def __init__(self) -> None:
@@ -51,6 +51,7 @@ class ScriptedEngine:
         self.idle = asyncio.Event()
         self.idle.set()
         self.probes = 0
+        self.parts = {"store": "ready"}
         self.breaks = False
 
     def app(self) -> web.Application:
@@ -78,7 +79,7 @@ class ScriptedEngine:
     async def _ready(self, _request: web.Request) -> web.Response:
         self.probes += 1
         await self.idle.wait()
-        return web.json_response({"store": "ready"})
+        return web.json_response(self.parts)
 
     async def _api(self, request: web.Request) -> web.Response:
         self.api_calls.append((request.method, request.path_qs, dict(request.headers), await request.read()))

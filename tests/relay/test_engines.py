@@ -62,6 +62,16 @@ async def test_an_engine_that_is_down_costs_no_request_its_memory(tmp_path: Path
         assert (ready["engine"], ready["store"]) == ("loading: 1 of 2 engines, the others answer", "ready")
 
 
+async def test_an_engine_that_still_loads_what_the_other_one_has_is_not_called_ready(tmp_path: Path) -> None:
+    async with two(tmp_path) as (engines, one, other):
+        one.parts = {"store": "loading"}
+        ready = await engines.readiness()
+        assert (ready["engine"], ready["store"]) == ("loading: 1 of 2 engines, the others answer", "ready")
+        other.parts = {"store": "loading"}
+        ready = await engines.readiness()
+        assert (ready["engine"], ready["store"]) == ("ready", "loading")
+
+
 async def test_an_engine_that_starts_or_has_enough_to_do_is_left_alone(tmp_path: Path) -> None:
     async def loading(_asked: RecallRequest) -> RecallAnswer:
         return RecallAnswer(result="degraded", reason="loading")
