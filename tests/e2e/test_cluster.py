@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 QUESTION = "What is my locker code?"
 TOLD_S = 10.0
-"""More than a busy machine takes to tell the other one; less than anything that would find it out without being told."""
+"""More than a busy machine takes to tell the other one, less than what would find it out without being told."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -38,8 +38,8 @@ async def nothing(_request: RecallRequest) -> RecallAnswer:
 
 
 class ScriptedEngine:
-    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how its ``parts`` are; one
-    that ``breaks`` ends in the middle of an API call.
+    """Answers the relay's calls by script and records them. While not ``idle`` it does not say how its ``parts`` are;
+    one that ``breaks`` ends in the middle of an API call.
     """
 
     def __init__(self) -> None:
