@@ -155,20 +155,19 @@ class CandidateTable:
         """1 for the user's messages, else 0."""
         return self.numbers[BY_USER]
 
-    def tells(self, odds: Array, most: int) -> dict[int, float]:
-        """For so many of the user's messages that count, likeliest first, the log odds that they tell something."""
-        found: dict[int, float] = {}
-        readings = self.result.readings
+    def likeliest_said(self, odds: Array, most: int) -> list[int]:
+        """The places of so many of the user's messages that count, likeliest first."""
         counts = self.among_counted(self.by_user > 0)
-        for place in np.argsort(-odds, kind="stable").tolist():
-            if len(found) == most:
-                break
-            if counts[place]:
-                reading = readings[place if self.places is None else self.places[place]]
-                if reading.tells is None:
-                    reading.tells = telling(self.memories[place].content)
-                found[place] = reading.tells
+        order = np.argsort(-odds, kind="stable")
+        found: list[int] = order[counts[order]][:most].tolist()
         return found
+
+    def tells(self, place: int) -> float:
+        """The log odds that a message tells something."""
+        reading = self.result.readings[place if self.places is None else self.places[place]]
+        if reading.tells is None:
+            reading.tells = telling(self.memories[place].content)
+        return reading.tells
 
     @per_candidate
     def created(self) -> Array:

@@ -6,7 +6,7 @@ near the user's other messages are. From `ABOUT` on the later one comes with the
 on it comes in its place. Where facts were reconciled, reconciling has decided, and nothing is looked at here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.telling import PLAINLY, telling
@@ -52,13 +52,12 @@ def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array,
     """The log odds, with what was said later raised over the memory, of at least ``least``, that it may follow; and the
     places of those whose place it takes.
     """
-    tells = table.tells(odds, AMONG)
-    order = list(tells)
+    order = table.likeliest_said(odds, AMONG)
     said = {place: tokens for place, tokens in zip(order, table.tokens(order), strict=True) if tokens}
     found, instead = odds.copy(), []
     looked = [place for place in order[:MOST] if odds[place] >= least and place in said]
     for place in looked:
-        later = _later(place, said, table.memories, tells)
+        later = _later(place, said, table.memories, table.tells)
         if not later:
             continue
         likeliest = max(later.values())
@@ -79,20 +78,21 @@ def replaced(candidates: Sequence[Candidate]) -> set[int]:
     """
     said = {place: one.tokens for place, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN}
     memories = [one.memory for one in candidates]
-    tells = {place: telling(memories[place].content) for place in said}
     terms = {place: len(key_terms(memories[place].content, _TERMS)) for place in said}
     return {
         place
         for place in said
-        for other, likely in _later(place, said, memories, tells).items()
+        for other, likely in _later(place, said, memories, lambda other: telling(memories[other].content)).items()
         if likely >= INSTEAD and terms[place] <= terms[other]
     }
 
 
 def _later(
-    place: int, said: Mapping[int, bytes], memories: Sequence[Memory], tells: Mapping[int, float]
+    place: int, said: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
 ) -> dict[int, float]:
-    """Of those that were said later and may be about the same the log odds that they take its place."""
+    """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes
+    long and is asked of these alone.
+    """
     others, first = [other for other in said if other != place], memories[place].created_at
     if not any(memories[other].created_at > first for other in others):
         return {}
@@ -100,7 +100,7 @@ def _later(
     return {
         other: value
         for other, value in zip(others, likely, strict=True)
-        if value >= LATER and memories[other].created_at > first and tells[other] >= PLAINLY
+        if value >= LATER and memories[other].created_at > first and tells(other) >= PLAINLY
     }
 
 
