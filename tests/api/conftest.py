@@ -35,7 +35,7 @@ async def served(folders: Folders) -> AsyncIterator[Api]:
 async def learning(folders: Folders) -> AsyncIterator[Api]:
     """An engine that learns by rules, when it is asked to."""
     settings = Settings(
-        learn=LearnSettings(mode="verbatim", every_turns=200, idle_s=3600), recall=RecallSettings(deadline_ms=5_000)
+        learn=LearnSettings(mode="verbatim", every_turns=200, idle_s=3600), recall=RecallSettings(deadline_ms=60_000)
     )
     with folders.new("learning") as folder:
         async with serve_engine(make_engine(folder, settings=settings)) as served:

@@ -132,7 +132,7 @@ async def test_settings_outlive_the_erasure_of_what_was_remembered(api: Api) -> 
 
 async def test_learning_pauses_where_it_was_switched_off_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     learn = LearnSettings(mode="verbatim", every_turns=1, idle_s=0.1)
-    settings = Settings(learn=learn, recall=RecallSettings(deadline_ms=5_000))
+    settings = Settings(learn=learn, recall=RecallSettings(deadline_ms=60_000))
     async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
 
         async def facts() -> list[str]:

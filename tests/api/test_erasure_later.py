@@ -11,10 +11,9 @@ from memproxy.core.scope import Scope
 from memproxy.stores.edge import EdgeStore
 from tests.support.disk import TestDisk
 from tests.support.engine import DIMENSION, Api, SwitchedStore, make_engine, serve_engine
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 ANN: dict[str, Any] = {"user_id": "ann"}
-PATIENCE_S = 20.0
 LIVES = {"subject": "user", "predicate": "lives_in", "session_id": "s1", **ANN}
 
 
@@ -36,6 +35,13 @@ async def api(tmp_path: Path, store: SwitchedStore) -> AsyncIterator[Api]:
     engine = make_engine(tmp_path, store=store.as_store(), write_timeout_s=0.1)
     async with serve_engine(engine) as api:
         yield api
+
+
+async def told(api: Api, message: dict[str, str]) -> None:
+    """Say this in a session, and wait until it is written."""
+    said = {"session_id": "s1", "messages": [message], **ANN}
+    assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code in {201, 202}
+    await eventually(lambda: api.page(**ANN, kind="turn"), what="the turn is written")
 
 
 async def contents(api: Api, **query: Any) -> set[str]:
@@ -66,8 +72,7 @@ async def test_a_users_deletion_is_completed_when_the_store_is_back(api: Api, st
 
 
 async def test_an_undone_session_is_undone_when_the_store_is_back(api: Api, store: SwitchedStore) -> None:
-    said = {"session_id": "s1", "messages": [{"role": "user", "content": "I live in Oslo"}], **ANN}
-    assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code == 201
+    await told(api, {"role": "user", "content": "I live in Oslo"})
     await api.store("kept", **ANN)
     store.away = True
     answer = await api.call("DELETE", "/v1/memory/sessions/s1", params=ANN)
@@ -87,8 +92,7 @@ async def test_single_memories_that_are_deleted_later_leave_no_name_behind(tmp_p
         scope, state = Scope(tenant=api.tenant, user="ann"), api.engine.backends().state
         gone = await api.store("The zoo opens", subject="Quokkaville", category="zoology", **ANN)
         kept = await api.store("User likes tea", subject="user", category="drinks", session_id="s1", **ANN)
-        said = {"session_id": "s1", "messages": [{"role": "user", "content": "Zebulon, Zebulon", "id": "t1"}], **ANN}
-        assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code == 201
+        await told(api, {"role": "user", "content": "Zebulon, Zebulon", "id": "t1"})
         known = {row.name for row in await state.palace_rows(scope) if row.kind == "closet"}
         store.away = True
         for name in (gone["id"], "t1"):
@@ -116,7 +120,7 @@ async def test_a_full_disk_holds_up_no_deletion(tmp_path: Path, path: str, left:
         disk.mib = 20
         for session, text in (("s1", "I live in Oslo"), ("s2", "It rains")):
             said = {"session_id": session, "messages": [{"role": "user", "content": text}], **ANN}
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(LONGEST_S):
                 assert (await api.call("POST", "/v1/memory/turns", json=said)).status_code == 202
         await api.call("DELETE", path, params=ANN if "sessions" in path else {})
 

@@ -18,7 +18,7 @@ SHARE = 0.5
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     settings = Settings(
         learn=LearnSettings(enabled=False),
-        recall=RecallSettings(deadline_ms=5_000),
+        recall=RecallSettings(deadline_ms=60_000),
         experiment=ExperimentSettings(holdout=SHARE),
     )
     async with serve_engine(make_engine(tmp_path, settings=settings)) as served:

@@ -11,13 +11,25 @@ import msgspec
 import pytest
 
 from memproxy.api.receipts import MOST_STREAMS
-from memproxy.core.protocol import IDENTITY_HEADER, RECALL_PATH, LearnBody, PlanBody, RecallRequest, TurnsBody
+from memproxy.core.protocol import (
+    IDENTITY_HEADER,
+    RECALL_PATH,
+    Citation,
+    LearnBody,
+    PlanBody,
+    RecallAnswer,
+    RecallRequest,
+    TurnsBody,
+)
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.engine.engine import Engine
+from memproxy.engine.receipts import LEFT_OUT_SHOWN, MOST_OF_A_TENANT, MOST_WAITING, ReceiptKeeper
+from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import RecallSettings, Settings
+from memproxy.stores.sqlite_state import SqliteState
 from tests.support.engine import Api, WallClock, make_engine, serve_engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -186,7 +198,7 @@ async def test_a_query_is_kept_without_its_secrets(api: Api) -> None:
 
 
 async def test_learning_that_waits_or_was_given_up_says_so(tmp_path: Path) -> None:
-    engine = make_engine(tmp_path, settings=Settings(recall=RecallSettings(deadline_ms=5000)))
+    engine = make_engine(tmp_path, settings=Settings(recall=RecallSettings(deadline_ms=60_000)))
     async with serve_engine(engine) as api:
         await captured(api, "req_1", Decided(result="empty"), "I have a dog named Biscuit")
         assert (await receipt(api, "req_1"))["learned"] == {"state": "pending", "outcomes": []}
@@ -352,3 +364,78 @@ async def test_streams_of_activity_are_bounded(api: Api) -> None:
         assert refused.status_code == 429
         assert len(read) == MOST_STREAMS
         assert (await api.call("GET", "/v1/memory/activity")).status_code == 200
+
+
+SCOPE = Scope(tenant="acme", user="ann")
+
+
+def request(name: str, scope: Scope = SCOPE) -> RecallRequest:
+    return RecallRequest(request_id=name, scope=scope, queries=["What is my budget?"], nonce="n", verdict="personal")
+
+
+def dropped(reason: str) -> float:
+    value: float = metrics().receipts_dropped.labels(reason=reason)._value.get()
+    return value
+
+
+async def test_a_state_that_is_away_costs_the_receipts_and_nothing_else(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    keeper, before = ReceiptKeeper(state, WallClock(), Settings()), dropped("state")
+    keeper.note(request("req_1"), RecallAnswer(result="empty"))
+    await keeper.written()
+    assert dropped("state") == before + 1
+    await state.open()
+    keeper.note(request("req_2"), RecallAnswer(result="empty"))
+    await keeper.close()
+    assert await state.receipt(SCOPE, "req_1") is None
+    assert await state.receipt(SCOPE, "req_2") is not None
+    await state.close()
+
+
+async def test_more_than_can_wait_is_dropped_and_counted(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    keeper, before = ReceiptKeeper(state, WallClock(), Settings()), dropped("full")
+    owners = [Scope(tenant=f"tenant-{place % 5}", user="ann") for place in range(MOST_WAITING + 3)]
+    for place, owner in enumerate(owners):
+        keeper.note(request(f"req_{place}", owner), RecallAnswer(result="empty"))
+    await keeper.written()
+    assert dropped("full") == before + 3
+    assert await state.receipt(owners[MOST_WAITING - 1], f"req_{MOST_WAITING - 1}") is not None
+    assert await state.receipt(owners[MOST_WAITING], f"req_{MOST_WAITING}") is None
+    await keeper.close()
+    await state.close()
+
+
+async def test_a_busy_tenant_does_not_cost_another_its_receipts(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    keeper, before = ReceiptKeeper(state, WallClock(), Settings()), dropped("full")
+    for place in range(MOST_OF_A_TENANT + 2):
+        keeper.note(request(f"req_{place}"), RecallAnswer(result="empty"))
+    other = Scope(tenant="other", user="ann")
+    keeper.note(request("req_other", other), RecallAnswer(result="empty"))
+    await keeper.close()
+    assert dropped("full") == before + 2
+    found = await state.receipt(other, "req_other")
+    assert found is not None
+    assert found.recalled is not None
+    assert found.recalled.verdict == "personal"
+    await state.close()
+
+
+async def test_a_receipt_shows_every_injected_candidate_and_the_best_of_the_others(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path / "state.db", sync="normal")
+    await state.open()
+    keeper = ReceiptKeeper(state, WallClock(), Settings())
+    candidates = [{"memory_id": f"m{place}", "injected": place in {0, 49}} for place in range(50)]
+    line = Citation(memory_id="m0", turn_id=None, score=0.91234567, snippet="words that are not kept")
+    keeper.note(request("req_1"), RecallAnswer(result="injected", citations=[line], candidates=candidates))
+    await keeper.close()
+    found = await state.receipt(SCOPE, "req_1")
+    assert found is not None
+    assert found.recalled is not None
+    shown = [one["memory_id"] for one in found.recalled.candidates]
+    assert shown == ["m0", *(f"m{place}" for place in range(1, LEFT_OUT_SHOWN + 1)), "m49"]
+    assert (found.recalled.memories[0].memory_id, found.recalled.memories[0].score) == ("m0", 0.9123)
+    await state.close()

@@ -19,6 +19,7 @@ from memproxy.settings import JwtSettings
 from memproxy.tasks import TaskOwner
 from tests.auth.test_jwt import EC_KEY, OTHER_RSA_KEY, RSA_KEY, authenticator, bearing, jwk, token
 from tests.support.threaded import QuietHandler, ThreadedServer, serving
+from tests.support.waiting import LONGEST_S
 
 ALGORITHMS = ["RS256", "ES256"]
 
@@ -53,7 +54,7 @@ class _Keys(QuietHandler):
     def do_GET(self) -> None:  # noqa: N802 - as the base class calls it
         self.server.asked += 1
         self.server.is_asked.set()
-        self.server.goes_on.wait(60)
+        self.server.goes_on.wait(LONGEST_S)
         body = self.server.body if self.server.body is not None else json.dumps({"keys": self.server.keys}).encode()
         self.send_response(self.server.status)
         if self.server.location is not None:
@@ -112,7 +113,7 @@ async def test_unknown_key_ids_at_once_wait_for_one_fetch(provider: Provider) ->
     await known.identify(headers())
     provider.hang()
     asking = [asyncio.ensure_future(known.identify(headers(kid=f"unknown-{number}"))) for number in range(50)]  # noqa: TID251
-    await asyncio.to_thread(provider.is_asked.wait, 30)
+    await asyncio.to_thread(provider.is_asked.wait, LONGEST_S)
     provider.goes_on.set()
     assert {type(one) for one in await asyncio.gather(*asking, return_exceptions=True)} == {Unauthenticated}
     assert provider.asked == 2
@@ -123,7 +124,7 @@ async def test_while_a_provider_hangs_tokens_of_known_keys_wait_for_nothing(prov
     await known.identify(headers())
     provider.hang()
     stranger = asyncio.ensure_future(known.identify(headers(kid="unknown")))  # noqa: TID251
-    await asyncio.to_thread(provider.is_asked.wait, 30)
+    await asyncio.to_thread(provider.is_asked.wait, LONGEST_S)
     for _ in range(20):
         assert (await known.identify(headers())).tenant == "acme"
     assert not stranger.done(), "it waits for the provider, and nobody else did"
@@ -139,7 +140,7 @@ async def test_old_keys_serve_while_new_ones_are_fetched_behind(provider: Provid
     provider.keys = [jwk(OTHER_RSA_KEY, "two")]
     for _ in range(20):
         assert await keys.find("one", "RS256") is not None
-    await asyncio.to_thread(provider.is_asked.wait, 30)
+    await asyncio.to_thread(provider.is_asked.wait, LONGEST_S)
     assert provider.asked == 2, "one fetch, whoever asks meanwhile"
     provider.goes_on.set()
     await tasks.drain(30)
@@ -191,7 +192,7 @@ async def test_a_caller_who_leaves_does_not_end_the_fetch_for_the_others(provide
     keys = keys_at(provider, tasks)
     provider.hang()
     leaving, staying = (asyncio.ensure_future(keys.find("one", "RS256")) for _ in range(2))  # noqa: TID251
-    await asyncio.to_thread(provider.is_asked.wait, 30)
+    await asyncio.to_thread(provider.is_asked.wait, LONGEST_S)
     leaving.cancel()
     await asyncio.wait({leaving})
     provider.goes_on.set()

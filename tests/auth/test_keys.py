@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -16,6 +17,7 @@ from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord, hashed, id_of, is_hash, matches, new_key
 from memproxy.errors import Forbidden, StateUnavailable, Unauthenticated
 from memproxy.settings import Settings
+from memproxy.stores.sqlite_state import SqliteState
 
 SECRET = b"s"
 NOW = datetime.now(UTC)
@@ -286,3 +288,22 @@ def test_a_key_of_an_earlier_version_is_listed_as_one_to_make_anew() -> None:
     assert "valid" in keys.line(record)
     earlier = msgspec.structs.replace(record, hash="scrypt$16384$8$1$c2FsdHNhbHQ=$aGFzaA==")
     assert "make it anew" in keys.line(earlier)
+
+
+async def test_a_key_revoked_elsewhere_ends_at_once(tmp_path: Path) -> None:
+    serving, other = (SqliteState(tmp_path / "state.db", sync="normal") for _ in range(2))
+    await serving.open()
+    await other.open()
+    try:
+        key, record = keys.made(tenant="acme")
+        await other.add_proxy_key(record)
+        settings = Settings.model_validate({"auth": {"mode": "keys"}})
+        known = make_authenticator(settings.auth, settings.server, b"s", serving.proxy_key, serving.news)
+        asking = Headers([(b"authorization", f"Bearer {key}".encode())])
+        assert (await known.identify(asking)).tenant == "acme"
+        assert await other.revoke_proxy_key(record.id, datetime.now(UTC))
+        with pytest.raises(Unauthenticated, match="revoked"):
+            await known.identify(asking)
+    finally:
+        await other.close()
+        await serving.close()

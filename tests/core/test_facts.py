@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.facts import Operation, decide, following, only_asks_to_forget, place, reinforce, said_at, take_back
 from memproxy.core.memory import Kind, Memory, Relation
-from memproxy.core.similar import Neighbour, lexical_overlap, repeats
+from memproxy.core.similar import Neighbour, alike, lexical_overlap, repeats, terms
 from memproxy.core.slots import slot_name, slot_value
 from tests.learn.rig import NOON, fact
 from tests.stores.making import memory
@@ -270,3 +270,28 @@ def test_two_statements_from_the_same_words_are_two() -> None:
     ended = msgspec.structs.replace(lives, active=False)
     assert decide(works, chain=[], neighbours=[Neighbour(lives, 0.8)]).operation is Operation.COEXIST
     assert decide(again, chain=[], neighbours=[Neighbour(ended, 0.4)]).operation is Operation.DUPLICATE
+
+
+YACHT = "User has a yacht in Monaco harbour"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        YACHT,
+        "The user owns a yacht moored in Monaco",
+        "User's yacht is kept in Monaco harbour",
+        "Monaco harbour: yacht",
+    ],
+)
+def test_other_words_for_it_are_it(again: str) -> None:
+    assert alike(terms(YACHT), terms(again))
+
+
+@pytest.mark.parametrize("other", ["User has a dog named Biscuit", "User's yacht is 12 metres long", "User", ""])
+def test_what_else_a_message_tells_is_not(other: str) -> None:
+    assert not alike(terms(YACHT), terms(other))
+
+
+def test_another_amount_is_another_statement() -> None:
+    assert not alike(terms("Budget for Hawaii is $10,000"), terms("Budget for Norway is $5,000"))

@@ -33,7 +33,7 @@ from tests.e2e.crash_people import People, talking
 from tests.support.folders import MEMORY_FOLDER, has_room
 from tests.support.proxy import Proxy, base_config, free_port, merged
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 VICTIMS = ("engine", "relay", "both", "supervisor", "all")
 LEARN_MODES = ("model", "verbatim")
@@ -153,7 +153,7 @@ async def _kill(proxy: Proxy, victim: str, figures: Figures) -> None:
         proxy.kill()
     elif victim == "supervisor":
         proxy.process.kill()
-        proxy.process.wait(10)
+        proxy.process.wait(LONGEST_S)
     else:
         names = {"relay": ("_relay",), "engine": ("_engine",), "both": ("_relay", "_engine")}[victim]
         for process in [process for name in names for process in proxy.family(name)]:

@@ -126,7 +126,12 @@ async def test_a_forgotten_message_and_an_undone_conversation_never_come_back(
     user, session = word(), word()
     for text in ("I keep a secret garden.", "I like tea."):
         await say(proxy, text, user=user, session=session)
-    [secret] = [one for one in await found(proxy, "secret garden", user=user) if one["metadata"]["role"] == "user"]
+
+    async def said() -> list[dict[str, Any]]:
+        turns = await found(proxy, "secret garden", user=user)
+        return [one for one in turns if one["metadata"]["role"] == "user"]
+
+    [secret] = await eventually(said, what="it is found")
     async with proxy.client() as client:
         assert (await client.delete(f"/v1/memory/{secret['id']}", params={"user_id": user})).status_code == 200
     await say(proxy, "What else?", user=user, session=session)

@@ -30,12 +30,10 @@ async def proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIte
             yield it
 
 
-async def until_recall(load: Load, wanted: str, deadline_s: float = 60.0) -> None:
+async def until_recall(load: Load, wanted: str) -> None:
     """Wait for an answer from now on whose recall header says ``wanted``."""
     begin = len(load.answers)
-    await eventually(
-        lambda: wanted in load.recalls_since(begin), deadline_s, what=f"an answer whose recall is {wanted}"
-    )
+    await eventually(lambda: wanted in load.recalls_since(begin), what=f"an answer whose recall is {wanted}")
 
 
 async def says_degraded(proxy: Proxy) -> bool:
@@ -77,8 +75,12 @@ async def test_a_killed_relay_is_started_again(proxy: Proxy) -> None:
         return (await proxy.readiness())[0] == 200 and proxy.family("_relay") != [relay]
 
     await eventually(answers, what="another relay serves")
-    async with proxy.client() as client:
-        assert (await chat(client, "What is my budget for the Hawaii vacation?")).recall == "injected"
+
+    async def recalls() -> bool:
+        async with proxy.client() as client:
+            return (await chat(client, "What is my budget for the Hawaii vacation?")).recall == "injected"
+
+    await eventually(recalls, what="with memory")
 
 
 async def test_a_store_whose_files_are_gone_costs_memory_and_never_a_request(proxy: Proxy) -> None:

@@ -15,7 +15,7 @@ from tests.e2e.talk import chat, found, listed
 from tests.support.postgres import postgres_server
 from tests.support.proxy import Proxy, base_config, free_port, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
@@ -75,7 +75,7 @@ async def test_a_served_installation_moves_into_postgresql_and_back_with_all_tha
             moved = await command(proxy, "move", "--config", str(proxy.config_file), "--to", str(there), "--json")
             assert moved.returncode == 0, moved.stderr
             assert json.loads(moved.stdout)["switched"]
-            assert proxy.process.wait(30) == 0
+            assert proxy.process.wait(LONGEST_S) == 0
 
             refused = await command(proxy, "serve", "--config", str(proxy.config_file))
             assert refused.returncode != 0
@@ -95,7 +95,7 @@ async def test_a_served_installation_moves_into_postgresql_and_back_with_all_tha
             before = await exported(proxy)
             returned = await command(proxy, "move", "--config", str(proxy.config_file), "--to", str(back), "--json")
             assert returned.returncode == 0, returned.stderr
-            assert proxy.process.wait(30) == 0
+            assert proxy.process.wait(LONGEST_S) == 0
             proxy.config = old
             await proxy.start()
             assert await exported(proxy) == before

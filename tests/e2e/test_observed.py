@@ -46,6 +46,7 @@ async def test_every_known_word_is_counted_from_zero_on_and_nobody_is_named(
 ) -> None:
     settings = {"telemetry": {"log_format": "json", "log_level": "debug"}}
     async with running_proxy(upstream.base_url, tmp_path / "home", settings) as proxy:
+        await proxy.served()
         _, before = await scraped(proxy)
         assert known(metrics()) <= before.keys()
         assert before["memproxy_turns_lost_total", frozenset({("reason", "journal")})] == 0

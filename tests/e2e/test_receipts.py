@@ -26,7 +26,7 @@ async def learned(proxy: Proxy, request_id: str, user: str) -> dict[str, Any]:
         status, found = await receipt(proxy, request_id, user)
         return found if status == 200 and found["learned"]["state"] == "done" else None
 
-    told: dict[str, Any] | None = await eventually(done, 30, what="the turn was learned from")
+    told: dict[str, Any] | None = await eventually(done, what="the turn was learned from")
     assert told is not None
     return told
 

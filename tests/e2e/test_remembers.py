@@ -81,7 +81,7 @@ async def test_facts_are_extracted_behind_the_answer(shared_proxy: Proxy, model:
         memories = await listed(shared_proxy, user_id=user, active="true")
         return [memory["content"] for memory in memories if memory["kind"] != "turn"]
 
-    assert await eventually(facts, 30, what="the dog is learned") == ["The user has a dog named Biscuit"]
+    assert await eventually(facts, what="the dog is learned") == ["The user has a dog named Biscuit"]
     async with shared_proxy.client() as client:
         await chat(client, "What's my dog's name?", headers={"x-memproxy-user": user})
     assert "Biscuit" in text_of(model.last.messages[0])
@@ -102,7 +102,7 @@ async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model:
         async def is_current(current: list[str] = current) -> bool:
             return await budgets(active=True) == current
 
-        await eventually(is_current, 30, what=f"{amount} is the one active budget")
+        await eventually(is_current, what=f"{amount} is the one active budget")
     assert await budgets(active=False) == ["The user's budget for the Hawaii vacation is $10,000"]
     async with shared_proxy.client() as client:
         await chat(client, QUESTION, headers={"x-memproxy-user": user})
@@ -133,7 +133,7 @@ async def test_ordered_to_forget_everything_the_next_conversation_knows_nothing_
             one for one in await listed(shared_proxy, user_id=user, active="true") if "10,000" in one["content"]
         ]
 
-    await eventually(is_forgotten, 30, what="the budget is forgotten")
+    await eventually(is_forgotten, what="the budget is forgotten")
     assert (await asks())[0] == "empty"
     await tell(shared_proxy, "My budget for the Hawaii vacation is $15,000.", user=user)
     assert "$15,000" in (await asks())[1]
@@ -157,7 +157,7 @@ async def test_an_answer_that_repeated_the_old_fact_does_not_bring_it_back(
         async def is_so() -> bool:
             return await active() == [content]
 
-        await eventually(is_so, 30, what=f"{content!r} is the one active fact")
+        await eventually(is_so, what=f"{content!r} is the one active fact")
 
     await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
     await becomes(old)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
+from memproxy.logs import Seldom
 from tests.e2e.talk import body, extract_by_rules
 from tests.support.answers import chat_events, error, stream
 from tests.support.collector import Collector, running_collector
@@ -24,6 +25,8 @@ PARENT = {"traceparent": f"00-{TRACE}-{CALLER}-01", "tracestate": "vendor=one"}
 PERSON = {"x-memproxy-user": "anna-of-accounting", "x-memproxy-session": "a-session-of-annas"}
 TOLD, ASKED = "My locker code is tangerine-4711.", "What is my locker code?"
 QUEUE = 64
+TRY_S = 55.0
+"""How long one try of an export may take: longer than what is not to wait for it does on a busy machine."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,6 +42,7 @@ async def proxy(collector: Collector, shared_upstream: ScriptedUpstream, folders
         "OTEL_SERVICE_NAME": "memory-of-the-desk",
         "OTEL_BSP_SCHEDULE_DELAY": "50",
         "OTEL_BSP_MAX_QUEUE_SIZE": str(QUEUE),
+        "OTEL_EXPORTER_OTLP_TIMEOUT": str(TRY_S),
     }
     with folders.new("home") as home:
         settings: dict[str, Any] = {"telemetry": {"traces": True}}
@@ -162,7 +166,7 @@ async def test_a_caller_that_samples_nothing_is_heeded(
 async def test_nobody_waits_for_a_collector_that_refuses_or_does_not_answer(
     proxy: Proxy, collector: Collector, model: ScriptedUpstream
 ) -> None:
-    collector.status = 400
+    collector.status, began = 400, time.monotonic()
     before = await spans_by_result(proxy)
     async with proxy.client(**PERSON) as client:
 
@@ -180,18 +184,19 @@ async def test_nobody_waits_for_a_collector_that_refuses_or_does_not_answer(
 
         await eventually(dropped, what="spans for which there is no room are counted")
         assert collector.asked > asked
-        began = time.monotonic()
+        asking = time.monotonic()
         for _ in range(20):
             assert (await client.post("/v1/chat/completions", content=body("Hi!"))).status_code == 200
-        assert time.monotonic() - began < 9, "less than one try of an export takes"
+        assert time.monotonic() - asking < TRY_S, "less than one try of an export takes"
     lost = [line for line in proxy.log.splitlines() if "spans of traces are lost" in line]
     told = Counter((line.split()[3], "wait to be sent" in line) for line in lost)  # by process, and why
-    assert set(told.values()) == {1}, lost
+    most = 1 + (time.monotonic() - began) // Seldom()._every_s
+    assert max(told.values()) <= most, lost
     assert {waits for _, waits in told} == {False, True}, lost
     assert "opentelemetry" not in proxy.log
     began = time.monotonic()
     assert await proxy.stop() == 0
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < TRY_S
 
 
 def test_what_traces_need_is_looked_at_before_the_start(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from memproxy.core.protocol import (
     UpstreamAccess,
 )
 from memproxy.core.scope import Scope
+from memproxy.engine.engine import IndexInLulls
 from memproxy.settings import ModelSettings
 from memproxy.stores.edge import EdgeStore
 from tests.support.engine import DIMENSION, Api, SwitchedStore, make_engine, serve_engine
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 SCOPE = Scope(tenant="acme", user="default", session="s1")
 BUDGET = RecallRequest(request_id="r1", scope=SCOPE, queries=["What's my budget for the Hawaii trip?"], nonce="abc")
@@ -200,3 +202,39 @@ async def test_a_store_whose_files_are_gone_is_not_replaced_by_an_empty_one(tmp_
 async def _at_least_two(api: Api) -> list[dict[str, Any]] | None:
     found = await api.page()
     return found if len(found) == 2 else None
+
+
+async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> None:
+    done: list[bool] = []
+    asked = asyncio.Event()
+
+    def work() -> None:
+        done.append(recalling)
+        asked.set()
+
+    indexing, recalling = IndexInLulls(work), True
+    with indexing.recalling():
+        indexing.soon()
+        indexing.soon()
+        assert done == []
+    recalling = False
+    async with asyncio.timeout(LONGEST_S):
+        await asked.wait()
+    assert done == [False]
+
+
+async def test_recalls_without_a_pause_do_not_keep_it_back_for_ever() -> None:
+    asked = asyncio.Event()
+    indexing = IndexInLulls(asked.set)
+    with indexing.recalling():
+        indexing.soon()
+        async with asyncio.timeout(LONGEST_S):
+            await asked.wait()
+
+
+async def test_where_nobody_recalls_it_is_done_at_once_and_again_each_time() -> None:
+    done: list[None] = []
+    indexing = IndexInLulls(lambda: done.append(None))
+    indexing.soon()
+    indexing.soon()
+    assert len(done) == 2

@@ -26,11 +26,13 @@ from memproxy.settings import Settings
 from tests.support.answers import Answer, Answerer, Received, completion, text_of
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.waiting import LONGEST_S
 
 SCOPE = Scope(tenant="acme", user="default", session="s1")
 BUDGET = "User's budget for the Hawaii vacation is $10,000"
 DOG = "User's dog is named Biscuit"
 VAGUE = ["We talked about the money for our island holiday", "How much?"]
+BRIEF, COMPLETED = ["Planning our Hawaii vacation", "How much?"], "How much? hawaii vacation"
 LINE = "What is the budget for the island holiday, the Hawaii vacation?"
 
 
@@ -49,7 +51,7 @@ def settings(upstream: ScriptedUpstream, *, own: bool = True, **recall: Any) -> 
             "upstream": {"base_url": upstream.base_url},
             "learn": {"enabled": False},
             "rewrite": rewrite,
-            "recall": {"deadline_ms": 5_000, **recall},
+            "recall": {"deadline_ms": 60_000, **recall},
             "models": {"rewrite": role, "rerank": role},
         }
     )
@@ -95,7 +97,6 @@ async def test_a_vague_query_is_searched_as_a_model_completes_it(tmp_path: Path,
 
 
 UNUSABLE: dict[str, tuple[Answerer, str]] = {
-    "hangs": (hanging, "timeout"),
     "apologises": (lambda _received: completion("I'm sorry, I cannot help with that."), "unreadable"),
     "empty": (lambda _received: completion(""), "unreadable"),
     "fails": (lambda _received: Answer([b"<html>"], 500), "error"),
@@ -104,13 +105,13 @@ UNUSABLE: dict[str, tuple[Answerer, str]] = {
 
 
 async def test_without_a_usable_line_the_query_takes_its_context(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    rewrite = {"mode": "llm", "timeout_s": 0.3}
+    rewrite = {"mode": "llm", "timeout_s": LONGEST_S}
     async with serve_engine(make_engine(tmp_path, settings=settings(upstream, rewrite=rewrite))) as api:
         for tenant, (answering, why) in UNUSABLE.items():
             upstream.default = answering
             scope = Scope(tenant=tenant, user="default", session="s1")
-            answer = await recall(api, "Planning our Hawaii vacation", "How much?", scope=scope)
-            assert (answer.query, answer.notes) == ("How much? hawaii vacation", [f"rewrite: {why}"])
+            answer = await recall(api, *BRIEF, scope=scope)
+            assert (answer.query, answer.notes) == (COMPLETED, [f"rewrite: {why}"])
             assert answer.result == "empty"
 
 
@@ -118,8 +119,11 @@ async def test_a_model_that_keeps_failing_is_left_alone(tmp_path: Path, upstream
     upstream.default = hanging
     rewrite = {"mode": "llm", "timeout_s": 0.05}
     async with serve_engine(make_engine(tmp_path, settings=settings(upstream, rewrite=rewrite))) as api:
-        notes = [(await recall(api, *VAGUE)).notes for _ in range(FAILURES_TO_REST + 2)]
-    assert notes == [["rewrite: timeout"]] * FAILURES_TO_REST + [["rewrite: error"]] * 2
+        answers = [await recall(api, *BRIEF) for _ in range(FAILURES_TO_REST + 2)]
+    assert [answer.notes for answer in answers] == (
+        [["rewrite: timeout"]] * FAILURES_TO_REST + [["rewrite: error"]] * 2
+    )
+    assert {(answer.query, answer.result) for answer in answers} == {(COMPLETED, "empty")}
     assert len(upstream.received) <= FAILURES_TO_REST
 
 
@@ -199,31 +203,31 @@ async def test_a_model_may_reorder_what_was_found(tmp_path: Path, upstream: Scri
     assert spent("rerank") == before + 10
 
 
-MISJUDGING: list[tuple[Answerer, str]] = [
-    (hanging, "timeout"),
-    (lambda _received: completion("The first is best."), "unreadable"),
-    (lambda _received: completion('{"scores": [1]}'), "unreadable"),
+MISJUDGING: list[tuple[Answerer, float, str]] = [
+    (hanging, 0.1, "timeout"),
+    (lambda _received: completion("The first is best."), LONGEST_S, "unreadable"),
+    (lambda _received: completion('{"scores": [1]}'), LONGEST_S, "unreadable"),
 ]
 
 
+@pytest.mark.parametrize(("answering", "patience_s", "why"), MISJUDGING)
 async def test_a_reranker_that_fails_leaves_the_order_and_the_receipt_says_so(
-    tmp_path: Path, upstream: ScriptedUpstream
+    tmp_path: Path, upstream: ScriptedUpstream, answering: Answerer, patience_s: float, why: str
 ) -> None:
     failures = metrics().internal_errors.labels(where="recall.rerank")
     before = failures._value.get()
-    chosen = settings(upstream, rerank="model", rerank_timeout_s=0.3)
+    chosen = settings(upstream, rerank="model", rerank_timeout_s=patience_s)
     async with serve_engine(make_engine(tmp_path, settings=chosen)) as api:
         for trip in TRIPS:
             await api.store(trip)
-        for answering, why in MISJUDGING:
-            upstream.default = answering
-            answer = await recall(api, "What's my budget for the Rome trip?", verdict="personal")
-            assert answer.result == "injected"
-            assert "Rome" in answer.citations[0].snippet
-            assert answer.notes == [f"rerank: {why}"]
+        upstream.default = answering
+        answer = await recall(api, "What's my budget for the Rome trip?", verdict="personal")
+        assert answer.result == "injected"
+        assert "Rome" in answer.citations[0].snippet
+        assert answer.notes == [f"rerank: {why}"]
         await api.engine.backends().receipts_written()
         receipt = await api.engine.backends().state.receipt(SCOPE, "r1")
-    assert failures._value.get() == before + len(MISJUDGING)
+    assert failures._value.get() == before + 1
     assert receipt is not None
     assert receipt.recalled is not None
     assert (receipt.recalled.notes, receipt.recalled.verdict) == (answer.notes, "personal")

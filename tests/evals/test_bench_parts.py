@@ -1,26 +1,35 @@
 """The parts of the benchmark that its figures stand on: the load client, what is sent, percentiles, plans."""
 
 import contextlib
+import io
 import json
 import socket
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from typer.testing import CliRunner
 
 from memproxy.core.gate import is_vague, judge
 from memproxy.settings import GateSettings
 from tests.bench import payloads
 from tests.bench.calls import Situation, situations, takes_part
 from tests.bench.client import Load
+from tests.bench.engine import main, measure
 from tests.bench.figures import percentile
 from tests.bench.jobs import Job
-from tests.bench.plan import FULL, QUICK, STANDARD, Plan, scaled
+from tests.bench.learn import median_interval
+from tests.bench.learn_load import Traffic
+from tests.bench.plan import FULL, QUICK, STANDARD, Plan, Population, scaled
 from tests.bench.targets import OURS
 from tests.bench.versions import Compared
 from tests.support.answers import Answer, chat_events, json_answer, stream
+from tests.support.shared import MODEL_PATH, needs_model
 from tests.support.upstream import ScriptedUpstream
 
 
@@ -157,3 +166,55 @@ def test_every_kind_is_measured_one_at_a_time() -> None:
 def test_what_a_captured_kind_leaves_in_the_store_is_bounded() -> None:
     large = Situation(kind="call", body_bytes=200_000, concurrency=16)
     assert not any(takes_part(kind, large) for kind in OURS if kind.captures)
+
+
+async def test_every_population_is_asked_and_timed() -> None:
+    row = await measure(Population(memories=400, users=4), 30, Console(file=io.StringIO()))
+    assert (row.memories, row.users, row.recall.count) == (400, 4, 30)
+    assert 0 < row.recall.p50_ms <= row.recall.p95_ms <= row.recall.p99_ms
+    assert {"embed", "search", "rank", "assemble", "recall"} <= row.stages.keys()
+    assert row.stages["search"] > 0
+    assert row.with_embedding is None
+
+
+@needs_model
+@pytest.mark.model
+async def test_the_time_of_a_model_is_told_apart() -> None:
+    console = Console(file=io.StringIO())
+    row = await measure(Population(memories=40, users=2), 5, console, model_path=Path(MODEL_PATH))
+    assert row.with_embedding is not None
+    assert row.with_embedding.count == row.recall.count == 5
+    assert row.with_embedding.p50_ms > row.recall.p50_ms
+
+
+def test_the_figures_are_written_for_each_population(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    out = tmp_path / "figures.json"
+    done = CliRunner().invoke(app, ["--full", "--most", "1000", "--questions", "5", "--json", str(out)])
+    assert done.exit_code == 0, done.output
+    assert [(row["memories"], row["users"]) for row in json.loads(out.read_text())] == [(1_000, 1), (1_000, 10)]
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high", "coverage"),
+    [(1, 1, 1, 0.0), (5, 1, 5, 0.9375), (6, 1, 6, 0.96875), (9, 2, 8, 0.9609375), (20, 6, 15, 0.9586105346679688)],
+)
+def test_the_interval_of_a_median_is_of_order_statistics(count: int, low: int, high: int, coverage: float) -> None:
+    assert median_interval([float(value) for value in range(1, count + 1)]) == (low, high, coverage)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40))
+def test_the_interval_holds_the_median_of_what_was_measured(values: list[float]) -> None:
+    low, high, coverage = median_interval(values)
+    ordered = sorted(values)
+    assert low <= ordered[len(ordered) // 2] <= high or low <= ordered[(len(ordered) - 1) // 2] <= high
+    assert 0 <= coverage < 1
+
+
+def test_the_slowest_percent_is_told_in_the_order_of_sending() -> None:
+    took = [1.0] * 200
+    took[150], took[20] = 70.0, 50.0
+    run = Traffic(sent_s=[number / 100 for number in range(200)], alone_ms=took)
+    assert run.slowest() == [(0.2, 50.0), (1.5, 70.0)]
+    assert Traffic().slowest() == []

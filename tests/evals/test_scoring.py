@@ -1,6 +1,7 @@
 import math
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from memproxy.evals import scoring
 from memproxy.evals.dataset import Question
 from memproxy.evals.scoring import Found, Outcome, Sample
+from tests.fitting.logistic import Ordered, fit
 
 
 def outcome(
@@ -96,3 +98,28 @@ def test_latency_is_told_with_and_without_embedding() -> None:
     times = scoring.latency([outcome([], [], took=value) for value in (1.0, 2.0, 3.0)])
     assert times["recall"]["p50"] == 2.0
     assert times["recall_with_embedding"]["p50"] == 4.0
+
+
+CHANCE = np.random.default_rng(7)
+
+
+def test_the_weights_that_made_the_labels_are_found_again() -> None:
+    features = CHANCE.normal(size=(4000, 2))
+    labels = (CHANCE.random(4000) < 1 / (1 + np.exp(-(0.5 + features @ [2.0, -1.0])))).astype(float)
+    assert np.allclose(fit(features, labels, np.ones(4000)), [0.5, 2.0, -1.0], atol=0.25)
+
+
+def test_lists_decide_what_comes_first_where_single_rows_say_little() -> None:
+    """The first column tells right from wrong within a list, and lists from each other the wrong way round."""
+    shift = np.repeat(np.arange(50.0), 4) * -1
+    labels = np.tile([1.0, 0.0, 0.0, 0.0], 50) * (np.repeat(np.arange(50), 4) % 2)
+    features = (labels + shift)[:, None]
+    lists = [Ordered(start, start + 4, 5.0) for start in range(0, 200, 4) if labels[start : start + 4].any()]
+    alone, ordered = (fit(features, labels, np.ones(200), some)[1] for some in ([], lists))
+    assert ordered > alone
+
+
+def test_log_odds_that_are_there_already_are_not_learned_again() -> None:
+    features = CHANCE.normal(size=(4000, 1))
+    labels = (CHANCE.random(4000) < 1 / (1 + np.exp(-2 * features[:, 0]))).astype(float)
+    assert np.allclose(fit(features, labels, np.ones(4000), offsets=2 * features[:, 0]), [0.0, 0.0], atol=0.15)

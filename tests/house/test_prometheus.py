@@ -23,7 +23,7 @@ from tests.house.test_deploy import DEPLOY, expressions
 from tests.support.http_client import plain_client
 from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream, no_facts
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = [
@@ -86,7 +86,7 @@ async def prometheus(proxy: Proxy, folder: Path) -> AsyncIterator[Server]:
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen([*command, "--storage.tsdb.path=data"], cwd=folder, stdout=log, stderr=log)
     try:
-        async with plain_client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        async with plain_client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST_S) as client:
             server = Server(client)
 
             async def scrapes() -> bool:
@@ -101,7 +101,7 @@ async def prometheus(proxy: Proxy, folder: Path) -> AsyncIterator[Server]:
             yield server
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, 30)
+        await asyncio.to_thread(process.wait, LONGEST_S)
 
 
 async def talked(proxy: Proxy, users: int = 6) -> None:

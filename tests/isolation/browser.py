@@ -161,8 +161,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for child in children:
         if child.is_running():
             child.kill()
-    psutil.wait_procs(children, timeout=10)
-    process.wait(10)
+    psutil.wait_procs(children, timeout=_LONGEST_S)
+    process.wait(_LONGEST_S)
 
 
 def report_of(server: PageServer) -> Findings:

@@ -292,7 +292,7 @@ async def test_the_end_of_a_session_is_reflected_on_where_enough_is_new(tmp_path
         await one.worker.learned(ANN, PATIENCE_S)
         assert await reflections(one) == [], "the session goes on"
         assert await one.worker.end_session(ANN, PATIENCE_S)
-        await eventually(lambda: _reflected(one, 1), PATIENCE_S, what="it is reflected on")
+        await eventually(lambda: _reflected(one, 1), what="it is reflected on")
         assert await reflections(one) == [("session_end", DONE)]
         (made,) = await insights(one)
         assert made.metadata["sources"] == ["mem_0", "mem_1"]
@@ -316,7 +316,7 @@ async def test_so_many_new_entries_are_reflected_on_whenever_they_are_learned(tm
         await stored(one, "User likes tea", "User likes rowing", "User likes Henley")
         await one.say("And again.")
         assert await one.worker.learned(ANN, PATIENCE_S)
-        await eventually(lambda: _reflected(one, 1), PATIENCE_S, what="it is reflected on")
+        await eventually(lambda: _reflected(one, 1), what="it is reflected on")
         assert await reflections(one) == [("count", DONE)]
 
 
@@ -424,7 +424,7 @@ async def test_a_schedule_dreams_for_who_has_something_new(tmp_path: Path) -> No
         await stored(one, "Nils likes tea", "nils likes TEA")
         await one.plan(BEN, upserts=[fact("mem_bens", BEN, content="Ben lives in Rome")])
         await one.worker.dreams._everybody(one.clock.now())
-        await eventually(lambda: _ended(one, 1), PATIENCE_S, what="both dreamt")
+        await eventually(lambda: _ended(one, 1), what="both dreamt")
         one.clock.advance(timedelta(days=1).total_seconds())
         await one.worker.dreams._everybody(one.clock.now())
         assert [len(await one.state.dreams(owner, after=0, limit=9)) for owner in (ANN, BEN)] == [1, 1]

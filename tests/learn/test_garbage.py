@@ -117,7 +117,7 @@ async def all_learned(r: Rig, count: int) -> None:
         sizes = (await r.state.queue_sizes())["learn"]
         return len(r.server.prompts) >= count and not sizes["waiting"] and not sizes["running"]
 
-    await eventually(done, 60)
+    await eventually(done)
 
 
 async def test_what_can_be_read_in_any_shape_is_learned_at_once(tmp_path: Path) -> None:

@@ -275,3 +275,27 @@ async def test_only_what_was_written_before_a_flush_began_is_settled_by_it(tmp_p
     assert store.begun == 2
     await writes.settle("index", ANN.owner)
     assert store.begun == 2
+
+
+USERS = [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(5)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_so_many_calls_are_under_way_at_once(tmp_path: Path, concurrency: int) -> None:
+    async with rig(tmp_path, every_turns=1, concurrency=concurrency) as r:
+        r.server.gate.clear()
+        for user in USERS:
+            await r.say("I live in Oslo", scope=user)
+
+        async def all_are_due() -> bool:
+            learn = (await r.state.queue_sizes())["learn"]
+            return learn["waiting"] + learn["running"] == len(USERS) and len(r.server.prompts) == concurrency
+
+        await eventually(all_are_due, what="as many calls as are allowed, the other users wait")
+        assert (await r.state.queue_sizes())["learn"]["running"] == concurrency
+        r.server.gate.set()
+
+        async def done() -> bool:
+            return (await r.state.queue_sizes())["learn"]["waiting"] == 0 and len(r.server.prompts) == len(USERS)
+
+        await eventually(done, what="all are learned from")

@@ -9,6 +9,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.learn.extract import of_places
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Answer, Rig, fact, rig
+from tests.learn.test_changes import triple
 
 SAID = {
     "coach": "I can only run 5 kilometres because of my knee",
@@ -112,3 +113,23 @@ async def test_another_conversation_does_not_move(tmp_path: Path) -> None:
             {"atlas"},
             {"user"},
         )
+
+
+def project(name: str | None) -> Scope:
+    return Scope(tenant="acme", user="ann", session=f"s-{name}", project=name)
+
+
+async def test_what_is_learned_in_a_project_goes_by_the_names_that_were_told_there(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        short = triple("TS is short for TypeScript", "short_for", "TypeScript", subject="TS")
+        await r.teach(short["content"], short, scope=project("atlas"))
+        seen = {}
+        for name in ("apollo", None, "atlas"):
+            old = triple("TS is 30 years old", "age", "30", "TS")
+            await r.teach(old["content"], old, scope=project(name))
+            seen[name] = {
+                (fact.subject, fact.wing)
+                for fact in await r.facts(project(name))
+                if fact.predicate == "age" and fact.project_id == name
+            }
+        assert seen == {"apollo": {("TS", "ts")}, None: {("TS", "ts")}, "atlas": {("Typescript", "typescript")}}

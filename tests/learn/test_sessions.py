@@ -12,12 +12,13 @@ from memproxy.core.choices import Choices
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
-from memproxy.core.turn import Message
+from memproxy.core.turn import Message, make_turns
 from memproxy.learn import rules
 from memproxy.learn.extract import cut
+from memproxy.learn.summary import extract
 from memproxy.learn.triggers import centroid_cosine, shared_terms
 from memproxy.ports import JournalEntry, JournalKind
-from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, rig
+from tests.learn.rig import ANN, BEN, NOON, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, rig
 from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
@@ -464,3 +465,30 @@ async def test_a_session_that_drifts_is_summarised(tmp_path: Path) -> None:
             await r.say(said)
             r.clock.advance(1)
         await eventually(lambda: _summarised(r, 1))
+
+
+TOLD = ("I live in Lisbon with my husband", "We adopted a greyhound called Pixel", "My greyhound Pixel loves Lisbon")
+
+
+async def test_a_summary_of_extracts_rests_on_the_turns_that_it_quotes(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000, mode="verbatim") as r:
+        for said in (*TOLD, "Thanks!", "What is the time?"):
+            await r.say(said)
+            r.clock.advance(5)
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        (summary,) = [fact for fact in await r.facts() if fact.kind is Kind.EPISODIC]
+        quoted = {turn.content for turn in await r.turns() if turn.id in summary.turn_ids}
+        assert quoted == {said for said in TOLD if said in summary.content}
+        assert quoted
+
+
+def test_a_summary_of_extracts_does_not_repeat_what_is_taken_back() -> None:
+    told = [
+        "My sister Clara is pregnant.",
+        "Forget that my sister is pregnant.",
+        "Please forget the dentist thing with the crown.",
+        "No, it's 15,000 for the kitchen now.",
+    ]
+    turns = make_turns(ANN, [Message(role="user", content=said) for said in told], now=NOON)
+    assert extract(turns).endswith("the user said: My sister Clara is pregnant.")
+    assert extract(turns[1:]) == ""

@@ -19,7 +19,7 @@ from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
-from tests.support.waiting import LONGEST_S
+from tests.support.waiting import LONGEST_S, eventually
 
 SETTINGS = EmbeddingSettings()
 
@@ -119,8 +119,7 @@ async def test_a_failed_load_is_tried_again() -> None:
 
     embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=second_time, retry_s=0.0)
     await embedder.start()
-    while embedder.state != "ready":
-        await asyncio.sleep(0.01)
+    await eventually(lambda: embedder.state == "ready", what="it is loaded")
     await embedder.close()
 
 
@@ -154,7 +153,7 @@ async def test_queries_that_wait_together_are_embedded_together() -> None:
     model.free.clear()
     async with loaded(model) as embedder:
         first = asyncio.create_task(embedder.embed_query("first"))  # noqa: TID251 - the test awaits it
-        await asyncio.to_thread(model.busy.wait, 10)
+        await asyncio.to_thread(model.busy.wait, LONGEST_S)
         others = [asyncio.create_task(embedder.embed_query(text)) for text in ("a", "b", "a")]  # noqa: TID251
         await asyncio.sleep(0)
         model.free.set()
@@ -331,9 +330,9 @@ async def test_a_service_that_does_not_answer_is_waited_for_once() -> None:
         with pytest.raises(EmbedderUnavailable):
             await embedder.embed_texts(["a"])
         assert embedder.state.startswith("unavailable: ")
-        assert service.inputs == [["a"]]
         with pytest.raises(EmbedderUnavailable, match="a moment ago"):
             await embedder.embed_texts(["b"])
+        assert service.inputs in ([], [["a"]]), "asked once at the most"
 
 
 @pytest.mark.parametrize("status", [429, 503])

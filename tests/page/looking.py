@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
+from tests.support.waiting import LONGEST_S
+
 if TYPE_CHECKING:
     from playwright.async_api import Browser, ConsoleMessage, Page
 
 Scheme = Literal["light", "dark"]
-PATIENCE_MS = 30_000
+PATIENCE_MS = 1_000 * LONGEST_S
 
 _REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 """What a browser notes when a call is refused, which some tests are about."""

@@ -9,7 +9,7 @@ from memproxy.evals.vector_cache import CachedEmbedder, VectorCache
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder
 from memproxy.settings import EmbeddingSettings
-from tests.recall.making import PATIENT, Bench, bench
+from tests.recall.making import Bench, bench
 from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH
 
@@ -32,6 +32,6 @@ async def with_model(loaded_model: Embedder, tmp_path: Path) -> AsyncIterator[Be
     """Nothing is known yet; recall has prepared what it makes of the model. Needs
     ``pytest.mark.asyncio(loop_scope="module")``.
     """
-    async with bench(tmp_path / "store", embedder=loaded_model, settings=PATIENT) as made:
+    async with bench(tmp_path / "store", embedder=loaded_model) as made:
         await made.recall.prepare()
         yield made

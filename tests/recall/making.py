@@ -25,11 +25,8 @@ DIMENSION = 384
 
 LIMITS = Limits.of(Settings(), RecallLimits())
 
-UNHURRIED = Settings.model_validate({"recall": {"deadline_ms": 5_000}})
-"""A busy machine must not turn a test of what is found into one of deadlines."""
-
 PATIENT = Settings.model_validate({"recall": {"deadline_ms": 60_000}})
-"""The same where the model reads beside it."""
+"""A busy machine must not turn a test of what is found into one of deadlines."""
 
 
 class FixedClock:
@@ -102,7 +99,7 @@ async def bench(
     store = EdgeStore(folder, dimension=DIMENSION, embedder_name=None)
     await store.open(None)
     try:
-        yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or UNHURRIED)
+        yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or PATIENT)
     finally:
         await store.close()
 

@@ -9,12 +9,10 @@ import pytest
 from memproxy.core.memory import Memory, Trust
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, Passage
-from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings import EmbeddingSettings
 from tests.recall.making import NOW, asking, bench, fact, turn
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
-
-PATIENT = Settings.model_validate({"recall": {"deadline_ms": 60_000}})
 
 KNOWN = [
     ("I work as a nurse at the Charite.", "User works as a nurse at the Charite", "Where do I work?"),
@@ -84,7 +82,7 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path, embedder: Embedder | None) -> None:
     scores: dict[int, list[float]] = {}
-    async with bench(tmp_path / "store", embedder=embedder, settings=PATIENT) as shop:
+    async with bench(tmp_path / "store", embedder=embedder) as shop:
         for number in range(len(KNOWN)):
             await shop.put(*told(number))
         for time in range(max(ASKED_AT) + 1):
@@ -101,7 +99,7 @@ async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path,
 
 
 async def test_what_was_said_sixty_times_is_given_once(tmp_path: Path, embedder: Embedder | None) -> None:
-    async with bench(tmp_path / "store", embedder=embedder, settings=PATIENT) as shop:
+    async with bench(tmp_path / "store", embedder=embedder) as shop:
         said = "I like tea in the morning."
         days = (timedelta(days=number) for number in range(60))
         await shop.put(

@@ -21,7 +21,7 @@ FACTS = [
 
 
 def settings(**recall: Any) -> Settings:
-    return Settings.model_validate({"recall": {"deadline_ms": 5_000, **recall}})
+    return Settings.model_validate({"recall": {"deadline_ms": 60_000, **recall}})
 
 
 def first(request: RecallRequest) -> RecallRequest:

@@ -38,7 +38,7 @@ class Kept(Bench):
 
 @asynccontextmanager
 async def kept(folder: Path, **sections: Any) -> AsyncIterator[Kept]:
-    settings = Settings.model_validate({**sections, "recall": {"deadline_ms": 5_000, **sections.get("recall", {})}})
+    settings = Settings.model_validate({**sections, "recall": {"deadline_ms": 60_000, **sections.get("recall", {})}})
     async with bench(folder, settings=settings) as it:
         one = Kept(it.store, it.embedder, settings)
         one.changes = ChangeNotices()

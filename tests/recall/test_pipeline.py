@@ -305,8 +305,7 @@ ODD = [
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("query", ODD)
 async def test_odd_queries_are_searched_without_trouble(tmp_path: Path, query: str) -> None:
-    settings = Settings.model_validate({"recall": {"deadline_ms": 60_000}})
-    async with bench(tmp_path, settings=settings) as it:
+    async with bench(tmp_path) as it:
         await it.put(fact(BUDGET), turn("We meet on 31 April", created_at=NOW), turn("👍"))
         assert (await it.recall.recall(asking(query))).result in {"empty", "injected"}
         assert (await it.recall.recall(asking("hello", query))).result in {"empty", "injected"}

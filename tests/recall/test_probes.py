@@ -14,7 +14,7 @@ from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, MemoryFilter
 from memproxy.recall.scores import SURPLUS
 from memproxy.settings import EmbeddingSettings, Settings
-from tests.recall.making import UNHURRIED, bench, conversation, fact
+from tests.recall.making import PATIENT, bench, conversation, fact
 from tests.recall.waiting import until_ready
 from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
@@ -101,7 +101,7 @@ TALKED = [
 ]
 
 
-WHOLE = Settings.model_validate({"recall": {"deadline_ms": 5_000, "recipe": "vectors"}})
+WHOLE = Settings.model_validate({"recall": {"deadline_ms": 60_000, "recipe": "vectors"}})
 
 
 @pytest.fixture(
@@ -129,7 +129,7 @@ async def embedder(searched: str, folders: Folders) -> AsyncIterator[Embedder | 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def probe(searched: str, tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
-    settings = WHOLE if searched == "whole" else UNHURRIED
+    settings = WHOLE if searched == "whole" else PATIENT
     async with bench(tmp_path / "store", embedder=embedder, settings=settings) as it:
 
         async def scores(memories: list[str], question: str) -> dict[str, float]:

@@ -26,6 +26,7 @@ from memproxy.serve.server import Patience, Server, server_config
 from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings
 from memproxy.wiring.relay import make_relay
+from tests.relay.memories import PATIENT
 from tests.support.http_client import plain_client
 from tests.support.waiting import LONGEST_S
 
@@ -122,8 +123,9 @@ async def unix_server(app: web.Application, path: Path) -> AsyncIterator[None]:
 async def running_relay(
     upstream_url: str, journal: StateStore, folder: Path, *, engine_runs: bool = True, **sections: dict[str, Any]
 ) -> AsyncIterator[Rig]:
-    """The relay, serving until the block ends. ``sections`` are settings."""
-    settings = Settings.model_validate({"upstream": {"base_url": upstream_url}, **sections})
+    """The relay, serving until the block ends. ``sections`` are settings; recall has time to spare unless they say."""
+    patient = {**PATIENT, **sections.pop("recall", {})}
+    settings = Settings.model_validate({"upstream": {"base_url": upstream_url}, "recall": patient, **sections})
     engine = ScriptedEngine()
     async with contextlib.AsyncExitStack() as held:
         if engine_runs:

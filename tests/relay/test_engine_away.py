@@ -127,7 +127,8 @@ async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(
                 told.append((await relay.chat("What is my budget?")).headers["x-memproxy-recall"])
         never.set()
     waited = told.count("degraded; reason=timeout")
-    assert FAILURES_TO_OPEN <= waited == len(relay.engine.asked) <= AT_ONCE, "those that hang have no more beside them"
+    assert FAILURES_TO_OPEN <= waited <= AT_ONCE, "those that hang have no more beside them"
+    assert len(relay.engine.asked) <= waited
     assert told[0] == "degraded; reason=timeout"
     assert set(told[:-1]) <= {"degraded; reason=timeout", "degraded; reason=busy"}
 

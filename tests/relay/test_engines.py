@@ -19,16 +19,14 @@ ASKED = RecallRequest(request_id="r", scope=ANN, queries=["my bike"], nonce="0" 
 
 
 @asynccontextmanager
-async def two(
-    folder: Path, *, first: bool = True, deadline_s: float = LONGEST_S
-) -> AsyncIterator[tuple[Engines, ScriptedEngine, ScriptedEngine]]:
+async def two(folder: Path, *, first: bool = True) -> AsyncIterator[tuple[Engines, ScriptedEngine, ScriptedEngine]]:
     """Both engines, of which the ``first`` one may not run, and who asks them."""
     one, other = ScriptedEngine(), ScriptedEngine()
     async with AsyncExitStack() as held:
         if first:
             await held.enter_async_context(unix_server(one.app(), folder / "engine.sock"))
         await held.enter_async_context(unix_server(other.app(), folder / "engine-2.sock"))
-        engines = Engines([folder / "engine.sock", folder / "engine-2.sock"], deadline_s=deadline_s)
+        engines = Engines([folder / "engine.sock", folder / "engine-2.sock"], deadline_s=LONGEST_S)
         await engines.open()
         held.push_async_callback(engines.close)
         yield engines, one, other
@@ -104,9 +102,10 @@ async def test_an_engine_that_hangs_costs_what_was_asked_of_it_and_nothing_more(
         await release.wait()
         return RecallAnswer(result="empty")
 
-    async with two(tmp_path, deadline_s=0.05) as (engines, one, other):
-        one.recall = hangs
+    async with two(tmp_path) as (engines, one, other):
+        one.recall, engines._deadline_s = hangs, 0.1
         assert (await engines.recall(ASKED)).reason == "timeout"
+        engines._deadline_s = LONGEST_S
         assert [(await engines.recall(ASKED)).result for _ in range(3)] == ["empty"] * 3
         assert len(other.asked) == 3
         release.set()

@@ -18,7 +18,7 @@ def told(user: str, key: str, tenant: str = "acme") -> Captured:
 async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
-        client = EngineClient(tmp_path / "engine.sock", deadline_s=1)
+        client = EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)
         await client.open()
         for captured in (told("ann", "sk-1"), told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")):
             client.notices.captured(captured)
@@ -29,7 +29,7 @@ async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last(t
 async def test_a_key_that_a_call_lends_is_told_of_at_once(tmp_path: Path) -> None:
     engine = ScriptedEngine()
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
-        client = EngineClient(tmp_path / "engine.sock", deadline_s=1)
+        client = EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)
         await client.open()
         client.notices.captured(told("ann", "sk-1"))
         client.notices.lend(told("ann", "sk-2"))

@@ -14,6 +14,7 @@ from memproxy.relay.engine_client import Pace, Run
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import running_relay
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import LONGEST_S
 
 BUSY = "degraded; reason=busy"
 
@@ -102,8 +103,8 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
 
 async def test_more_at_once_than_are_sent_are_all_answered_in_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 10_000}) as relay:
-        relay.app.parts.engine._clients[0]._pace = Pace(10, at_once=3)
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        relay.app.parts.engine._clients[0]._pace = Pace(LONGEST_S, at_once=3)
         answers = await asyncio.gather(*(relay.chat(f"What is my budget for {number}?") for number in range(20)))
     assert {answer.headers["x-memproxy-recall"] for answer in answers} == {"empty"}
 
@@ -147,9 +148,11 @@ async def test_an_engine_that_is_late_but_lives_is_asked_again(upstream: Scripte
         return RecallAnswer(result="empty")
 
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 20}) as relay:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
         relay.engine.recall = now_and_then
-        questions = [f"What is my budget for {number}?" for number in range(FAILURES_TO_OPEN + 2)]
-        told = [(await relay.chat(question)).headers["x-memproxy-recall"] for question in questions]
+        told = []
+        for number, is_late in enumerate(tuple(late)):
+            relay.app.parts.engine._deadline_s = 0.1 if is_late else LONGEST_S
+            told.append((await relay.chat(f"What is my budget for {number}?")).headers["x-memproxy-recall"])
         never.set()
     assert told == ["empty", *["degraded; reason=timeout"] * FAILURES_TO_OPEN, "empty"]

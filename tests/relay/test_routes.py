@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,9 +9,20 @@ import httpx
 import pytest
 
 from memproxy.core.protocol import IDENTITY_HEADER
+from memproxy.errors import (
+    MemproxyError,
+    NotFound,
+    Overloaded,
+    RequestError,
+    TooManyRequests,
+    Unauthenticated,
+    UpstreamTimeout,
+)
+from memproxy.relay.app import error_response
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, json_answer
+from tests.support.proxy import free_port
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 
@@ -21,6 +31,13 @@ from tests.support.waiting import LONGEST_S, eventually
 async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
     async with running_relay(upstream.base_url, state, tmp_path) as rig:
         yield rig
+
+
+def code_of(answer: httpx.Response) -> str:
+    """The code of an error in OpenAI's shape."""
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    return str(error["code"])
 
 
 async def test_other_paths_are_relayed_with_method_path_query_and_body(relay: Rig, upstream: ScriptedUpstream) -> None:
@@ -67,13 +84,12 @@ async def test_a_client_without_automatic_headers_gets_none_added(relay: Rig, up
 
 
 async def test_a_refused_connection_is_a_502_that_names_the_host_and_no_key(state: SqliteState, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = free_port()
     async with running_relay(f"http://127.0.0.1:{port}/v1", state, tmp_path) as relay:
         for path in ("/v1/chat/completions", "/v1/embeddings"):
             answer = await relay.client.post(path, json={"messages": []}, headers={"authorization": "Bearer sk-secret"})
             assert answer.status_code == 502
-            assert answer.json()["error"]["code"] == "upstream_unreachable"
+            assert code_of(answer) == "upstream_unreachable"
             assert f"127.0.0.1:{port}" in answer.text
             assert "sk-secret" not in answer.text
             assert answer.headers["x-memproxy-request-id"].startswith("req_")
@@ -94,7 +110,8 @@ async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: Sql
         answer = await relay.chat("my question")
         never.set()
     assert answer.status_code == 504
-    assert answer.json()["error"]["code"] == "upstream_timeout"
+    assert code_of(answer) == "upstream_timeout"
+    assert "127.0.0.1" in answer.json()["error"]["message"]
     assert answer.headers["x-memproxy-request-id"]
     assert answer.headers["x-memproxy-session"]
 
@@ -109,7 +126,10 @@ async def test_a_body_over_the_limit_is_a_413(upstream: ScriptedUpstream, state:
         for content in (b"x" * 2000, parts()):
             answer = await relay.client.post("/v1/chat/completions", content=content)
             assert answer.status_code == 413
-            assert answer.json()["error"]["code"] == "body_too_large"
+            assert code_of(answer) == "body_too_large"
+            assert "max_body_bytes" in answer.json()["error"]["message"]
+        assert (await relay.chat("x" * 800)).status_code == 200
+    upstream.received.pop()
     assert upstream.received == []
 
 
@@ -123,12 +143,13 @@ async def test_too_many_requests_at_once_are_told_to_come_back(
         async with asyncio.timeout(LONGEST_S):
             while not upstream.received:
                 await asyncio.sleep(0)
-        second = await relay.client.get("/v1/models")
+        second = await relay.chat("One more please")
         healthy = await relay.client.get("/healthz")
         written = await relay.client.post("/healthz")
         hold.set()
         assert (await first).status_code == 200
     assert (second.status_code, second.headers["retry-after"]) == (503, "1")
+    assert code_of(second)
     assert healthy.status_code == 200
     assert (written.status_code, written.headers["allow"]) == (405, "GET, HEAD")
 
@@ -150,10 +171,12 @@ async def test_websockets_get_a_501(relay: Rig) -> None:
     assert answer.status_code == 501
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/v2/models"])
+@pytest.mark.parametrize("path", ["/", "/nothing", "/v1", "/v2/models", "/internal/recall", "/v1x/models"])
 async def test_paths_outside_the_api_are_a_404_of_ours(relay: Rig, upstream: ScriptedUpstream, path: str) -> None:
-    answer = await relay.client.get(path)
-    assert answer.status_code == 404
+    for method in ("GET", "POST"):
+        answer = await relay.client.request(method, path)
+        assert answer.status_code == 404
+        assert code_of(answer)
     assert answer.json()["error"]["type"] == "not_found_error"
     assert upstream.received == []
 
@@ -281,3 +304,25 @@ async def test_while_draining_open_requests_end_and_new_ones_are_told_so(
     hold.set()
     assert (await opened).status_code == 200
     await draining
+
+
+@pytest.mark.parametrize(
+    "kind", [NotFound, Overloaded, RequestError, TooManyRequests, Unauthenticated, UpstreamTimeout]
+)
+def test_an_error_is_shaped_as_openais(kind: type[MemproxyError]) -> None:
+    status, headers, body = error_response(kind("What happened: ü.", param="user", code="why"))
+    assert status == kind.status
+    assert json.loads(body) == {
+        "error": {"message": "What happened: ü.", "type": kind.kind, "param": "user", "code": "why"}
+    }
+    assert dict(headers)[b"content-length"] == str(len(body)).encode()
+    assert dict(headers)[b"content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize("kind", [Overloaded, TooManyRequests])
+def test_a_limit_says_when_to_come_again(kind: type[MemproxyError]) -> None:
+    assert dict(error_response(kind("Too much."))[1])[b"retry-after"] == b"1"
+
+
+def test_a_missing_identity_says_how_to_give_one() -> None:
+    assert dict(error_response(Unauthenticated("Who?"))[1])[b"www-authenticate"] == b"Bearer"

@@ -152,7 +152,7 @@ async def erased(proxy: Proxy) -> None:
             stats = await client.get("/v1/memory/stats", params={"user_id": "ann"})
         return bool(stats.json()["erasure"] == "complete")
 
-    await eventually(done, 60, what="the erasure is complete")
+    await eventually(done, what="the erasure is complete")
 
 
 def audited(home: Path) -> list[dict[str, Any]]:

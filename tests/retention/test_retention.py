@@ -142,17 +142,20 @@ def pruned_by_command(home: Path, names: list[str]) -> Pruned:
 
 async def test_an_expired_memory_is_nowhere_from_that_moment_on(proxy: Proxy, upstream: ScriptedUpstream) -> None:
     async with proxy.client() as client:
-        until = soon(6)
-        name = await store(client, PLAYS, expires_at=until)
-        headers = {"x-memproxy-session": "s"}
-        answer = await chat(client, ASKED, headers=headers)
-        assert answer.recall.startswith("injected")
-        block = upstream.received[-1].messages
-        assert any(PLAYS in str(message["content"]) for message in block)
 
-        async def over() -> bool:
+        def over() -> bool:
             return datetime.now(UTC) > datetime.fromisoformat(until)
 
+        for tries in range(1, 5):
+            until = soon(2 * 3**tries / 3)
+            name = await store(client, PLAYS, expires_at=until)
+            headers = {"x-memproxy-session": f"s{tries}"}
+            answer = await chat(client, ASKED, headers=headers)
+            block = upstream.received[-1].messages
+            if not over():  # else the machine is busy: the next one lives for longer
+                break
+        assert answer.recall.startswith("injected")
+        assert any(PLAYS in str(message["content"]) for message in block)
         await eventually(over, what="it has expired")
         assert (await client.get(f"/v1/memory/{name}")).status_code == 404
         assert await listed(proxy, kind="semantic") == []
@@ -161,7 +164,7 @@ async def test_an_expired_memory_is_nowhere_from_that_moment_on(proxy: Proxy, up
         assert PLAYS not in recalled["context"]
         await chat(client, ASKED, "The theremin.", "And since when does she play?", headers=headers)
         assert PLAYS not in upstream.received[-1].body.decode(), "no sticky block repeats it"
-        assert (await client.post("/v1/memory/prune", json={})).json()["pruned"] == 1
+        assert (await client.post("/v1/memory/prune", json={})).json()["pruned"] == tries
 
 
 async def test_a_user_stays_within_the_limit_and_history_goes_first(proxy: Proxy) -> None:

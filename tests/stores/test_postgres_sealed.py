@@ -142,7 +142,7 @@ async def test_a_users_key_goes_in_the_commit_that_begins_the_erasure_and_all_re
         erasing = JournalEntry(kind=JournalKind.PLAN, scope=OWNER, body=b"{}", erases=(OWNER,))
         number, gone = await one.begin_erasure(erasing)
         assert gone == [1, 2]
-        await eventually(lambda: told, 1.0, what="the other replica hears of the destroyed key")
+        await eventually(lambda: told, what="the other replica hears of the destroyed key")
         after = await two.data_key(OWNER.owner, make=False)
         assert after is not None
         assert after.id != key.id

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from hypothesis import given, settings
@@ -260,11 +261,11 @@ async def test_a_connection_that_breaks_is_replaced_before_it_is_used(address: s
     async with opened(address, tmp_path) as state:
         await state.append(entry())
         with psycopg.connect(address, autocommit=True) as db:
-            db.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            ended = db.execute(
+                "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE application_name = 'memproxy' AND datname = current_database()"
-            )
-        await asyncio.sleep(0.1)
+            ).fetchall()
+        await eventually(lambda: not any(psutil.pid_exists(pid) for pid, _ in ended), what="they are closed")
         assert await state.append(entry()) > 0
 
 

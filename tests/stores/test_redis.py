@@ -173,7 +173,7 @@ async def test_a_slow_server_is_done_without_until_it_is_quick_again(redis: Redi
         before = asyncio.get_running_loop().time()
         for _ in range(5):
             assert await uses.spend(charges(limit=9), NOW) is None
-        assert asyncio.get_running_loop().time() - before < 0.1
+        assert asyncio.get_running_loop().time() - before < 0.5, "each that waited would take 0.1 s"
         await eventually(lambda: "ms to answer" in server.state, what="it says that it is slow")
         between.delay_s = 0.0
         await eventually(lambda: server.state == "ready", what="it is used again")
@@ -216,7 +216,7 @@ async def test_a_change_is_told_to_every_process_and_a_lost_connection_that_anyt
         change = Change("acme", "ann", What.CHANGED)
         notices[0].publish(change)
         assert heard[0][1] == change  # at once
-        await eventually(lambda: change in heard[1], 1.0, what="the other is told within a second")
+        await eventually(lambda: change in heard[1], what="the other is told")
         heard[1].clear()
         with own.client() as client:
             client.publish(f"memproxy:{name}:changes", b"\xff of another version")

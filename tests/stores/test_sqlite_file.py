@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -14,8 +15,11 @@ import pytest
 
 from memproxy.core.dream import Dream
 from memproxy.errors import ConfigError, StateUnavailable
+from memproxy.stores.sqlite_callers import News
+from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.tasks import TaskOwner
 from tests.stores.making import ANN, NOON, entry
 
 
@@ -204,3 +208,45 @@ asyncio.run(main())
     command = [sys.executable, "-c", program, str(tmp_path / "state.db")]
     ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
+
+
+def test_their_place_on_the_disk_is_taken_before_they_are_mapped(tmp_path: Path) -> None:
+    """A mapped page without a place ends the process when it is touched on a full disk."""
+    hole = tmp_path / "hole"
+    with hole.open("wb") as file:
+        file.truncate(8)  # as an earlier version made it
+    for path in (tmp_path / "new", hole):
+        news = News(path)
+        news.open()
+        assert path.stat().st_blocks > 0
+        assert news.last == bytes(8)
+        news.spread()
+        assert news.last != bytes(8)
+        news.close()
+
+
+def write(file: SqliteFile) -> "asyncio.Task[object]":
+    return TaskOwner("test").start(file.write(lambda db: db.execute("INSERT INTO meta VALUES ('a', '1')")), "write")
+
+
+async def test_who_found_it_held_does_not_wait_as_long_again_although_it_can_be_read(tmp_path: Path) -> None:
+    """As long as one waits who has not found it held yet; twelve wait in a queue, each behind the other's wait."""
+    first, later = (SqliteFile(tmp_path / "state.db", sync="normal") for _ in range(2))
+    await first.open()
+    await later.open()
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        first._held_up.add("write")  # it has waited in vain
+        patient = write(later)
+        assert await first.read(lambda db: db.execute("SELECT 1").fetchone()) == (1,)
+        for failed in [write(first) for _ in range(12)]:
+            with pytest.raises(StateUnavailable, match="another process holds it"):
+                await failed
+        assert not patient.done()
+        other.execute("ROLLBACK")
+    await patient
+    assert first._held_up == {"write"}
+    await first.write(lambda db: db.execute("DELETE FROM meta WHERE key = 'a'"))
+    assert not first._held_up
+    await first.close()
+    await later.close()

@@ -45,7 +45,7 @@ class WallClock:
 
 def test_settings() -> Settings:
     """No extraction (no model is there), and recall with time to spare on a busy machine."""
-    return Settings(learn=LearnSettings(enabled=False), recall=RecallSettings(deadline_ms=5_000))
+    return Settings(learn=LearnSettings(enabled=False), recall=RecallSettings(deadline_ms=60_000))
 
 
 test_settings.__test__ = False  # type: ignore[attr-defined]

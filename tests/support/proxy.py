@@ -1,11 +1,14 @@
 """A real `memproxy serve` as a child process: started on a home of its own, asked, broken on purpose, started again."""
 
 import asyncio
+import fcntl
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +25,7 @@ from tests.support.waiting import LONGEST_S, eventually
 
 READY_DEADLINE_S = 100.0
 KEY = "sk-test-one"
+_PORTS = range(10_000, 32_000)
 _TRACEBACK = "Traceback (most recent call last)"
 
 Config = dict[str, Any]
@@ -48,10 +52,23 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Config:
 
 
 def free_port() -> int:
-    """A TCP port that was free on the loopback address just now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A TCP port of the loopback address that is this process's until it ends, whether anybody listens there or not.
+
+    It is none of those that outgoing connections are given, which would take it while its server is started again.
+    """
+    folder = Path(tempfile.gettempdir()) / f"memproxy-test-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    while True:
+        port = _PORTS.start + secrets.randbelow(len(_PORTS))
+        lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as listener:
+                listener.bind(("127.0.0.1", port))
+        except OSError:
+            os.close(lock)
+        else:
+            return port
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -62,7 +79,7 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
 
 
 def memproxy(
-    home: Path, *arguments: str, timeout_s: float = 60.0, extra: Mapping[str, str] | None = None
+    home: Path, *arguments: str, timeout_s: float = READY_DEADLINE_S, extra: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a `memproxy` command to its end, with ``extra`` in its environment."""
     command = [sys.executable, "-m", "memproxy", *arguments]

@@ -15,8 +15,7 @@ import pytest
 from redis import Redis, exceptions
 
 from tests.support.proxy import free_port
-
-_START_S = 20.0
+from tests.support.waiting import LONGEST_S
 
 
 @dataclass
@@ -41,7 +40,7 @@ class RedisProcess:
         command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*command, *options], cwd=self.folder, stdout=log, stderr=log)
-        until = time.monotonic() + _START_S
+        until = time.monotonic() + LONGEST_S
         while True:
             try:
                 with self.client() as client:
