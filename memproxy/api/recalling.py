@@ -16,6 +16,7 @@ from memproxy.api.palace import in_palace
 from memproxy.api.receipts import contents_of, with_contents
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
+from memproxy.core.choices import Choices
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.protocol import Citation, RecallAnswer, RecallLimits, RecallRequest
 from memproxy.core.turn import INSTRUCTIONS, quoted_digests, text_digest
@@ -137,15 +138,8 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
     if said and said[-1].strip() == body.query.strip():
         said.pop()  # the whole conversation was sent, its last message is the query
-    skip = frozenset[str](api.settings.gate.skip)
-    if not chosen.recalls:
-        verdict = gate.Verdict(searched=False, reason="settings")
-    elif is_housekeeping(body.query):
-        verdict = gate.Verdict(searched=False, reason="housekeeping")
-    elif not api.settings.gate.enabled:
-        verdict, skip = gate.Verdict(searched=True, reason="gate_off"), frozenset[str]()
-    else:
-        verdict = gate.judge(body.query, skip, follows=bool(said))
+    skip = frozenset[str](api.settings.gate.skip if api.settings.gate.enabled else ())
+    verdict = _verdict(api, chosen, body.query, skip, follows=bool(said))
     if not verdict.reaches_memory:
         return _recalled(RecallAnswer(result="empty"), verdict, explain=body.explain)
     api.require_store()
@@ -172,6 +166,16 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
         contents = await contents_of(api, scope, [one["memory_id"] for one in found.candidates])
         found = msgspec.structs.replace(found, candidates=with_contents(found.candidates, contents))
     return _recalled(found, verdict, explain=body.explain)
+
+
+def _verdict(api: Backends, chosen: Choices, query: str, skip: frozenset[str], *, follows: bool) -> gate.Verdict:
+    if not chosen.recalls:
+        return gate.Verdict(searched=False, reason="settings")
+    if is_housekeeping(query):
+        return gate.Verdict(searched=False, reason="housekeeping")
+    if not api.settings.gate.enabled:
+        return gate.Verdict(searched=True, reason="gate_off")
+    return gate.judge(query, skip, follows=follows)
 
 
 def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> Recalled:

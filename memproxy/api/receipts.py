@@ -138,21 +138,8 @@ class Receipt(msgspec.Struct, kw_only=True):
 @operation("GET", "/v1/memory/receipts/{request_id}", "memory:read", query=OneQuery, errors=(404,))
 async def receipt(api: Backends, call: Call) -> Receipt:
     """Why a request got the memories it got, and what was learned from it."""
-    scope, request_id = call.scope(), call.path["request_id"]
-    api.require_state()
-    await api.receipts_written()
-    found = await api.state.receipt(scope, request_id)
-    if found is None or not _is_captured(found.decided):
-        # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
-        await api.worker.indexed(scope, SOON_S)
-        found = await api.state.receipt(scope, request_id)
-    # within a project (agent) is seen what is of that one or of none
-    if found is None or not scope.sees(found.scope.project, found.scope.agent):
-        raise NotFound(
-            f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
-            "for memory to be off has none.",
-            param="request_id",
-        )
+    scope = call.scope()
+    found = await _stored(api, scope, call.path["request_id"])
     recalled, decided = found.recalled, found.decided
     last = decided or recalled
     given = last.memories if last is not None else []
@@ -176,7 +163,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         mode=decided.mode if decided else None,
         decision=_verdict(found),
         query=recalled.query if recalled else None,
-        said=(await _said(api, scope, [found])).get(request_id),
+        said=(await _said(api, scope, [found])).get(found.request_id),
         floor=recalled.floor if recalled else None,
         memories=[_given(one, contents) for one in given],
         tokens=None if wider else last.tokens if last else 0,
@@ -189,6 +176,24 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         learned=await _learned(api, found, contents),
         feedback=[Judgement(one.reason or "", one.memory_id or "") for one in found.outcomes if one.result == FEEDBACK],
     )
+
+
+async def _stored(api: Backends, scope: Scope, request_id: str) -> StoredReceipt:
+    api.require_state()
+    await api.receipts_written()
+    found = await api.state.receipt(scope, request_id)
+    if found is None or not _is_captured(found.decided):
+        # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
+        await api.worker.indexed(scope, SOON_S)
+        found = await api.state.receipt(scope, request_id)
+    # within a project (agent) is seen what is of that one or of none
+    if found is None or not scope.sees(found.scope.project, found.scope.agent):
+        raise NotFound(
+            f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
+            "for memory to be off has none.",
+            param="request_id",
+        )
+    return found
 
 
 async def contents_of(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:

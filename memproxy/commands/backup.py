@@ -79,23 +79,17 @@ def backup_command(
     told_of_all(tenant, "backup")
     with progress("backing up") as told:
         made = asyncio.run(backup(settings, folder, told, keep=keep))
-    manifest, removed = made.manifest, [str(path) for path in made.removed]
-    count, size, where = len(manifest.files), manifest.size, folder if keep is None else made.folder
-    shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
-    line = f"{count} files, {size:,} bytes in {where}{shared}. `memproxy restore {where}` brings them back."
-    result = {"folder": str(where), "files": count, "bytes": size, "shared": manifest.shared, "removed": removed}
-    lines = [line, *(f"Removed, as --keep {keep} says: {path}" for path in removed)]
-    if (snapshot := manifest.snapshot) is not None:
-        result["snapshot"] = msgspec.to_builtins(snapshot)
-        lines.insert(
-            1,
-            f"The memories are in snapshot {snapshot.name} ({snapshot.size:,} bytes) of collection "
-            f"{snapshot.collection}, which Qdrant keeps. Copy it elsewhere: {snapshot_address(settings, snapshot)}",
-        )
-    if settings.state.backend == "postgres":
-        lines.append(f"The state is not in it: {DUMP}")
-    lines += [f"A snapshot that is not needed any more is still on the server: {name}" for name in made.left]
-    show(result, lines, as_json=json)
+    manifest, where = made.manifest, folder if keep is None else made.folder
+    result = {
+        "folder": str(where),
+        "files": len(manifest.files),
+        "bytes": manifest.size,
+        "shared": manifest.shared,
+        "removed": [str(path) for path in made.removed],
+    }
+    if manifest.snapshot is not None:
+        result["snapshot"] = msgspec.to_builtins(manifest.snapshot)
+    show(result, _report(settings, made, where, keep), as_json=json)
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +100,22 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     removed: list[Path] = []
     left: list[str] = []
     """Addresses of their snapshots that could not be removed."""
+
+
+def _report(settings: Settings, made: Made, where: Path, keep: int | None) -> Iterator[str]:
+    manifest = made.manifest
+    shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
+    count = f"{len(manifest.files)} files, {manifest.size:,} bytes"
+    yield f"{count} in {where}{shared}. `memproxy restore {where}` brings them back."
+    if (snapshot := manifest.snapshot) is not None:
+        yield (
+            f"The memories are in snapshot {snapshot.name} ({snapshot.size:,} bytes) of collection "
+            f"{snapshot.collection}, which Qdrant keeps. Copy it elsewhere: {snapshot_address(settings, snapshot)}"
+        )
+    yield from (f"Removed, as --keep {keep} says: {path}" for path in made.removed)
+    if settings.state.backend == "postgres":
+        yield f"The state is not in it: {DUMP}"
+    yield from (f"A snapshot that is not needed any more is still on the server: {name}" for name in made.left)
 
 
 async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | None = None) -> Made:

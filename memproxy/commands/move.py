@@ -73,11 +73,8 @@ def move_command(
         raise typer.BadParameter("give either --to FILE or --cancel", param_hint="--to")
     if to is None:
         asyncio.run(take_back(settings))
-        show(
-            {"cancelled": True},
-            ["This installation can be served again; what was copied elsewhere stays there."],
-            as_json=json,
-        )
+        line = "This installation can be served again; what was copied elsewhere stays there."
+        show({"cancelled": True}, [line], as_json=json)
         return
     try:
         wanted = load_settings(to)

@@ -145,11 +145,10 @@ def view(server: str, now: Scrape, before: Scrape | None) -> dict[str, Any]:
         queue[lane][state] = rows
     for (lane,), seconds in now.by("memproxy_learn_oldest_seconds", "lane").items():
         queue[lane]["oldest_s"] = round(seconds, 1)
-    versions = now.by("memproxy_build_info", "version")
     return {
         "url": server,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": next((version for (version,) in versions), ""),
+        "version": next((version for (version,) in now.by("memproxy_build_info", "version")), ""),
         "status": now.status,
         "parts": now.parts,
         "requests": counted("memproxy_requests_total", "route", "status"),

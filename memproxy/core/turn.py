@@ -4,6 +4,7 @@ import functools
 import hashlib
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -204,18 +205,17 @@ def make_turns(
     metadata: dict[str, Any] | None = None,
 ) -> list[Memory]:
     """Turn messages into verbatim memories, in order, each with its own time (or ``now``) and its source's trust.
-
-    The role and the speaker's name are kept in ``metadata`` as ``role`` and ``name``; ``seq`` there is the message's
-    place within this call, so that messages of one time keep their order.
+    Their ``metadata`` has ``role``, the speaker's ``name``, and as ``seq`` the message's place within this call: by it
+    messages of one time keep their order.
     """
-    seen: dict[tuple[str, str, datetime], int] = {}
+    seen = Counter[tuple[str, str, datetime]]()
     turns = []
     for place, message in enumerate(messages):
         said_at = (message.timestamp or now).astimezone(UTC)
         key = (message.role, message.content, said_at)
-        occurrence = seen.get(key, 0)
-        seen[key] = occurrence + 1
-        identifier = turn_id(scope, message, occurrence, said_at)
+        identifier = turn_id(scope, message, seen[key], said_at)
+        seen[key] += 1
+        named = {"name": message.name} if message.name else {}
         turns.append(
             Memory(
                 id=identifier,
@@ -231,8 +231,7 @@ def make_turns(
                 turn_ids=[identifier],
                 created_at=said_at,
                 updated_at=said_at,
-                metadata={**(metadata or {}), "role": message.role, "seq": place}
-                | ({"name": message.name} if message.name else {}),
+                metadata={**(metadata or {}), "role": message.role, "seq": place, **named},
             )
         )
     return turns

@@ -10,6 +10,7 @@ for one place, and that place is known to hold a value: a number, or what entrie
 """
 
 import enum
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -308,38 +309,40 @@ def consolidated(
     for entry in entries:
         if entry.id in taken:
             continue
-        if (change := by_itself(entry, now)) is not None:
+        change = by_itself(entry, now)
+        if change is None:
+            if entry.quarantined or RETRACTED_BY in entry.metadata:
+                continue
+            beside = [one.memory for one in near.get(entry.id, ())]
+            pairs = [
+                (one.memory, pair)
+                for one in near.get(entry.id, ())
+                if one.memory.id not in taken
+                and by_itself(one.memory, now) is None
+                and (pair := compared(entry, one.memory, one.cosine, bands, beside)) is not None
+            ]
+            change = _by_pairs(entry, pairs)
+            if change is None:
+                for memory, pair in pairs:
+                    conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = pair.reason
+                change = by_label(entry)
+        if change is not None:
             found.append(change)
-            taken.add(entry.id)
-            continue
-        if entry.quarantined or RETRACTED_BY in entry.metadata:
-            continue
-        beside = [one.memory for one in near.get(entry.id, ())]
-        pairs = [
-            (one.memory, pair)
-            for one in near.get(entry.id, ())
-            if one.memory.id not in taken
-            and by_itself(one.memory, now) is None
-            and (pair := compared(entry, one.memory, one.cosine, bands, beside)) is not None
-        ]
-        same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
-        if same:
-            found.append(change := _merged(entry, same))
             taken |= {change.memory_id, *change.sources}
-            continue
-        changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
-        if changed:
-            newest = _newest([entry, *changed])
-            older = tuple(one.id for one in (entry, *changed) if one.id != newest.id)
-            found.append(Change(action=SUPERSEDE, reason="changed", memory_id=newest.id, sources=older))
-            taken |= {newest.id, *older}
-            continue
-        for memory, pair in pairs:
-            conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = pair.reason
-        if (change := by_label(entry)) is not None:
-            found.append(change)
-            taken.add(entry.id)
     return found, [(one, other, reason) for (one, other), reason in conflicts.items()]
+
+
+def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Pair]]) -> Change | None:
+    """What an entry and those that say the same come to; if there are none, it and those that say what changed."""
+    same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
+    if same:
+        return _merged(entry, same)
+    changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
+    if not changed:
+        return None
+    latest = newest([entry, *changed])
+    older = tuple(one.id for one in (entry, *changed) if one.id != latest.id)
+    return Change(action=SUPERSEDE, reason="changed", memory_id=latest.id, sources=older)
 
 
 def _merged(entry: Memory, same: Sequence[tuple[Memory, Pair]]) -> Change:
@@ -348,8 +351,6 @@ def _merged(entry: Memory, same: Sequence[tuple[Memory, Pair]]) -> Change:
     return Change(action=MERGE, reason=same[0][1].reason, memory_id=kept.id, sources=sources)
 
 
-def _newest(entries: Sequence[Memory]) -> Memory:
-    newest = entries[0]
-    for one in entries[1:]:
-        newest = in_order(newest, one)[1]
-    return newest
+def newest(entries: Sequence[Memory]) -> Memory:
+    """The one that counts, of statements about the same."""
+    return functools.reduce(lambda one, other: in_order(one, other)[1], entries)

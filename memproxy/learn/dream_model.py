@@ -43,7 +43,7 @@ from memproxy.core.text import sentences, words
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent, ModelError, ModelRefused
 from memproxy.learn.budget import charged_to, tallied
-from memproxy.learn.consolidate import in_order, is_worded_alike, may_be_compared
+from memproxy.learn.consolidate import in_order, is_worded_alike, may_be_compared, newest
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.parse import values
 from memproxy.learn.parts import Parts
@@ -208,21 +208,24 @@ class DreamModel:
         if same is not None:
             others = _ids(one for one in sources if one is not same)
             return Change(action=MERGE, reason="model", memory_id=same.id, sources=others), None
-        newest = first
-        for one in sources[1:]:
-            newest = in_order(newest, one)[1]
+        new = self._in_place_of(sources, owner, dream, text, now)
+        return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
+
+    def _in_place_of(self, sources: Sequence[Memory], owner: Scope, dream: Dream, text: str, now: datetime) -> Memory:
+        """The sentence as a memory, with all that its sources have."""
+        latest = newest(sources)
         one_slot = len({slot_name(one) for one in sources}) == 1
         labels = Counter(one.category for one in sources if one.category).most_common(1)
         name = "\n".join([dream.id, *sorted(_ids(sources)), text])
-        new = msgspec.structs.replace(
-            newest,
+        return msgspec.structs.replace(
+            latest,
             id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
             content=" ".join(text.split()),
             tenant=owner.tenant,
             user_id=owner.user,
             created_at=min(one.created_at for one in sources),
             updated_at=now,
-            supersedes=newest.id,
+            supersedes=latest.id,
             superseded_by=None,
             source=Source.DREAM,
             category=labels[0][0] if labels else None,
@@ -230,11 +233,11 @@ class DreamModel:
             entities=list(dict.fromkeys(itertools.chain(*(one.entities for one in sources)))),
             turn_ids=list(dict.fromkeys(itertools.chain(*(one.turn_ids for one in sources)))),
             relations=list({str(edge): edge for one in sources for edge in one.relations}.values()),
-            subject=newest.subject if one_slot else None,
-            predicate=newest.predicate if one_slot else None,
-            object=newest.object if one_slot else None,
-            aspect=newest.aspect if one_slot else None,
-            slot=slot_name(newest) if one_slot else None,
+            subject=latest.subject if one_slot else None,
+            predicate=latest.predicate if one_slot else None,
+            object=latest.object if one_slot else None,
+            aspect=latest.aspect if one_slot else None,
+            slot=slot_name(latest) if one_slot else None,
             trust=min(sources, key=lambda one: one.trust.level).trust,
             confidence=max(one.confidence for one in sources),
             importance=max(one.importance for one in sources),
@@ -248,7 +251,6 @@ class DreamModel:
                 LAST_SAID: max(map(last_said_at, sources)).isoformat(),
             },
         )
-        return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
 
     async def inferred(
         self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Iterable[str], now: datetime

@@ -189,23 +189,23 @@ class Learner:
             ModelError: the model failed or its answer cannot be read.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        began = perf_counter()
-        scope = row.entry.scope
         if row.plan is not None:
             all_read()
             await self._apply_saved(row, decoded(row.plan, PlanBody))
             return
         body = decoded(row.entry.body, LearnBody)
         if body.compress is not None:
-            await self._compress(scope, body, body.compress)
+            await self._compress(row.entry.scope, body, body.compress)
             all_read()
-            return
-        if body.refine is not None:
+        elif body.refine is not None:
             await self._refine(row, body, body.refine, all_read)
             self.forget(row.number)
-            return
-        if not body.unlearned and body.reason not in _OVER:
-            return
+        elif body.unlearned or body.reason in _OVER:
+            await self._learn(row, body, all_read)
+
+    async def _learn(self, row: JournalRow, body: LearnBody, all_read: Callable[[], None]) -> None:
+        """Read the row's turns, and plan and apply what they tell."""
+        began, scope = perf_counter(), row.entry.scope
         if self._is_to_be_read(row, body):
             self._reader.require_model(scope, body)
         await self._step(scope)
@@ -225,7 +225,7 @@ class Learner:
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
-            await self._move_turns(row.entry.scope)
+            await self._move_turns(scope)
         await self._state.note_outcomes(row.number, outcomes, self._clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)

@@ -141,7 +141,6 @@ class _Case(msgspec.Struct, frozen=True):
     vectors: Mapping[str, Vector]
     verdicts: Mapping[str, str]
     now: datetime
-    wrong: str | None = None
     named: Memory | None = None
     seen: frozenset[str] = frozenset()
 
@@ -201,22 +200,15 @@ class Planner:
             await known.refine(aside, now)
         held = await opened(known, read, now)
         candidates, vectors = await self._candidates(known, scope, found, now, extractor)
+        seen = frozenset(turn.id for turn in read)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(found, candidates, strict=True):
             await step()
             key = candidate_key(candidate)
             verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
-            case = _Case(
-                said_where(scope, grounded.turn),
-                grounded,
-                candidate,
-                vectors,
-                verdicts,
-                now,
-                grounded.candidate.replaces,
-                seen=frozenset(turn.id for turn in read),
-            )
+            place = said_where(scope, grounded.turn)
+            case = _Case(place, grounded, candidate, vectors, verdicts, now, seen=seen)
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
@@ -293,7 +285,7 @@ class Planner:
         return _refused(case.candidate, decision)
 
     async def _decision(self, known: PlanView, case: _Case) -> Decision:
-        candidate, wrong = case.candidate, case.wrong
+        candidate, wrong = case.candidate, case.grounded.candidate.replaces
         if case.named is not None:
             near = await self._nearby.of(case.scope, known, candidate, case.vectors)
             return decide_replacement(candidate, case.named, near)

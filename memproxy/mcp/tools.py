@@ -121,9 +121,8 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         tags: list[str] | None = None,
     ) -> Answer:
         """Keep something for other agents, or for a later step, for some minutes."""
-        ttl_s = None if ttl_minutes is None else ttl_minutes * 60
-        body = {"data": data, **_given({"ttl_s": ttl_s, "category": category, "tags": tags})}
-        return await api(context, "PUT", _working(key), json=body)
+        given = _given({"ttl_s": ttl_minutes and ttl_minutes * 60, "category": category, "tags": tags})
+        return await api(context, "PUT", _working(key), json={"data": data, **given})
 
     @server.tool(annotations=_READS)
     async def get_from_working_memory(context: Context[Any, Any], key: Key) -> Answer:
@@ -147,8 +146,8 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         context: Context[Any, Any], query: str, prefix: str = "", limit: Annotated[int, Field(ge=1, le=50)] = 10
     ) -> Answer:
         """Find entries by words in keys, categories, tags and data."""
-        asked = {"query": query, "prefix": prefix, "limit": limit}
-        return await api(context, "POST", "/v1/memory/working/search", json=asked)
+        body = {"query": query, "prefix": prefix, "limit": limit}
+        return await api(context, "POST", "/v1/memory/working/search", json=body)
 
 
 def _add_resources(server: MCPServer[Any], api: MemoryApi) -> None:

@@ -177,6 +177,14 @@ def quantised(model: bytes) -> bytes:
         metrics().internal_errors.labels(where="models.quantise").inc()
         log.warning("the embedding model's file cannot be read by onnx (%s: %s)", type(error).__name__, error)
         raise EmbedderUnavailable("the model's file is no ONNX model") from error
+    _quantise(parsed)
+    copy: bytes = parsed.SerializeToString()
+    return copy
+
+
+def _quantise(parsed: "onnx.ModelProto") -> None:
+    import onnx  # noqa: PLC0415 - as above
+
     graph = parsed.graph
     if any(one.data_location == onnx.TensorProto.EXTERNAL for one in graph.initializer):
         raise EmbedderUnavailable("the model's weights are in files of their own")
@@ -210,8 +218,6 @@ def quantised(model: bytes) -> bytes:
     _drop_unused(graph)
     if all(one.domain != _DOMAIN for one in parsed.opset_import):
         parsed.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
-    copy: bytes = parsed.SerializeToString()
-    return copy
 
 
 def in_blocks(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:

@@ -83,8 +83,7 @@ class Tap:
         self._streamed = streamed
         self._made = wire.stream_answer if streamed else wire.json_answer
         self._reader: Answer = self._made()
-        by_line = streamed and wire.end_line and encoding is None
-        self._tail = TailHolder() if by_line else None
+        self._tail = TailHolder() if streamed and wire.end_line and encoding is None else None
         self._holder: Holder = OpenEnd()
         if streamed:
             self._holder = self._tail or PieceHolder(lambda: self.done)
