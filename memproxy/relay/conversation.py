@@ -81,6 +81,10 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
         """What the user said in the replayed messages."""
         return [text for role, text in self.context.said if role == "user"]
 
+    def with_tools(self, count: int) -> "Conversed":
+        """The same beside so many tools of ours, for the receipt."""
+        return msgspec.structs.replace(self, told=msgspec.structs.replace(self.told, tools=count))
+
     def present(self, chat: RequestBody) -> list[str]:
         """Digests of all that the request will say (`RequestBody.present`)."""
         if not self.is_changed:

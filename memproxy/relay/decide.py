@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import Counter
@@ -26,7 +26,7 @@ from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.control_phrases import command_in
 from memproxy.core.experiment import HOLDOUT, Arm
-from memproxy.core.gate import OfferedTool
+from memproxy.core.gate import OfferedTool, Verdict
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.message_kinds import fitted
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
@@ -209,6 +209,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return [*new, *(Cited(memory_id=name, repeated=True) for name in repeated)]
 
 
+class _Found(NamedTuple):
+    """A request whose memory is wanted, with what was found of it."""
+
+    request_id: str
+    controls: Controls
+    scope: Scope
+    chat: RequestBody
+    conversation: Conversation
+    conversed: Conversed
+
+
 @dataclass(kw_only=True, eq=False)
 class Decider:
     """Decides. ``memory_for`` says in a sentence who gets memory, for the log."""
@@ -269,25 +280,18 @@ class Decider:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        conversed = UNCHANGED
-        if self.conversations.concern(controls) and self.experiment.arm(scope) != HOLDOUT:
-            nonce, halved = self._nonce(scope), self.budgets.halvings(scope)
-            conversed = await self.conversations.of(controls, scope, chat, conversation, nonce=nonce, halved=halved)
-        decision = await self._recall(controls, scope, chat, request_id, conversation=conversation, conversed=conversed)
-        offer = None
+        conversed = await self._conversed(controls, scope, chat, conversation)
+        found = _Found(request_id, controls, scope, chat, conversation, conversed)
+        decision, offer = await self._recall(found), None
         if identity is not None and decision.arm != HOLDOUT and decision.reason not in {"engine", "loading"}:
             offer = await self.tools.offer(controls, identity, scope, chat, upstream)
-        if offer is not None:
-            told = msgspec.structs.replace(conversed.told, tools=len(offer.tools))
-            conversed = msgspec.structs.replace(conversed, told=told)
-        captures = controls.mode.captures and full is None
         return msgspec.structs.replace(
             decision,
             reason=decision.reason or full,
             scope=scope,
             conversation=conversation,
-            captures=captures,
-            conversed=conversed,
+            captures=controls.mode.captures and full is None,
+            conversed=conversed if offer is None else conversed.with_tools(len(offer.tools)),
             offer=offer,
         )
 
@@ -353,16 +357,16 @@ class Decider:
             found = Conversation.beginning(now)
         return msgspec.structs.replace(found, session=named, begins=False) if named else found
 
-    async def _recall(
-        self,
-        controls: Controls,
-        scope: Scope,
-        chat: RequestBody,
-        request_id: str,
-        *,
-        conversation: Conversation,
-        conversed: Conversed,
-    ) -> Decision:
+    async def _conversed(
+        self, controls: Controls, scope: Scope, chat: RequestBody, conversation: Conversation
+    ) -> Conversed:
+        if not self.conversations.concern(controls) or self.experiment.arm(scope) == HOLDOUT:
+            return UNCHANGED
+        nonce, halved = self._nonce(scope), self.budgets.halvings(scope)
+        return await self.conversations.of(controls, scope, chat, conversation, nonce=nonce, halved=halved)
+
+    async def _recall(self, found: _Found) -> Decision:
+        controls, scope, chat = found.controls, found.scope, found.chat
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
@@ -371,9 +375,9 @@ class Decider:
         budget = self.budgets.of(scope, controls.limits.max_tokens)
         arm = self.experiment.arm(scope) if controls.mode.injects else None
         injects = controls.mode.injects and arm != HOLDOUT
-        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=conversation.begins)
-        if conversed.is_changed:
-            given = given.without(conversed.context.left_out)
+        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=found.conversation.begins)
+        if found.conversed.is_changed:
+            given = given.without(found.conversed.context.left_out)
         given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=injects, arm=arm)
         if chat.is_tool_followup:
@@ -383,22 +387,8 @@ class Decider:
         room = budget.beside(given.tokens)
         if given.blocks and not room:
             return msgspec.structs.replace(decision, reason="session_total").by_what_it_carries()
-        question = RecallRequest(
-            request_id=request_id,
-            scope=scope,
-            queries=[_shortened(text) for text in [*conversed.said, *chat.user_texts][-MAX_QUERIES:]],
-            nonce=self._nonce(scope),
-            present=conversed.present(chat),
-            shown=given.memory_ids,
-            limits=msgspec.structs.replace(controls.limits, max_tokens=room),
-            chained=chat.chain is not None,
-            asked_at=conversation.asked_at,
-            verdict=verdict.reason,
-            only_if_told=verdict.asks_memory,
-            first_turn=not given.blocks and not conversed.said and self.gate.is_first_search(chat),
-        )
         began = time.perf_counter()
-        answer = await self.engine.recall(question)
+        answer = await self.engine.recall(self._question(found, given, verdict, room))
         return msgspec.structs.replace(
             decision,
             result=answer.result,
@@ -408,6 +398,24 @@ class Decider:
             given=given.adding(answer) if answer.has_block else given,
             searched=answer.reason not in NOT_ASKED,
         ).by_what_it_carries()
+
+    def _question(self, found: _Found, given: Given, verdict: Verdict, room: int) -> RecallRequest:
+        """What the engine is asked for beside what was ``given``, of ``room`` tokens at most."""
+        controls, scope, chat, conversed = found.controls, found.scope, found.chat, found.conversed
+        return RecallRequest(
+            request_id=found.request_id,
+            scope=scope,
+            queries=[_shortened(text) for text in [*conversed.said, *chat.user_texts][-MAX_QUERIES:]],
+            nonce=self._nonce(scope),
+            present=conversed.present(chat),
+            shown=given.memory_ids,
+            limits=msgspec.structs.replace(controls.limits, max_tokens=room),
+            chained=chat.chain is not None,
+            asked_at=found.conversation.asked_at,
+            verdict=verdict.reason,
+            only_if_told=verdict.asks_memory,
+            first_turn=not given.blocks and not conversed.said and self.gate.is_first_search(chat),
+        )
 
     def new_block(self, decision: Decision) -> NewBlock:
         """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""

@@ -133,11 +133,7 @@ class MemoryHandler:
                 self.admission.check_unread(caller)
             log.debug("%s cannot be read (%s) and goes on untouched", request.request_id, problem.reason)
             return await self._untouched(request, body, _OFF if off else _UNREADABLE, trace, began)
-        note_name = None
-        if caller is not None and isinstance(chat, ResponsesRequest):
-            user = user_of(caller, chat)
-            await self.admission.check_chain(caller, user, self.upstream.name, chat.kept_upstream)
-            note_name = partial(self.made.note, caller, user, self.upstream.name)
+        note_name = await self._chained(caller, chat)
         asked = _ReadRequest(request, chat, wire, body, encoding, note_name, asked_at, began, trace)
         with self.hangups.watching(request):
             decision = await self._decide(asked)
@@ -155,6 +151,14 @@ class MemoryHandler:
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
             return await self._exchange(asked, decision, sent)
+
+    async def _chained(self, caller: Identity | None, chat: RequestBody) -> NoteName | None:
+        """See that the response that is gone on from is the caller's own; what notes the name of this one."""
+        if caller is None or not isinstance(chat, ResponsesRequest):
+            return None
+        user = user_of(caller, chat)
+        await self.admission.check_chain(caller, user, self.upstream.name, chat.kept_upstream)
+        return partial(self.made.note, caller, user, self.upstream.name)
 
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also for a body that is too large to be looked at."""
@@ -269,8 +273,7 @@ class MemoryHandler:
 
     async def _exchange(self, asked: _ReadRequest, decision: Decision, sent: bytes) -> int:
         """Send the request and relay its answer, whose end waits until the turn is kept."""
-        request, chat = asked.request, asked.chat
-        began = time.perf_counter()
+        request, began = asked.request, time.perf_counter()
         block = self.decider.new_block(decision)
         first = await self._send(asked, sent, read_here=decision.offer is not None)
         answer: AnyAnswer = first
@@ -282,13 +285,8 @@ class MemoryHandler:
                 refusal = Refusal.OTHER
             if refusal is not None:
                 answer.close()
-                refused, block = decision, NO_BLOCK
-                decision = self.decider.refused(decision, answer.status)
-                decision.count()
-                request.memory_headers = decision.headers()
-                plain = await self.work.run(partial(chat.rebuild, None), len(chat.body))
-                answer = await self._send(asked, plain)
-                self._learn(refusal, asked, refused, answer)
+                block = NO_BLOCK
+                decision, answer = await self._send_plain(asked, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
                 answer = answered = self._with_tools(asked, decision, decision.offer, first, sent)
                 await answered.settle()
@@ -310,6 +308,18 @@ class MemoryHandler:
             if note is not None:
                 note.keep()
         return answer.status
+
+    async def _send_plain(
+        self, asked: _ReadRequest, refused: Decision, refusal: Refusal, status: int
+    ) -> tuple[Decision, AnyAnswer]:
+        """Send once, as the client wrote it, what the upstream refused with memory."""
+        decision = self.decider.refused(refused, status)
+        decision.count()
+        asked.request.memory_headers = decision.headers()
+        plain = await self.work.run(partial(asked.chat.rebuild, None), len(asked.chat.body))
+        answer = await self._send(asked, plain)
+        self._learn(refusal, asked, refused, answer)
+        return decision, answer
 
     def _count_answered(self, asked: _ReadRequest, decision: Decision, tap: Tap | None) -> None:
         if tap is None:
@@ -396,24 +406,9 @@ class MemoryHandler:
         block: NewBlock,
     ) -> Tap | None:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
-
-        async def capture(seen: Answer) -> None:
-            assert exchange is not None, "only for what is captured"  # noqa: S101
-            known = exchange
-            if isinstance(answer, ToolAnswer) and answer.called and known.decided is not None:
-                told = msgspec.structs.replace(known.decided.context or Carried(), called=answer.called)
-                known = msgspec.structs.replace(known, decided=msgspec.structs.replace(known.decided, context=told))
-            began = time.perf_counter()
-            if seen.begun:
-                await self.journal.begin(known, seen.response_id or "")
-            else:
-                await self.journal.write(known, seen.text, response_id=seen.response_id)
-            if asked.trace is not None:
-                asked.trace.captured(began)
-
         keep: Keep | None = None
         if exchange is not None:
-            keep = capture
+            keep = partial(self._capture, asked, answer, exchange)
         elif note is not None and answer.is_success:
             keep = partial(self._note, note, block)
         else:
@@ -431,6 +426,20 @@ class MemoryHandler:
             note_name=note_name,
             captures=exchange is not None,
         )
+
+    async def _capture(self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange, seen: Answer) -> None:
+        if isinstance(answer, ToolAnswer) and answer.called and exchange.decided is not None:
+            told = msgspec.structs.replace(exchange.decided.context or Carried(), called=answer.called)
+            exchange = msgspec.structs.replace(
+                exchange, decided=msgspec.structs.replace(exchange.decided, context=told)
+            )
+        began = time.perf_counter()
+        if seen.begun:
+            await self.journal.begin(exchange, seen.response_id or "")
+        else:
+            await self.journal.write(exchange, seen.text, response_id=seen.response_id)
+        if asked.trace is not None:
+            asked.trace.captured(began)
 
     async def _note(self, note: SessionNote | None, block: NewBlock, seen: Answer | None = None) -> None:
         """Note what is not captured. Where there are other relays, one may get the next request of a conversation as

@@ -237,41 +237,21 @@ class PostgresJournal(PostgresPart):
             return []
         async with self._database.transaction() as db:
             await self._replicas.claims(db)
-            # whoever claims of an owner has the lock of its place meanwhile: looked at again after that, nobody else
-            # can have begun
-            owners = await (
-                await db.execute(
-                    f"SELECT owners.tenant, owners.user_id FROM journal JOIN owners USING (tenant, user_id) "
-                    f"WHERE {mine} AND {_NOT_HELD} ORDER BY number LIMIT %(limit)s FOR UPDATE OF owners SKIP LOCKED",
-                    values,
-                )
-            ).fetchall()
-            values |= {"tenants": [tenant for tenant, _ in owners], "users": [user for _, user in owners]}
-            heads = await (
-                await db.execute(
-                    f"SELECT number, kind, octet_length(body), attempts, tenant, user_id FROM journal "
-                    f"JOIN unnest(%(tenants)s::text[], %(users)s::text[]) AS free (tenant, user_id) "
-                    f"USING (tenant, user_id) WHERE {mine} ORDER BY number FOR UPDATE OF journal SKIP LOCKED",
-                    values,
-                )
-            ).fetchall()
-            numbers, plan_bytes = [], MOST_PLAN_BYTES
-            for head in heads:
+            numbers, plan_bytes = list[int](), MOST_PLAN_BYTES
+            for head in await _heads(db, mine, values):
                 behind, size = await _behind(db, head, values, limit=run - 1, plan_bytes=plan_bytes)
                 plan_bytes = max(MOST_RUN_BYTES, plan_bytes - size)
                 numbers += [head[0], *behind]
-            rows = await (
-                await db.execute(
-                    f"UPDATE journal SET state = 'running', claimant = %s WHERE number = ANY(%s) "
-                    f"RETURNING number, kind, version, {PLACE}, request_id, body, plan, attempts",
-                    [self._replicas.name, numbers],
-                )
-            ).fetchall()
-            order = {number: place for place, number in enumerate(numbers)}
-            columns = {owner: await self._sealing.of(db, owner) for owner in {(row[3], row[4]) for row in rows}}
-        claimed = [
-            _claimed(columns[row[3], row[4]], row) for row in sorted(rows, key=lambda claimed: order[claimed[0]])
-        ]
+            found = await db.execute(
+                f"UPDATE journal SET state = 'running', claimant = %s WHERE number = ANY(%s) "
+                f"RETURNING number, kind, version, {PLACE}, request_id, body, plan, attempts",
+                [self._replicas.name, numbers],
+            )
+            rows = {row[0]: row for row in await found.fetchall()}
+            columns = {
+                owner: await self._sealing.of(db, owner) for owner in {(row[3], row[4]) for row in rows.values()}
+            }
+        claimed = [_claimed(columns[row[3], row[4]], row) for row in map(rows.get, numbers) if row]
         self._replicas.claimed()
         return claimed
 
@@ -517,6 +497,25 @@ def _claimed(columns: Columns | None, row: Row) -> JournalRow:
     )
     opened = None if plan is None or columns is None else columns.open(plan, PLAN)
     return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
+
+
+async def _heads(db: Db, mine: str, values: dict[str, Any]) -> list[Row]:
+    """The first rows of owners of whom nobody else works on any."""
+    # whoever claims of an owner has the lock of its place meanwhile: looked at again after that, nobody else can have
+    # begun
+    found = await db.execute(
+        f"SELECT owners.tenant, owners.user_id FROM journal JOIN owners USING (tenant, user_id) "
+        f"WHERE {mine} AND {_NOT_HELD} ORDER BY number LIMIT %(limit)s FOR UPDATE OF owners SKIP LOCKED",
+        values,
+    )
+    owners = await found.fetchall()
+    found = await db.execute(
+        f"SELECT number, kind, octet_length(body), attempts, tenant, user_id FROM journal "
+        f"JOIN unnest(%(tenants)s::text[], %(users)s::text[]) AS free (tenant, user_id) "
+        f"USING (tenant, user_id) WHERE {mine} ORDER BY number FOR UPDATE OF journal SKIP LOCKED",
+        values | {"tenants": [tenant for tenant, _ in owners], "users": [user for _, user in owners]},
+    )
+    return await found.fetchall()
 
 
 async def _behind(

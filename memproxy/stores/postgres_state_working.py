@@ -56,9 +56,8 @@ class PostgresWorking(PostgresPart):
         await db.execute(
             """
             INSERT INTO working (tenant, user_id, name, project, namespace, created_at, updated_at, expires_at, size,
-                head, words, data)
-            VALUES (%(tenant)s, %(user)s, %(name)s, %(project)s, %(namespace)s, %(created_at)s, %(updated_at)s,
-                %(expires_at)s, %(size)s, %(head)s, %(words)s, %(data)s)
+                head, words, data) VALUES (%(tenant)s, %(user)s, %(name)s, %(project)s, %(namespace)s, %(created_at)s,
+                %(updated_at)s, %(expires_at)s, %(size)s, %(head)s, %(words)s, %(data)s)
             ON CONFLICT (tenant, user_id, name, project) DO UPDATE SET updated_at = excluded.updated_at,
                 expires_at = excluded.expires_at, size = excluded.size, head = excluded.head, words = excluded.words,
                 data = excluded.data

@@ -199,6 +199,26 @@ def seal_everything(db: sqlite3.Connection, keys: DataKeys) -> int:
 
 
 def _seal_owner(db: sqlite3.Connection, columns: Columns, owner: Owner) -> None:
+    functions = _functions(columns)
+    for called, (arguments, function) in functions.items():
+        db.create_function(called, arguments, function)
+    for change in (
+        "journal SET body = sealed_body(body), plan = sealed_plan(plan)",
+        "block_lines SET line = sealed_line(line), message = sealed_name(message)",
+        "receipts SET recalled = sealed_recalled(recalled)",
+        "outcomes SET body = sealed_outcome(body)",
+        "slots SET slot = sealed_slot(slot)",
+        "palace SET name = sealed_place(kind, name)",
+        "session_keys SET key = sealed_name(key), answer = sealed_name(answer)",
+    ):
+        db.execute(f"UPDATE {change} WHERE tenant = ? AND user = ?", owner)
+    for called, (arguments, _) in functions.items():
+        db.create_function(called, arguments, None)
+
+
+def _functions(columns: Columns) -> dict[str, tuple[int, Callable[..., str | bytes | None]]]:
+    """What seals columns within SQLite, by name, each with how many arguments it takes."""
+
     def name(plain: str | None) -> str | None:
         return None if plain is None else columns.name(plain)
 
@@ -218,7 +238,7 @@ def _seal_owner(db: sqlite3.Connection, columns: Columns, owner: Owner) -> None:
     def palace_name(kind: str, plain: str) -> str:
         return columns.name(plain) if kind in NAMED_IN_WORDS else plain
 
-    functions: dict[str, tuple[int, Callable[..., str | bytes | None]]] = {
+    return {
         "sealed_name": (1, name),
         "sealed_slot": (1, columns.slot),
         "sealed_body": (1, body),
@@ -228,17 +248,3 @@ def _seal_owner(db: sqlite3.Connection, columns: Columns, owner: Owner) -> None:
         "sealed_outcome": (1, outcome),
         "sealed_place": (2, palace_name),
     }
-    for called, (arguments, function) in functions.items():
-        db.create_function(called, arguments, function)
-    for change in (
-        "journal SET body = sealed_body(body), plan = sealed_plan(plan)",
-        "block_lines SET line = sealed_line(line), message = sealed_name(message)",
-        "receipts SET recalled = sealed_recalled(recalled)",
-        "outcomes SET body = sealed_outcome(body)",
-        "slots SET slot = sealed_slot(slot)",
-        "palace SET name = sealed_place(kind, name)",
-        "session_keys SET key = sealed_name(key), answer = sealed_name(answer)",
-    ):
-        db.execute(f"UPDATE {change} WHERE tenant = ? AND user = ?", owner)
-    for called, (arguments, _) in functions.items():
-        db.create_function(called, arguments, None)

@@ -14,6 +14,35 @@ from memproxy.wire.responses import MADE_ID, ResponsesRequest
 _encode = msgspec.json.Encoder().encode
 _NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 
+_USED_NOTHING = {
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "total_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}
+_BEGUN: dict[str, Any] = {
+    "status": "in_progress",
+    "output": [],
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "max_output_tokens": None,
+    "previous_response_id": None,
+    "truncation": "disabled",
+    "text": {"format": {"type": "text"}},
+    "usage": None,
+    "background": False,
+    "store": False,
+}
+"""What a response has beside its name, time and model, before anything is said."""
+
 
 class MadeAnswer(NamedTuple):
     """Its content type, its parts, and (where the format has that) the id that a later request may go on from."""
@@ -70,38 +99,8 @@ def _response(request: ResponsesRequest, text: str) -> MadeAnswer:
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     message = {"id": f"msg_memproxy_{uuid.uuid4().hex}", "type": "message", "role": "assistant"}
     whole = {**message, "status": "completed", "content": [part]}
-    usage = {
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "total_tokens": 0,
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
-    }
-    begun = {
-        "id": name,
-        "object": "response",
-        "created_at": int(time.time()),
-        "model": request.model or "",
-        "status": "in_progress",
-        "output": [],
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "max_output_tokens": None,
-        "previous_response_id": None,
-        "truncation": "disabled",
-        "text": {"format": {"type": "text"}},
-        "usage": None,
-        "background": False,
-        "store": False,
-    }
-    done = {**begun, "status": "completed", "output": [whole], "usage": usage}
+    begun = {"id": name, "object": "response", "created_at": int(time.time()), "model": request.model or "", **_BEGUN}
+    done = {**begun, "status": "completed", "output": [whole], "usage": _USED_NOTHING}
     if not request.stream:
         return MadeAnswer(b"application/json", [_encode(done)], name)
 
