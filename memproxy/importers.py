@@ -1,4 +1,4 @@
-"""Other products' exports, read as lines of our own form (`core.transfer`), with the times that they tell.
+"""Other products' exports, read as lines of our own form (`core.transfer_lines`), with the times that they tell.
 
 - mem0: what ``get_all()`` answers (``{"results": […]}`` with ``relations`` beside, or the list itself), or the
   export of its platform (``{"memories": […]}``).

@@ -97,11 +97,7 @@ SHORT_LINES = 60
 SHORT_WITH_ONE_IMPORTER: dict[str, str] = {}
 """Modules of fewer than `SHORT_LINES` that only one other imports, each with the reason that it is one."""
 
-SAME_NAME = {
-    "chat": "the client of a chat model (models) and the wire format of chat completions (wire)",
-    "answer": "what recall answers and what a model answers on the wire",
-    "receipts": "the engine writes them, the memory API shows them",
-}
+SAME_NAME: dict[str, str] = {}
 """Base names that two modules of a layer may have, each with what they mean."""
 
 CORE_MAY_IMPORT = {"fusion": {"numpy"}, "vectors": {"numpy"}}

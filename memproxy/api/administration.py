@@ -16,7 +16,7 @@ from memproxy.api.versions import check_expected
 from memproxy.auth import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
-from memproxy.core.experiment import Comparison
+from memproxy.core.experiment_arms import Comparison
 from memproxy.core.memory import Kind, digest
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, RequestError

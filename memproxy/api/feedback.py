@@ -10,8 +10,8 @@ from memproxy.api.context import FACTS, QUEUED, Backends, find
 from memproxy.api.fields import Content, Id
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
-from memproxy.core.feedback import CORRECTS, feedback_of, judged
 from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.memory_feedback import CORRECTS, feedback_of, judged
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from memproxy.auth import decode_identity, require
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
-from memproxy.core.transfer import MEDIA_TYPE, MEDIA_TYPES
+from memproxy.core.transfer_lines import MEDIA_TYPE, MEDIA_TYPES
 from memproxy.errors import (
     BodyTooLarge,
     MemoryUnavailable,

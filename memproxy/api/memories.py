@@ -18,14 +18,14 @@ from memproxy.api.palace import in_palace
 from memproxy.api.versions import expected, tagged
 from memproxy.core.dream import INFERRED, PERMISSION
 from memproxy.core.facts import following
-from memproxy.core.feedback import CORRECTS, FEEDBACK
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
+from memproxy.core.memory_feedback import CORRECTS, FEEDBACK
 from memproxy.core.protocol import REFINE, Identity, LearnBody, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, NotFound, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.learn.memory_vectors import merged
 from memproxy.learn.planted import marked_anew, marked_unless_own
-from memproxy.learn.vectors import merged
 from memproxy.ports import JournalKind
 from memproxy.retention.leftovers import leave_empty_places
 

@@ -31,7 +31,7 @@ from memproxy.api.calls import Operation
 from memproxy.api.models import REF, Error
 from memproxy.core.memory import INTERNAL_FIELDS, TEXT_FIELDS, Kind, Memory, Relation, Source, Trust
 from memproxy.core.protocol import Citation
-from memproxy.core.transfer import MEDIA_TYPE
+from memproxy.core.transfer_lines import MEDIA_TYPE
 
 _MODULES = (
     memories,

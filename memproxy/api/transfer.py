@@ -1,4 +1,4 @@
-"""`GET /v1/memory/export` and `POST /v1/memory/import`: a user's memories as JSON Lines (`core.transfer`)."""
+"""`GET /v1/memory/export` and `POST /v1/memory/import`: a user's memories as JSON Lines (`core.transfer_lines`)."""
 
 import asyncio
 import io
@@ -24,7 +24,7 @@ from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.protocol import PlanBody
 from memproxy.core.redact import redact, redact_memory
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import (
+from memproxy.core.transfer_lines import (
     FORMAT,
     MEDIA_TYPE,
     MOST_TOKEN_BYTES,

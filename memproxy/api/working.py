@@ -1,4 +1,4 @@
-"""Working memory: entries that agents hand to each other for some minutes (`core.working`)."""
+"""Working memory: entries that agents hand to each other for some minutes (`core.working_memory`)."""
 
 import asyncio
 from datetime import timedelta
@@ -14,7 +14,7 @@ from memproxy.api.models import Body, Cursor, Instant, PlaceQuery
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
-from memproxy.core.working import MAX_KEY, MAX_TTL_S, Place, WorkingEntry, check_key, may_write, words_of
+from memproxy.core.working_memory import MAX_KEY, MAX_TTL_S, Place, WorkingEntry, check_key, may_write, words_of
 from memproxy.errors import BodyTooLarge, Conflict, Forbidden, NotFound, RequestError
 from memproxy.recall.documents import word_scores
 

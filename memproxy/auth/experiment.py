@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from memproxy.core.experiment import SIGNALS, Arm, Comparison, arm_of, compare
+from memproxy.core.experiment_arms import SIGNALS, Arm, Comparison, arm_of, compare
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics

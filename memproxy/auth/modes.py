@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memproxy.auth.headers import Headers, client_key, unknown_scheme
 from memproxy.auth.identity import default_user
-from memproxy.auth.keys import KeysAuthenticator, News, no_news
+from memproxy.auth.proxy_keys import KeysAuthenticator, News, no_news
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Unauthenticated

@@ -14,7 +14,7 @@ from typer.main import get_group
 from memproxy.commands.options import Group, everywhere
 from memproxy.errors import MemproxyError
 
-RUNNING, UPKEEP, TRANSFER = "memproxy.commands.running", "memproxy.commands.upkeep", "memproxy.commands.transfer"
+RUNNING, UPKEEP, TRANSFER = "memproxy.commands.running", "memproxy.commands.upkeep", "memproxy.commands.export_import"
 COMMANDS = {
     "serve": RUNNING,
     "demo": RUNNING,

@@ -1,8 +1,8 @@
 """``memproxy backup``: everything of an installation into a folder, while it is served. `restore` brings it back.
 
-A backup is a folder (`core.backup`): the embedded store, the state, the installation's secret. The master key of
-``privacy.encrypt`` is not in it; neither is the configuration. A Qdrant server makes a snapshot of its memories, which
-the folder names; what is in PostgreSQL is for pg_dump.
+A backup is a folder (`core.backup_manifest`): the embedded store, the state, the installation's secret. The master key
+of ``privacy.encrypt`` is not in it; neither is the configuration. A Qdrant server makes a snapshot of its memories,
+which the folder names; what is in PostgreSQL is for pg_dump.
 
 The engine copies store and state without the store's holes, so that writes wait as short as can be. The command packs
 that copy file by file and reads back what it wrote. A file that the previous backup has unchanged becomes a hard link
@@ -33,7 +33,7 @@ import zstandard
 import memproxy
 from memproxy.commands.installation import installation, without_learning
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
-from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, VERSION, BackedUp, Manifest, Snapshot
+from memproxy.core.backup_manifest import MANIFEST, PACKED, SECRET, STATE, STORE, VERSION, BackedUp, Manifest, Snapshot
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.engine import sparse
 from memproxy.engine.sparse import data_size

@@ -19,9 +19,9 @@ from memproxy.settings import Settings, UpstreamSettings
 from memproxy.settings.home import home_dir, state_path
 from memproxy.settings.loading import load_settings
 from memproxy.wiring.cache import redis_server
-from memproxy.wiring.engine import make_embedder, make_store
+from memproxy.wiring.engine_parts import make_embedder, make_store
 from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
-from memproxy.wiring.state import make_state
+from memproxy.wiring.state_stores import make_state
 
 app = typer.Typer()
 

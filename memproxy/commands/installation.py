@@ -173,7 +173,7 @@ async def opened_state(settings: Settings) -> AsyncIterator["StateStore"]:
     Raises:
         StateUnavailable: it cannot be opened.
     """
-    from memproxy.wiring.state import make_state  # noqa: PLC0415 - not where a server runs and does the work
+    from memproxy.wiring.state_stores import make_state  # noqa: PLC0415 - not where a server runs and does the work
 
     state = make_state(settings, home_dir())
     await state.open()
@@ -210,7 +210,7 @@ async def _engine(settings: Settings, *, refused_too: bool) -> AsyncIterator[Ins
     """
     from memproxy.engine.app import build_app  # noqa: PLC0415 - a second that no command needs beside a server
     from memproxy.engine.readiness import REFUSED  # noqa: PLC0415 - the same
-    from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
+    from memproxy.wiring.engine_parts import make_engine  # noqa: PLC0415 - the same
 
     home = home_dir()
     engine = make_engine(settings, home, secret(os.environ, home))

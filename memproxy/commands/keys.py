@@ -14,7 +14,7 @@ import typer
 
 from memproxy.auth import default_user, key_hash
 from memproxy.auth.identity import ACT_AS_USER
-from memproxy.auth.keys import RECORD_SECONDS
+from memproxy.auth.proxy_keys import RECORD_SECONDS
 from memproxy.commands.installation import opened_state
 from memproxy.commands.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
@@ -284,7 +284,7 @@ async def _rewrap(settings: Settings) -> int:
     """
     if not settings.privacy.encrypt:
         raise ConfigError("privacy.encrypt is off: there are no data keys to wrap.")
-    from memproxy.wiring.state import keys_of  # noqa: PLC0415 - the whole of the state's store
+    from memproxy.wiring.state_stores import keys_of  # noqa: PLC0415 - the whole of the state's store
 
     async with opened_state(settings) as state:
         keys = keys_of(state)

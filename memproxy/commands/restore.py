@@ -31,12 +31,12 @@ from memproxy.commands.backup import (
 )
 from memproxy.commands.installation import holding
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
-from memproxy.core.backup import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp, Manifest, Snapshot
+from memproxy.core.backup_manifest import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp, Manifest, Snapshot
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, state_path, store_path
-from memproxy.wiring.state import newer_form
+from memproxy.wiring.state_stores import newer_form
 
 app = typer.Typer()
 

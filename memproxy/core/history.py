@@ -11,7 +11,7 @@ import msgspec
 
 from memproxy.core.block import CLOSE, OPEN, quote
 from memproxy.core.turn import INSTRUCTIONS, Message
-from memproxy.core.working import WorkingEntry
+from memproxy.core.working_memory import WorkingEntry
 
 STATE = "state"
 """Name under which a session's state is kept among its blocks; those go by digests, which are longer."""

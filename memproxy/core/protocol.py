@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.backup import Snapshot
+from memproxy.core.backup_manifest import Snapshot
 from memproxy.core.dream import Step
 from memproxy.core.history import CompressAsked, Said
 from memproxy.core.memory import Memory
 from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import GivenVectors
+from memproxy.core.transfer_lines import GivenVectors
 from memproxy.core.turn import Message
 
 RECALL_PATH = "/internal/recall"
@@ -260,8 +260,8 @@ class PlanBody(msgspec.Struct, kw_only=True):
     ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
     from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
     row's only) are versions (`core.memory.version_of`) by memory id: if one is another by then, nothing is done.
-    ``vectors`` (a row's only) come with upserts of an import, by `core.transfer.vector_key`. ``deleted_by`` says who
-    deletes: a call, or what pruned it (``expired``, ``limit``). ``gives_back`` (a row's only): what the ``deletes``
+    ``vectors`` (a row's only) come with upserts of an import, by `core.transfer_lines.vector_key`. ``deleted_by`` says
+    who deletes: a call, or what pruned it (``expired``, ``limit``). ``gives_back`` (a row's only): what the ``deletes``
     took the place of holds again. ``dream`` (a row's only) is a step of a dream.
     """
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory_feedback import feedback_of
 
 EXPIRED = "expired"
 OVER_LIMIT = "limit"

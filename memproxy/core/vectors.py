@@ -1,5 +1,5 @@
 """Vectors as bytes: those of a text's tokens, packed small, and how near a question's tokens are to them (late
-interaction); and whole vectors, as the lines of an export (`core.transfer`) hold them: little-endian 32-bit floats.
+interaction); and whole vectors, as an export's lines (`core.transfer_lines`) hold them: little-endian 32-bit floats.
 
 A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps the
 tokens: for each token of the question the most similar token of the text counts (MaxSim; Khattab and Zaharia, 2020).

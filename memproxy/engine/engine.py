@@ -40,7 +40,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.engine.maintenance import BackingUp, Reindexing
 from memproxy.engine.readiness import LOADING, REFUSED, Readiness
-from memproxy.engine.receipts import ReceiptKeeper
+from memproxy.engine.receipt_keeper import ReceiptKeeper
 from memproxy.errors import ConfigError, Conflict, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import QuestionTally
@@ -64,9 +64,9 @@ from memproxy.ports import (
     UsageStore,
     WorkingStore,
 )
-from memproxy.recall.answer import Judgement
 from memproxy.recall.hot import Hot
 from memproxy.recall.pipeline import Recall
+from memproxy.recall.recall_answer import Judgement
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
 from memproxy.retention.pruning import Policies, Pruner

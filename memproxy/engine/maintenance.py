@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
-from memproxy.core.backup import STATE, STORE, Snapshot
+from memproxy.core.backup_manifest import STATE, STORE, Snapshot
 from memproxy.core.protocol import BackupTold, ReindexAsked, ReindexTold
 from memproxy.engine import sparse
 from memproxy.errors import Conflict, EmbedderUnavailable, MemproxyError, NotBuilt

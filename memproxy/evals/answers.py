@@ -23,7 +23,7 @@ from memproxy.errors import ConfigError, ModelError, ModelRefused
 from memproxy.evals.dataset import Question
 from memproxy.evals.output import make_table, progress
 from memproxy.evals.scoring import Outcome, Sample
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import ChatModel, Credential, ModelReply
 from memproxy.settings import ModelSettings, Settings
 from memproxy.settings.loading import load_settings

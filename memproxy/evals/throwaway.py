@@ -21,7 +21,7 @@ from memproxy.evals.scoring import DEPTH, Found
 from memproxy.evals.vector_cache import CachedEmbedder
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.worker import Worker
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore

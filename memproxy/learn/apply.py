@@ -14,16 +14,16 @@ from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import GivenVectors, vector_key
+from memproxy.core.transfer_lines import GivenVectors, vector_key
 from memproxy.core.vectors import unpacked
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.forget_everything import ended_with
+from memproxy.learn.memory_vectors import merged
 from memproxy.learn.nearby import taken_back, traces_of
 from memproxy.learn.outdated import PREDICATE as SUMMARY
-from memproxy.learn.palace import Palace, places_of
 from memproxy.learn.parts import Parts
+from memproxy.learn.placement import Palace, places_of
 from memproxy.learn.plan_view import of_session, of_turns, tombstone
-from memproxy.learn.vectors import merged
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotStore, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
@@ -150,7 +150,7 @@ class Applier:
         """Write everything the plan holds; durable after the store's next flush.
 
         ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
-        meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer.vector_key`).
+        meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer_lines.vector_key`).
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)

@@ -28,8 +28,8 @@ from memproxy.core.dream import (
     category_name,
 )
 from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, states_beginning
-from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.retention import is_expired
 from memproxy.core.similar import (
     CHANGE_WORDS,

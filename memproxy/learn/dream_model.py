@@ -34,8 +34,8 @@ from memproxy.core.dream import (
     category_name,
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, last_said_at, said_at, trusted_enough
-from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.scope import Scope
 from memproxy.core.similar import names, topic
 from memproxy.core.slots import numbers, slot_name

@@ -16,12 +16,12 @@ from memproxy.learn.api_plan import written
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, Gone
 from memproxy.learn.forget_everything import order_of
-from memproxy.learn.palace import Palace
+from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import Marks, Pending
+from memproxy.learn.placement import Palace
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
-from memproxy.learn.vectors import adjacency, turn_key
 from memproxy.metrics import metrics
 from memproxy.ports import JournalKind, JournalRow, MemoryFilter
 from memproxy.traces import spans_in, step, work

@@ -32,9 +32,9 @@ from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
-from memproxy.learn.palace import Palace
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
+from memproxy.learn.placement import Palace
 from memproxy.learn.plan import Planned, Planner, hide_questions, only_asked
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics

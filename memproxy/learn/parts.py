@@ -6,8 +6,8 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.flush import Flushes, OwnerLocks
+from memproxy.learn.memory_vectors import Vectors
 from memproxy.learn.model_outages import ModelOutages
-from memproxy.learn.vectors import Vectors
 from memproxy.ports import Clock, LexicalEncoder, MemoryStore, StateStore, WorkingApart
 from memproxy.settings import Settings
 from memproxy.traces import Traces

@@ -17,7 +17,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.similar import alike, terms
 from memproxy.core.slots import slot_name, slot_value, value_name
 from memproxy.learn.cooperative import Step, no_wait
-from memproxy.learn.vectors import merged
+from memproxy.learn.memory_vectors import merged
 from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, PalaceStore, SlotChange, SlotStore
 
 _MOST_VARIANTS = 8

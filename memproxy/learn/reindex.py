@@ -16,7 +16,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.flush import Owner
-from memproxy.learn.vectors import Around, adjacency, turn_key
+from memproxy.learn.memory_vectors import Around, adjacency, turn_key
 from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 

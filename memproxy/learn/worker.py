@@ -22,8 +22,8 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Scheduler
-from memproxy.learn.dream import Dreamer
 from memproxy.learn.dream_model import DreamModel
+from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
@@ -31,13 +31,13 @@ from memproxy.learn.grounding import Admission
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import configured_judge
 from memproxy.learn.learner import END, MINE, Learner
+from memproxy.learn.memory_vectors import Vectors
 from memproxy.learn.model_outages import ModelOutages, SparedModel, WaitingRows
 from memproxy.learn.parts import Parts
 from memproxy.learn.plan import Planner
 from memproxy.learn.runs import Runs, Slot, Slots
 from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
-from memproxy.learn.vectors import Vectors
 from memproxy.learn.waiters import Waiters
 from memproxy.metrics import metrics
 from memproxy.ports import (

@@ -11,7 +11,7 @@ import memproxy
 from memproxy.core.dream import PERMISSION
 from memproxy.core.memory import PLANTED, Trust
 from memproxy.core.text import piece_of_path
-from memproxy.core.working import MAX_TTL_S
+from memproxy.core.working_memory import MAX_TTL_S
 
 INSTRUCTIONS = (
     "Long-term memory of one user. Save what is worth knowing in later conversations, search before you ask the user "

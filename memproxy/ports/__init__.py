@@ -3,7 +3,19 @@
 Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are the structs defined here and in ``core``.
 """
 
-from memproxy.ports.memory import (
+from memproxy.ports.language_models import (
+    ChatModel,
+    Clock,
+    Credential,
+    Embedder,
+    LexicalEncoder,
+    ModelReply,
+    Passage,
+    Question,
+    Reranker,
+    RoleModel,
+)
+from memproxy.ports.memory_store import (
     Candidate,
     Conversation,
     ConversationPage,
@@ -25,18 +37,6 @@ from memproxy.ports.memory import (
     SnapshotStore,
     SparseVector,
     TellsChanges,
-)
-from memproxy.ports.models import (
-    ChatModel,
-    Clock,
-    Credential,
-    Embedder,
-    LexicalEncoder,
-    ModelReply,
-    Passage,
-    Question,
-    Reranker,
-    RoleModel,
 )
 from memproxy.ports.state import (
     ARM,

@@ -16,8 +16,8 @@ from memproxy.core.palace import Names
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.receipt import Noted, Outcome, Receipt, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import PalaceRow
-from memproxy.core.working import Place, WorkingEntry, WorkingPage
+from memproxy.core.transfer_lines import PalaceRow
+from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage
 from memproxy.errors import ConfigError
 
 STORE_ID = "store_id"
@@ -599,8 +599,8 @@ class MetaStore(Protocol):
 
 
 class WorkingStore(Protocol):
-    """Working memory of each user (`core.working`). A scope with a project sees that project's entries and those of
-    none; what has expired by ``now`` is not there.
+    """Working memory of each user (`core.working_memory`). A scope with a project sees that project's entries and
+    those of none; what has expired by ``now`` is not there.
     """
 
     async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:

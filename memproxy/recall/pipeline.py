@@ -28,7 +28,6 @@ from memproxy.ports import (
     Reranker,
 )
 from memproxy.recall import links, listed, topics
-from memproxy.recall.answer import answered, without
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.deadline import Deadline, OwnWords
 from memproxy.recall.documents import bm25_text, word_scores
@@ -37,6 +36,7 @@ from memproxy.recall.hot import Hot
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query, parts_of
 from memproxy.recall.ranking import REPLACED, Ranker, Scored, looked_at, merged, set_aside
+from memproxy.recall.recall_answer import answered, without
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context, with_earlier

@@ -20,7 +20,7 @@ from memproxy.errors import AuthUnavailable, Forbidden, StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.relay.controls import user_of
 from memproxy.relay.request import Request
-from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 

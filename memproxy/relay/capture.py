@@ -23,7 +23,7 @@ from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.engines import Engines
 from memproxy.relay.session_blocks import NO_BLOCK, NewBlock
-from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.tasks import TaskOwner
 from memproxy.traces import TRACEPARENT
 from memproxy.wire.responses import background_key

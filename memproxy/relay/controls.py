@@ -14,7 +14,7 @@ from memproxy.auth.identity import ACT_AS_USER, OUR_USER_FIELD, may_name
 from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 
 
 class Mode(enum.StrEnum):

@@ -36,9 +36,9 @@ from memproxy.ports import BlockStore, WorkingStore
 from memproxy.relay.controls import Controls
 from memproxy.relay.engines import Engines
 from memproxy.relay.session_blocks import STATE_SHARE, names_of, session_of
-from memproxy.relay.sessions import Conversation
+from memproxy.relay.session_lookup import Conversation
 from memproxy.settings import Settings
-from memproxy.wire.request import AS_SENT, Context, RequestBody
+from memproxy.wire.request_body import AS_SENT, Context, RequestBody
 
 log = logging.getLogger(__name__)
 

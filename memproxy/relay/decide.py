@@ -25,7 +25,7 @@ from memproxy.core.block import session_nonce
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.choices import NOTHING_CHOSEN, Choices
 from memproxy.core.control_phrases import command_in
-from memproxy.core.experiment import HOLDOUT, Arm
+from memproxy.core.experiment_arms import HOLDOUT, Arm
 from memproxy.core.gate import OfferedTool, Verdict
 from memproxy.core.housekeeping import is_housekeeping
 from memproxy.core.message_kinds import fitted
@@ -43,9 +43,9 @@ from memproxy.relay.in_chat import InChat
 from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
-from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import GateSettings, Settings
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 
 log = logging.getLogger(__name__)
 

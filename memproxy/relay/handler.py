@@ -38,10 +38,10 @@ from memproxy.relay.upstream import AnyAnswer, Upstream, UpstreamAnswer
 from memproxy.settings import Settings
 from memproxy.traces import Traces
 from memproxy.wire.answer import Answer
-from memproxy.wire.controls import may_hold_ours
 from memproxy.wire.format import RESPONSES, WireFormat
 from memproxy.wire.made_answer import made_answer
-from memproxy.wire.request import MOST_BYTES, RequestBody
+from memproxy.wire.own_fields import may_hold_ours
+from memproxy.wire.request_body import MOST_BYTES, RequestBody
 from memproxy.wire.responses import ResponsesRequest
 from memproxy.wire.splice import Unreadable
 

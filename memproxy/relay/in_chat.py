@@ -23,7 +23,7 @@ from memproxy.metrics import metrics
 from memproxy.relay.controls import Mode
 from memproxy.relay.engines import Engines
 from memproxy.wire.made_answer import may_be_answered
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from memproxy.relay.request import RawHeaders
 from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import BodyDecoder
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 from memproxy.wire.splice import Edit, Unreadable
 from memproxy.wire.tool_rounds import KeptCalls, Round, Told, ToolCall, ToolFormat, encoded
 

@@ -14,12 +14,12 @@ from memproxy.metrics import metrics
 from memproxy.relay.capture import CaptureJournal, Exchange
 from memproxy.relay.controls import read_mode, user_named
 from memproxy.relay.request import Hangups, RawHeaders, Request
-from memproxy.relay.sessions import Conversation, Sessions
+from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.relay.stream import Copies, Tap, relay_body
 from memproxy.relay.upstream import AT_ONCE, Upstream, UpstreamAnswer
 from memproxy.wire.answer import Answer
 from memproxy.wire.format import RESPONSES
-from memproxy.wire.request import LONGEST_NAME
+from memproxy.wire.request_body import LONGEST_NAME
 from memproxy.wire.responses import background_key, kept_id
 
 _ONE_RESPONSE = re.compile(r"/v1/responses/[^/]+")

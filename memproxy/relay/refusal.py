@@ -19,7 +19,7 @@ from memproxy.ports import MetaStore
 from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import BodyDecoder
-from memproxy.wire.request import Position
+from memproxy.wire.request_body import Position
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import BlockLine, BlockStore, SessionBlocks
 from memproxy.tasks import TaskOwner
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 
 log = logging.getLogger(__name__)
 

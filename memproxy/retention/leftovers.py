@@ -11,7 +11,7 @@ import msgspec
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.palace import USER, is_role, mentions, pointer, subject_name
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import PalaceRow
+from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore, ReceiptStore
 
 _AT_ONCE = 200

@@ -22,7 +22,7 @@ from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWo
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.files import open_traces
-from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES, Writing, make_state, sqlite_state
+from memproxy.wiring.state_stores import RELAY_CHECKPOINT_PAGES, Writing, make_state, sqlite_state
 
 log = logging.getLogger("memproxy.serve.processes")  # it is run as `__main__`
 
@@ -40,7 +40,7 @@ hundredth for longer.
 async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Serve until told to stop."""
     from memproxy.serve.server import Patience, Server, allow_many_files, server_config  # noqa: PLC0415 - not the state
-    from memproxy.wiring.relay import make_relay  # noqa: PLC0415 - the engine does not need it
+    from memproxy.wiring.relay_parts import make_relay  # noqa: PLC0415 - the engine does not need it
 
     def patience(settings: Settings) -> Patience:
         return Patience(settings.server.headers_timeout_s, settings.server.body_timeout_s)
@@ -82,7 +82,7 @@ async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> 
     """Serve on the private socket until told to stop."""
     from memproxy.engine.app import build_app  # noqa: PLC0415 - two seconds that the relay does not need
     from memproxy.serve.server import Server, server_config  # noqa: PLC0415 - the state's process serves no HTTP
-    from memproxy.wiring.engine import make_engine  # noqa: PLC0415 - the same
+    from memproxy.wiring.engine_parts import make_engine  # noqa: PLC0415 - the same
 
     traces = open_traces(settings.telemetry, "engine")
     engine = make_engine(settings, Path(launch.home), launch.secret_bytes, launch.state_socket, traces)

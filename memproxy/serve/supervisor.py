@@ -519,7 +519,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
     home = home_dir(environ)
     key = secret(environ, home)
     if settings.privacy.encrypt:
-        from memproxy.wiring.state import check_master_key  # noqa: PLC0415 - the whole of the state's store
+        from memproxy.wiring.state_stores import check_master_key  # noqa: PLC0415 - the whole of the state's store
 
         check_master_key(settings, environ)
     check_files(settings)

@@ -13,7 +13,7 @@ import msgspec
 
 from memproxy.core.palace import Names, is_role
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import PalaceRow
+from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores import sqlite_palace as rules
 from memproxy.stores.postgres_state_database import Db, Owner

@@ -224,8 +224,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (tenant, user_id)
         )
         """,
-        # ``name`` and ``namespace``: of the entry's key (`core.working`); ``project`` is empty for none; ``head``: JSON
-        # of category, tags and the agent that wrote it; ``words``: what a search looks at
+        # ``name`` and ``namespace``: of the entry's key (`core.working_memory`); ``project`` is empty for none;
+        # ``head``: JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
         f"""
         CREATE TABLE working (
             {_OWNER},

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import Place, WorkingEntry, WorkingPage
+from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage
 from memproxy.stores.postgres_state_database import Db, Owner, one
 from memproxy.stores.postgres_state_part import PostgresPart
 from memproxy.stores.sqlite_part import Columns

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from qdrant_client import AsyncQdrantClient, models
 
-from memproxy.core.backup import Snapshot
+from memproxy.core.backup_manifest import Snapshot
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import SparseVector
 from memproxy.stores.backend import (

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import Place, WorkingEntry, WorkingPage
+from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import MetaStore
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, name_of

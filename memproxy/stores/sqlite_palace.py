@@ -13,7 +13,7 @@ import msgspec
 
 from memproxy.core.palace import Names, circle, circles, is_role, is_told, pointer, read_circle, read_pointer
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import PalaceRow
+from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart
 

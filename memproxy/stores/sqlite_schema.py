@@ -247,7 +247,7 @@ SCHEMA = (
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # ``name`` and ``namespace``: of an entry's key (`core.working`); ``project`` is empty for
+        # ``name`` and ``namespace``: of an entry's key (`core.working_memory`); ``project`` is empty for
         # none; ``head``: JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
         """
         CREATE TABLE working (

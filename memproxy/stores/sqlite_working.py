@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import Place, WorkingEntry, WorkingPage, namespace_of
+from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage, namespace_of
 from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart, micros, moment
 
 HEAD, DATA, WORDS = "working.head", "working.data", "working.words"

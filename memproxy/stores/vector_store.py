@@ -15,7 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, ConversationPage, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.ports.memory import Written as Told
+from memproxy.ports.memory_store import Written as Told
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
 from memproxy.stores.filters import (
     TELLS_NOTHING,

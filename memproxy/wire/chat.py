@@ -11,7 +11,7 @@ import msgspec
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
 from memproxy.wire.chat_message import NOT_THERE, ChatMessage, is_filled, lenient_text, read_messages
-from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
+from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
 from memproxy.wire.splice import (
     Edit,
     Member,

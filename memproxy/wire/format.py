@@ -6,7 +6,7 @@ from typing import NamedTuple
 from memproxy.wire import chat, responses
 from memproxy.wire.answer import Answer
 from memproxy.wire.chat import ChatJsonAnswer, ChatStreamAnswer
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesStreamAnswer
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memproxy.wire.chat import ChatRequest
-from memproxy.wire.request import RequestBody
+from memproxy.wire.request_body import RequestBody
 from memproxy.wire.responses import MADE_ID, ResponsesRequest
 
 _encode = msgspec.json.Encoder().encode

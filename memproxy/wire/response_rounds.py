@@ -9,7 +9,7 @@ takes none back without what it led to. What follows is numbered anew.
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from memproxy.wire.request import quoted
+from memproxy.wire.request_body import quoted
 from memproxy.wire.splice import Edit, ObjectSpans, append_element, apply, check_encoding, without_half_surrogates
 from memproxy.wire.sse import MAX_EVENT_BYTES, SseParser
 from memproxy.wire.tool_rounds import (

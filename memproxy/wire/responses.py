@@ -17,8 +17,8 @@ import msgspec
 from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
-from memproxy.wire.controls import OURS
-from memproxy.wire.request import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
+from memproxy.wire.own_fields import OURS
+from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
 from memproxy.wire.response_rounds import RESPONSES_TOOLS
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 from memproxy.wire.sse import SseEvent

@@ -9,7 +9,7 @@ from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import STORE_ID, StateStore, UsageStore, WorkingApart
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_part import Columns, Owner, PlainColumns
-from memproxy.wiring.state import changes_of, keys_of
+from memproxy.wiring.state_stores import changes_of, keys_of
 
 if TYPE_CHECKING:
     from memproxy.stores.redis_server import RedisServer

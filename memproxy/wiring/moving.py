@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from memproxy.core.backup import STATE, STORE
+from memproxy.core.backup_manifest import STATE, STORE
 from memproxy.ports import MOVED, STORE_ID
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.stores.moving import SqliteTables, StateTables, StoredPoints
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_state import SEALED
-from memproxy.wiring.engine import make_embedder, make_store
+from memproxy.wiring.engine_parts import make_embedder, make_store
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memproxy.api.openapi import describe
 from memproxy.core.proxykey import PERMISSIONS, hashed, new_key
-from memproxy.core.transfer import MEDIA_TYPE
+from memproxy.core.transfer_lines import MEDIA_TYPE
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, base_config, free_port, merged
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memproxy.core.experiment import HOLDOUT, MEMORY, arm_of
+from memproxy.core.experiment_arms import HOLDOUT, MEMORY, arm_of
 from memproxy.core.protocol import Identity
 from memproxy.settings import ExperimentSettings, LearnSettings, RecallSettings, Settings
 from tests.support.engine import Api, make_engine, serve_engine

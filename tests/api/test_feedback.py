@@ -11,7 +11,7 @@ import pytest
 from memproxy.core.protocol import RECALL_PATH, Identity, RecallRequest
 from memproxy.core.receipt import Cited, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import MEDIA_TYPE
+from memproxy.core.transfer_lines import MEDIA_TYPE
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -25,7 +25,7 @@ from memproxy.core.receipt import Decided, Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.engine.engine import Engine
-from memproxy.engine.receipts import LEFT_OUT_SHOWN, MOST_OF_A_TENANT, MOST_WAITING, ReceiptKeeper
+from memproxy.engine.receipt_keeper import LEFT_OUT_SHOWN, MOST_OF_A_TENANT, MOST_WAITING, ReceiptKeeper
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.settings import RecallSettings, Settings

@@ -11,7 +11,7 @@ import pytest
 
 from memproxy.api.transfer import ROW
 from memproxy.core.protocol import Identity
-from memproxy.core.transfer import MEDIA_TYPE
+from memproxy.core.transfer_lines import MEDIA_TYPE
 from memproxy.settings import LimitsSettings, UserLimits
 from tests.support.engine import Api, make_engine, serve_engine, test_settings
 

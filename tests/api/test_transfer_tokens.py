@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from memproxy.core.transfer import MOST_TOKEN_BYTES
+from memproxy.core.transfer_lines import MOST_TOKEN_BYTES
 from memproxy.core.vectors import pack, packed
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder

@@ -10,7 +10,7 @@ from memproxy.api.http import answer
 from memproxy.api.working import READ_AT_ONCE
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry
+from memproxy.core.working_memory import WorkingEntry
 from memproxy.settings import Settings, WorkingSettings
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.waiting import eventually

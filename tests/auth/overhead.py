@@ -19,7 +19,7 @@ from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.intake import Intake
 from memproxy.relay.request import Request
-from memproxy.relay.sessions import Sessions
+from memproxy.relay.session_lookup import Sessions
 from memproxy.settings import ServerSettings, Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, require, resolve_project, resolve_user
-from memproxy.auth.keys import KeysAuthenticator
+from memproxy.auth.proxy_keys import KeysAuthenticator
 from memproxy.commands import keys
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord, hashed, id_of, is_hash, matches, new_key

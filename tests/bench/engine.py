@@ -45,7 +45,7 @@ from memproxy.recall.pipeline import Recall
 from memproxy.settings import EmbeddingSettings, RecallSettings, Settings
 from memproxy.stores.edge import INDEX_BYTES, EdgeStore
 from memproxy.stores.owner_index import SEARCHES
-from memproxy.wiring.engine import SystemClock
+from memproxy.wiring.engine_parts import SystemClock
 from tests.bench import payloads
 from tests.bench.figures import Times
 from tests.bench.plan import Population

@@ -25,7 +25,7 @@ from memproxy.core.changes import ChangeNotices
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry, words_of
+from memproxy.core.working_memory import WorkingEntry, words_of
 from memproxy.errors import CacheUnavailable
 from memproxy.evals.output import progress
 from memproxy.models.lexical import Bm25Encoder
@@ -39,7 +39,7 @@ from memproxy.stores.redis_uses import RedisHot, RedisUses
 from memproxy.stores.redis_working import RedisWorking
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wiring.cache import OwnersColumns
-from memproxy.wiring.engine import SystemClock
+from memproxy.wiring.engine_parts import SystemClock
 from tests.bench import payloads
 from tests.bench.engine import DIMENSION, Drawn, fill
 from tests.bench.figures import Times

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from memproxy.commands import transfer
-from memproxy.core.transfer import Header, line
+from memproxy.commands import export_import
+from memproxy.core.transfer_lines import Header, line
 from memproxy.core.vectors import packed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
@@ -94,7 +94,7 @@ async def _taken(home: Path, path: Path, memories: int, what: str) -> None:
         resident.append(_resident())
 
     with _timed(console, what, memories):
-        taken = await transfer.import_file(
+        taken = await export_import.import_file(
             _settings(home), path, show, file_format="memproxy", tenant=None, user=None, dry_run=False
         )
     console.print(f"  {taken.imported} imported, {taken.rejected} rejected {taken.notes}")
@@ -104,7 +104,7 @@ async def _taken(home: Path, path: Path, memories: int, what: str) -> None:
 
 async def _given(home: Path, path: Path, memories: int, what: str) -> None:
     with _timed(Console(), what, memories), path.open("wb") as out:
-        await transfer.export(_settings(home), out, _quiet, tenant=None, user="ann", vectors=True)
+        await export_import.export(_settings(home), out, _quiet, tenant=None, user="ann", vectors=True)
 
 
 def _quiet(done: int, total: int) -> None:

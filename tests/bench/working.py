@@ -22,7 +22,7 @@ import typer
 
 from memproxy.api.working import READ_AT_ONCE
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry, WorkingPage, words_of
+from memproxy.core.working_memory import WorkingEntry, WorkingPage, words_of
 from memproxy.ports import WorkingStore
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_database import SCHEMA

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from memproxy.core.experiment import HOLDOUT, MEMORY, Interval, arm_of, compare, wilson
+from memproxy.core.experiment_arms import HOLDOUT, MEMORY, Interval, arm_of, compare, wilson
 
 SECRET = b"an installation's secret"
 USERS = [f"user-{number}" for number in range(4000)]

@@ -21,7 +21,7 @@ from memproxy.core.history import (
     told_of,
     working_block,
 )
-from memproxy.core.working import WorkingEntry
+from memproxy.core.working_memory import WorkingEntry
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MUCH = 1_000_000

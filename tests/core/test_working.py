@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import check_key, may_write, namespace_of, words_of
+from memproxy.core.working_memory import check_key, may_write, namespace_of, words_of
 
 PIECES = st.text("abcXYZ019._-", min_size=1, max_size=9).filter(lambda piece: piece.strip("."))
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from memproxy.errors import RequestError
 from memproxy.wire import chat, responses
-from memproxy.wire.controls import OURS
-from memproxy.wire.request import Position, RequestBody
+from memproxy.wire.own_fields import OURS
+from memproxy.wire.request_body import Position, RequestBody
 from memproxy.wire.splice import Unreadable
 from tests.fuzz.choices import Choices
 from tests.fuzz.reading import NoJson, Pairs, document, whole

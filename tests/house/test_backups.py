@@ -17,7 +17,7 @@ from memproxy.commands.backup import Made, backup, dated
 from memproxy.commands.installation import holding
 from memproxy.commands.options import Show
 from memproxy.commands.restore import Finding, require, restoring
-from memproxy.core.backup import MANIFEST, PACKED, STATE, BackedUp, Manifest
+from memproxy.core.backup_manifest import MANIFEST, PACKED, STATE, BackedUp, Manifest
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
 from memproxy.serve.instance import AlreadyServed

@@ -14,7 +14,7 @@ from memproxy.commands.installation import installation
 from memproxy.commands.options import quiet_settings
 from memproxy.models.embedding import NoEmbedder
 from memproxy.stores.qdrant import QdrantStore
-from memproxy.wiring.engine import make_store
+from memproxy.wiring.engine_parts import make_store
 from tests.house.test_cli_transfers import at_home, run
 from tests.support.qdrant import QdrantServer, qdrant_server
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.commands import app, transfer
+from memproxy.commands import app, export_import
 from memproxy.commands.installation import installation
 from memproxy.commands.options import Show
 from memproxy.errors import ConfigError
@@ -38,8 +38,8 @@ async def texts(user: str = "ann") -> set[str]:
     return {memory["content"] for memory in page["data"]}
 
 
-async def taken_over(path: Path, show: Show = quiet, user: str | None = None) -> transfer.Taken:
-    return await transfer.import_file(
+async def taken_over(path: Path, show: Show = quiet, user: str | None = None) -> export_import.Taken:
+    return await export_import.import_file(
         settings(), path, show, file_format="memproxy", tenant=None, user=user, dry_run=False
     )
 
@@ -57,7 +57,7 @@ async def test_what_export_prints_import_takes_over_in_another_home(
 ) -> None:
     await filled()
     with (tmp_path / "ann.jsonl").open("wb") as out:
-        assert await transfer.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 2
+        assert await export_import.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 2
     monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path / "other"))
     taken = await taken_over(tmp_path / "ann.jsonl")
     assert (taken.imported, taken.rejected) == (2, 0)
@@ -69,7 +69,7 @@ async def test_export_and_import_work_through_a_running_server(home: Path, tmp_p
     async with served(home):
         await filled()
         with (tmp_path / "ann.jsonl").open("wb") as out:
-            done = await transfer.export(settings(), out, quiet, tenant=None, user="ann", vectors=True)
+            done = await export_import.export(settings(), out, quiet, tenant=None, user="ann", vectors=True)
         taken = await taken_over(tmp_path / "ann.jsonl", user="eve")
         assert taken.imported == done
         assert await texts("eve") >= {"I moved to Porto", "Biscuit is a beagle"}
@@ -100,7 +100,7 @@ async def test_a_large_export_comes_and_goes_in_pieces(
     assert len(told_of) == 2
     assert told_of[-1][0] == told_of[-1][1] == path.stat().st_size
     with copy.open("wb") as out:
-        assert await transfer.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 300
+        assert await export_import.export(settings(), out, quiet, tenant=None, user="ann", vectors=False) == 300
     assert (await taken_over(copy)).unchanged == 300
 
 

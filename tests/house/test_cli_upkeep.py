@@ -24,7 +24,7 @@ from memproxy.serve.server import Server
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from memproxy.settings.home import state_path
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.engine import make_engine
+from memproxy.wiring.engine_parts import make_engine
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.test_architecture import import_name
 
 PROCESSES = {
     "s": "memproxy.commands.running, memproxy.settings.loading, memproxy.serve.supervisor",
-    "r": "memproxy.serve.processes, memproxy.serve.server, memproxy.wiring.relay",
-    "e": "memproxy.serve.processes, memproxy.serve.server, memproxy.wiring.engine, memproxy.engine.app",
+    "r": "memproxy.serve.processes, memproxy.serve.server, memproxy.wiring.relay_parts",
+    "e": "memproxy.serve.processes, memproxy.serve.server, memproxy.wiring.engine_parts, memproxy.engine.app",
     "w": "memproxy.serve.processes",
 }
 ROWS = [

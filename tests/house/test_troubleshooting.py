@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from memproxy import errors
 from memproxy.auth import limits
-from memproxy.core import experiment
+from memproxy.core import experiment_arms
 from memproxy.relay import controls
 from memproxy.settings import Settings
 from tests.docs_check import ROOT, error_classes
@@ -24,7 +24,7 @@ NAMED = {
     **{name: value for name, value in vars(controls).items() if name.isupper() and isinstance(value, str)},
     "TURNS": limits.TURNS,
     "MEMORIES": limits.MEMORIES,
-    "HOLDOUT": experiment.HOLDOUT,
+    "HOLDOUT": experiment_arms.HOLDOUT,
 }
 HANDED_ON = {
     *("controls.problem", "reason", "full", "decision.reason or full", "verdict.reason", "answer.reason", "problem"),

@@ -24,7 +24,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.learn.summary import SUMMARY_MARK
 from memproxy.learn.worker import Worker
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter

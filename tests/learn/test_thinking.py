@@ -22,7 +22,7 @@ async def test_a_model_that_thinks_gets_a_higher_limit_once_and_keeps_it(
         for place in range(10):
             await r.say(f"My budget for trip {place} is $10,00{place}")
         r.server.answers.append({"candidates": [budget("$10,000", "budget for trip 0 is $10,000")]})
-        with caplog.at_level(logging.WARNING, "memproxy.models.chat"):
+        with caplog.at_level(logging.WARNING, "memproxy.models.chat_client"):
             assert await r.worker.learned(ANN, PATIENCE_S)
             assert r.server.limits == [500, 4000]
             await r.teach("My dog is Biscuit", {"content": "User has a dog named Biscuit"})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import respx
 
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings
 from tests.support.waiting import LONGEST_S

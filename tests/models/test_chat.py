@@ -10,7 +10,7 @@ import respx
 from aiohttp import web
 
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
 from tests.models.conftest import CREDENTIAL, URL

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import respx
 
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from tests.models.conftest import CREDENTIAL, URL
 

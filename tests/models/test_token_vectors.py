@@ -13,7 +13,7 @@ from memproxy.models.embedding import TEXT_BATCH, QueryCache, unit
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, Settings
-from memproxy.wiring.engine import make_embedder
+from memproxy.wiring.engine_parts import make_embedder
 from tests.recall.waiting import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 

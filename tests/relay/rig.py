@@ -21,11 +21,11 @@ from memproxy.core.protocol import (
     RecallRequest,
 )
 from memproxy.ports import StateStore
-from memproxy.relay.app import Relay
+from memproxy.relay.routing import Relay
 from memproxy.serve.server import Patience, Server, server_config
 from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings
-from memproxy.wiring.relay import make_relay
+from memproxy.wiring.relay_parts import make_relay
 from tests.relay.memories import PATIENT
 from tests.support.http_client import plain_client
 from tests.support.waiting import LONGEST_S

@@ -20,7 +20,7 @@ from memproxy.serve.supervisor import bind
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import MOST_MEMBERS
-from memproxy.wire.request import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES
+from memproxy.wire.request_body import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, completion
 from tests.support.upstream import ScriptedUpstream

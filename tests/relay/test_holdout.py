@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.core.experiment import HOLDOUT, MEMORY, arm_of
+from memproxy.core.experiment_arms import HOLDOUT, MEMORY, arm_of
 from memproxy.ports import ARM
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered

@@ -18,7 +18,7 @@ from memproxy.errors import (
     Unauthenticated,
     UpstreamTimeout,
 )
-from memproxy.relay.app import error_response
+from memproxy.relay.routing import error_response
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, json_answer

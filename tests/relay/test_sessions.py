@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
-from memproxy.relay.sessions import Conversation, PrefixKeys, Sessions, prefix_keys
+from memproxy.relay.session_lookup import Conversation, PrefixKeys, Sessions, prefix_keys
 from memproxy.stores.sqlite_state import SqliteState
 
 OWNER = Scope(tenant="t", user="ada")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable
+from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.reindex import Reindexer
-from memproxy.learn.vectors import adjacency, turn_key
 from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Point, RebuildableStore

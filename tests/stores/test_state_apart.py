@@ -23,7 +23,7 @@ from memproxy.settings import Settings
 from memproxy.stores.apart_state import WRITES, ApartState
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.state import RELAY_CHECKPOINT_PAGES
+from memproxy.wiring.state_stores import RELAY_CHECKPOINT_PAGES
 from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.states import opened_state
 from tests.support.waiting import eventually
@@ -32,7 +32,7 @@ COMPUTES = """
 import asyncio, ctypes, os, sys, threading
 from pathlib import Path
 from memproxy.settings import Settings
-from memproxy.wiring.state import make_apart_state
+from memproxy.wiring.state_stores import make_apart_state
 from tests.stores.making import BEN, entry
 
 def hold():

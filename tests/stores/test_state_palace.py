@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.palace import Names
 from memproxy.core.scope import Scope
-from memproxy.core.transfer import PalaceRow
+from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.states import BACKENDS, opened_state

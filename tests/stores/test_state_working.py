@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from memproxy.core.scope import Scope
-from memproxy.core.working import WorkingEntry, WorkingPage
+from memproxy.core.working_memory import WorkingEntry, WorkingPage
 from memproxy.ports import STORE_ID, JournalEntry, JournalKind, WorkingStore
 from memproxy.settings import CacheSettings, Settings
 from memproxy.stores.redis_working import RedisWorking

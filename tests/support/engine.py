@@ -19,7 +19,7 @@ from memproxy.errors import StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.worker import Worker
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Embedder, MemoryStore, RebuildableStore
@@ -29,7 +29,7 @@ from memproxy.settings import LearnSettings, RecallSettings, Settings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from memproxy.wiring.engine import make_roles
+from memproxy.wiring.engine_parts import make_roles
 from tests.support.http_client import plain_client
 from tests.support.waiting import eventually
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from memproxy.core.turn import text_digest
 from memproxy.errors import RequestError
 from memproxy.wire.chat import read_request
-from memproxy.wire.controls import may_hold_ours
-from memproxy.wire.request import Position
+from memproxy.wire.own_fields import may_hold_ours
+from memproxy.wire.request_body import Position
 from memproxy.wire.splice import Unreadable
 from tests.wire.making import BLOCK, conversation, request_of
 from tests.wire.strategies import chat_bodies, exactly

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from memproxy.wire import chat, responses
-from memproxy.wire.request import Context, Position, RequestBody
+from memproxy.wire.request_body import Context, Position, RequestBody
 
 SAID = [("user", 'I said "hi"'), ("assistant", "Hello \U0001f600")]
 REPLAYED = [{"role": "user", "content": 'I said "hi"'}, {"role": "assistant", "content": "Hello \U0001f600"}]

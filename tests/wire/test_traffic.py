@@ -9,7 +9,7 @@ import pytest
 
 from memproxy.wire.chat import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer, read_request
 from memproxy.wire.hold import TailHolder
-from memproxy.wire.request import Position
+from memproxy.wire.request_body import Position
 from tests.support.shared import EVAL, needs_data
 
 TRAFFIC = EVAL / "traffic"

@@ -12,7 +12,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import QuestionTally, TokenMeter
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.worker import Worker
-from memproxy.models.chat import OpenAIChatModel
+from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
 from memproxy.models.embed import FastembedEmbedder, load_local
 from memproxy.models.embedding import NoEmbedder
@@ -39,7 +39,7 @@ from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
 from memproxy.traces import Traces
 from memproxy.wiring.cache import Caches, OwnersColumns, make_caches
-from memproxy.wiring.state import clock_of, keys_of, make_apart_state, make_state, wake_on_rows
+from memproxy.wiring.state_stores import clock_of, keys_of, make_apart_state, make_state, wake_on_rows
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore

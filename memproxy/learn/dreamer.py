@@ -41,8 +41,8 @@ from memproxy.core.dream import (
     needs_permission,
 )
 from memproxy.core.facts import Bands
-from memproxy.core.feedback import feedback_of
 from memproxy.core.memory import PLANTED, Kind, Memory, Trust, version_of
+from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, marks_change

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from memproxy.core.backup import Snapshot
+from memproxy.core.backup_manifest import Snapshot
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from memproxy.ports.memory import SparseVector
+from memproxy.ports.memory_store import SparseVector
 
 if TYPE_CHECKING:  # the relay passes such by and does without NumPy, a tenth of its start
     import numpy as np

@@ -9,7 +9,6 @@ from memproxy.auth.experiment import Experiment
 from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
-from memproxy.relay.app import Handlers, Parts, Relay
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.capture import CaptureJournal
 from memproxy.relay.conversation import Conversations
@@ -25,8 +24,9 @@ from memproxy.relay.memory_tools import MemoryTools
 from memproxy.relay.passthrough import FetchedResponses, Passthrough
 from memproxy.relay.refusal import Positions
 from memproxy.relay.request import Hangups
+from memproxy.relay.routing import Handlers, Parts, Relay
 from memproxy.relay.session_blocks import BlockKeeper
-from memproxy.relay.sessions import Sessions
+from memproxy.relay.session_lookup import Sessions
 from memproxy.relay.stream import Copies
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings

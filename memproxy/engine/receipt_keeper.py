@@ -15,7 +15,7 @@ from memproxy.core.redact import redact
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, ReceiptStore
-from memproxy.recall.answer import Judgement
+from memproxy.recall.recall_answer import Judgement
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 

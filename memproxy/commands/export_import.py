@@ -28,7 +28,7 @@ from memproxy.commands.options import (
     tell_of_tenants,
     whose,
 )
-from memproxy.core.transfer import FORMAT, MEDIA_TYPE, line
+from memproxy.core.transfer_lines import FORMAT, MEDIA_TYPE, line
 from memproxy.errors import ConfigError
 from memproxy.importers import IMPORTERS
 from memproxy.settings import Settings

@@ -11,7 +11,7 @@ import msgspec
 from memproxy.core.block import NAME, shown_texts, strip_blocks
 from memproxy.core.turn import INSTRUCTIONS, Message, quoted_digests, text_digest
 from memproxy.wire.chat_message import ChatMessage, is_filled
-from memproxy.wire.controls import OURS, read_config, read_context
+from memproxy.wire.own_fields import OURS, read_config, read_context
 from memproxy.wire.splice import (
     Edit,
     ObjectSpans,

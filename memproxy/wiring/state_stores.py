@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from memproxy.core.backup import STATE, STORE
+from memproxy.core.backup_manifest import STATE, STORE
 from memproxy.core.changes import ChangeNotices
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
