@@ -29,7 +29,7 @@ from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, state_path, store_path
 from memproxy.settings.loading import load_settings
 from memproxy.stores.moving import Digests, Rows, copy, digests, state_tables
-from memproxy.wiring.moving import Side, memories_place, opened_side, state_place
+from memproxy.wiring.move_sides import Side, memories_place, opened_side, state_place
 
 app = typer.Typer()
 
