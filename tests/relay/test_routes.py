@@ -52,6 +52,16 @@ async def test_other_paths_are_relayed_with_method_path_query_and_body(relay: Ri
     assert "x-memproxy-recall" not in answer.headers
 
 
+async def test_a_method_that_changes_or_deletes_is_relayed_and_an_answer_without_a_body_ends(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    for method, body in (("PATCH", b"{}"), ("DELETE", b"")):
+        upstream.script(Answer([], 204))
+        answer = await relay.client.request(method, "/v1/files/1", content=body)
+        assert (upstream.last.method, upstream.last.target, upstream.last.body) == (method, "/v1/files/1", body)
+        assert (answer.status_code, answer.content) == (204, b"")
+
+
 async def test_an_upload_of_unknown_length_is_relayed_in_chunks(relay: Rig, upstream: ScriptedUpstream) -> None:
     async def parts() -> AsyncIterator[bytes]:
         for number in range(50):
