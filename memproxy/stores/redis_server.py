@@ -8,8 +8,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -289,15 +289,16 @@ class RedisServer:
 
     async def _connect(self) -> None:
         try:
-            async with asyncio.timeout(CONNECT_S):
-                # one in use is a late command's own, which ends by itself
-                await self.client.connection_pool.disconnect(inuse_connections=False)
-                info = await self.client.info("server")
-                self._check_version(str(info.get("redis_version", "")))
-                self.run = str(info.get("run_id", ""))
-                asked_at = time.perf_counter()
-                await self._probe(self.client)
-                self._check_speed(time.perf_counter() - asked_at)
+            with closed_as_lost():
+                async with asyncio.timeout(CONNECT_S):
+                    # one in use is a late command's own, which ends by itself
+                    await self.client.connection_pool.disconnect(inuse_connections=False)
+                    info = await self.client.info("server")
+                    self._check_version(str(info.get("redis_version", "")))
+                    self.run = str(info.get("run_id", ""))
+                    asked_at = time.perf_counter()
+                    await self._probe(self.client)
+                    self._check_speed(time.perf_counter() - asked_at)
         except (TimeoutError, OSError, exceptions.RedisError) as error:
             word, why = cause_of(error)
             metrics().cache_failures.labels(word).inc()
@@ -328,15 +329,23 @@ class RedisServer:
             )
 
 
-async def _outcome(work: Callable[[Any], Awaitable[Answer]], client: Any) -> Answer | Exception:
+@contextmanager
+def closed_as_lost() -> Iterator[None]:
+    """Within it a connection that was closed beneath the client is lost: `redis.exceptions.ConnectionError`."""
     try:
-        return await work(client)
-    except (TimeoutError, OSError, exceptions.RedisError) as error:
-        return error
+        yield
     except RuntimeError as error:
         if _CLOSED not in str(error):
             raise
-        return exceptions.ConnectionError(str(error))
+        raise exceptions.ConnectionError(str(error)) from error
+
+
+async def _outcome(work: Callable[[Any], Awaitable[Answer]], client: Any) -> Answer | Exception:
+    try:
+        with closed_as_lost():
+            return await work(client)
+    except (TimeoutError, OSError, exceptions.RedisError) as error:
+        return error
 
 
 def _answer_of(asked: "asyncio.Task[Answer | Exception]") -> Answer:

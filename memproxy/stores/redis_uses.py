@@ -20,7 +20,7 @@ from memproxy.core.memory import Memory
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import Charge, HotPlace, MetaStore, Spent, UsageStore, Use
 from memproxy.stores.carried_notices import CarriedNotices
-from memproxy.stores.redis_server import WORK_S, RedisServer, Script, name_of
+from memproxy.stores.redis_server import WORK_S, RedisServer, Script, closed_as_lost, name_of
 from memproxy.stores.redis_working import Sealing
 from memproxy.stores.sqlite_part import Owner
 
@@ -74,7 +74,8 @@ class RedisNotices(CarriedNotices):
     async def _hear(self, heard: Any) -> None:
         try:
             while True:
-                message = await heard.get_message(timeout=_HEARD_S)
+                with closed_as_lost():
+                    message = await heard.get_message(timeout=_HEARD_S)
                 if message is not None and message["type"] == "message":
                     self.heard(message["data"].decode("ascii", "replace"))
         except (exceptions.RedisError, OSError) as error:

@@ -229,6 +229,32 @@ async def test_a_change_is_told_to_every_process_and_a_lost_connection_that_anyt
         await eventually(lambda: Change("acme", "ben", What.CHANGED) in heard[1], what="told when it is back")
 
 
+class ClosedBeneath:
+    """A subscription whose connection uvloop has closed while the client made it anew."""
+
+    async def get_message(self, *, timeout: float) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+    async def aclose(self) -> None:
+        """Nothing is left to close."""
+
+
+async def test_a_connection_that_is_closed_beneath_a_listener_is_lost_and_made_anew(own: RedisProcess) -> None:
+    heard: list[Change | None] = []
+    notices = []
+
+    def listening(server: RedisServer) -> None:
+        notices.append(RedisNotices(server, ChangeNotices()))
+        notices[0].subscribe(heard.append)
+
+    async with connected(own.url, uuid4().hex, listening) as server:
+        await eventually(lambda: heard == [None], what="it listens")
+        await notices[0]._hear(ClosedBeneath())
+        assert (heard, server.state.partition(":")[0]) == ([None, None], "degraded"), "nothing kept counts"
+        await eventually(lambda: server.state == "ready", what="it listens again")
+        assert heard == [None, None, None]
+
+
 def names(found: list[Memory] | None) -> list[str] | None:
     return None if found is None else [one.id for one in found]
 
