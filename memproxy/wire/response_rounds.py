@@ -11,10 +11,9 @@ from typing import Any
 
 from memproxy.wire.request_body import quoted
 from memproxy.wire.splice import Edit, ObjectSpans, append_element, apply, check_encoding, without_half_surrogates
-from memproxy.wire.sse import MAX_EVENT_BYTES, SseParser
+from memproxy.wire.sse import SseParser
 from memproxy.wire.tool_rounds import (
-    EVENT_END,
-    MOST_BYTES,
+    Events,
     Told,
     ToolCall,
     ToolFormat,
@@ -26,10 +25,12 @@ from memproxy.wire.tool_rounds import (
     summed,
 )
 
-_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
-_ENDS = frozenset({"response.completed", "response.incomplete"})
+BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+ENDS = frozenset({"response.completed", "response.incomplete"})
+FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
+"""Events that tell of the whole response: of its beginning, of what it came to, and that nothing comes of it."""
+
 _ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
-_FAILURES = frozenset({"response.failed", "error"})
 _THOUGHT, _APPROVAL = "reasoning", "mcp_approval_request"
 
 
@@ -86,16 +87,14 @@ class _Read:
         return False
 
 
-class ResponseStreamRound(_Read):
+class ResponseStreamRound(Events, _Read):
     """A streamed response."""
 
     def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
+        Events.__init__(self)
+        _Read.__init__(self, names, told)
         self._first = not told.head
         self._changed = not self._first
-        self._buffer = bytearray()
-        self._blind = False
-        self._kept_back = 0
         self._places: dict[int, int] = {}
         self._next_place = len(told.output)
         self._ours: set[int | None] = set()
@@ -103,39 +102,21 @@ class ResponseStreamRound(_Read):
         self._waiting: list[tuple[bytes, dict[str, Any]]] = []
         self._items: dict[int, dict[str, Any]] = {}
 
-    def feed(self, chunk: bytes) -> bytes:
-        if self._blind:
-            return chunk
-        start = max(0, len(self._buffer) - 3)
-        self._buffer += chunk
-        out, done = [], 0
-        while found := EVENT_END.search(self._buffer, max(start, done)):
-            out.append(self._event(bytes(self._buffer[done : found.end()])))
-            done = found.end()
-        del self._buffer[:done]
-        if len(self._buffer) > MAX_EVENT_BYTES or self._kept_back > MOST_BYTES:
-            self._blind = True
-            out += [self._let_go(), self.tail, bytes(self._buffer)]
-            self._buffer, self.tail = bytearray(), b""
-        return b"".join(out)
-
     def finish(self) -> bytes:
-        rest, self._buffer = bytes(self._buffer), bytearray()
-        out = self._event(rest) if rest else b""
+        out = self._rest()
         self.done = True
         return out + self._let_go()
 
     def _event(self, raw: bytes) -> bytes:
-        """One event, its blank line included: itself, what is the client's of it, or nothing."""
         parser = SseParser()
         events = [*parser.feed(raw), *parser.close()]
         value = json_object(events[0].data.strip()) if events else None
         if value is None or self.done:
             return self._or_later(raw)
         kind = _text(value.get("type")) or events[0].event
-        if kind in _BEGINNINGS:
+        if kind in BEGINNINGS:
             return self._show(raw, value) if self._first else b""
-        return self._ends(raw, value) if kind in _ENDS else self._of_item(raw, value, kind)
+        return self._ends(raw, value) if kind in ENDS else self._of_item(raw, value, kind)
 
     def _of_item(self, raw: bytes, value: dict[str, Any], kind: str | None) -> bytes:
         """An event of one of the response's items, or of none."""
@@ -152,11 +133,10 @@ class ResponseStreamRound(_Read):
             if place in self._thoughts:
                 self._waiting.append((raw, value))
             return b""
-        goes_on = (place is None or place in self._places) and kind not in _FAILURES
+        goes_on = (place is None or place in self._places) and kind not in FAILURES
         return (b"" if goes_on else self._let_go()) + self._show(raw, value)
 
     def _let_go(self) -> bytes:
-        """What waited, for the client."""
         waiting, self._waiting, self._thoughts = self._waiting, [], set()
         return b"".join([self._show(*one) for one in waiting])
 

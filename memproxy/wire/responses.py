@@ -19,7 +19,7 @@ from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_re
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.own_fields import OURS
 from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
-from memproxy.wire.response_rounds import RESPONSES_TOOLS
+from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 from memproxy.wire.sse import SseEvent
 from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
@@ -279,9 +279,6 @@ def _lenient(value: Any) -> _Item:
     return _Item(**kept, content=lenient_text(value.get("content")), output=lenient_text(value.get("output")))
 
 
-_BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
-_ENDS = frozenset({"response.completed", "response.incomplete"})
-_FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
 _ENDED = frozenset({"completed", "incomplete"})
 _BEGUN = frozenset({"queued", "in_progress"})
 _DELTA = "response.output_text.delta"
@@ -341,14 +338,14 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
         kind = _text(value.get("type")) or event.event or ""
         if kind == _DELTA:
             self._add_text(_text(value.get("delta")) or "")
-        elif kind in _ENDS:
+        elif kind in ENDS:
             self._response(value.get("response"))
             self.finish_reason = self.finish_reason or kind.removeprefix("response.")
             self.done = True
-        elif kind in _FAILURES:
+        elif kind in FAILURES:
             self.error = True
             self.begun = False
-        elif kind in _BEGINNINGS:
+        elif kind in BEGINNINGS:
             self._begins(value.get("response"))
 
     def _begins(self, response: Any) -> None:

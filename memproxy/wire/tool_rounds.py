@@ -122,29 +122,20 @@ class _Message:
         return encoded(self.message["tool_calls"][place])
 
 
-class StreamRound(_Message):
-    """A streamed answer."""
+class Events:
+    """The events of a streamed answer, one at a time; once one of them, or what is kept back of them, is too long to be
+    held in memory, all passes as it comes.
+    """
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        """``names`` are those of our tools; ``told`` is carried on from round to round."""
-        self._names = names
-        self._told = told
-        self._first = not told.head
+    def __init__(self) -> None:
         self._buffer = bytearray()
         self._blind = False
-        self._held = 0
-        self._parts: list[_Part] = []
-        self._at: dict[int, _Part] = {}
-        self._usage: dict[str, Any] = {}
-        self._text_before = told.text
-        self._ending = False
-        self.calls: list[ToolCall] = []
-        self.others: list[str] = []
-        self.message: dict[str, Any] = {"role": "assistant", "content": None}
+        self._kept_back = 0
+        """Bytes of the events that the client did not get."""
         self.tail = b""
-        self.done = False
 
     def feed(self, chunk: bytes) -> bytes:
+        """Bytes as they come; what of them the client gets now."""
         if self._blind:
             return chunk
         start = max(0, len(self._buffer) - 3)
@@ -154,20 +145,51 @@ class StreamRound(_Message):
             out.append(self._event(bytes(self._buffer[done : found.end()])))
             done = found.end()
         del self._buffer[:done]
-        if len(self._buffer) > MAX_EVENT_BYTES or self._held > MOST_BYTES:
+        if len(self._buffer) > MAX_EVENT_BYTES or self._kept_back > MOST_BYTES:
             self._blind = True
-            out.append(self.tail + bytes(self._buffer))
+            out += [self._let_go(), self.tail, bytes(self._buffer)]
             self._buffer, self.tail = bytearray(), b""
         return b"".join(out)
 
-    def finish(self) -> bytes:
+    def _rest(self) -> bytes:
+        """What the client gets of an event whose end did not come."""
         rest, self._buffer = bytes(self._buffer), bytearray()
-        out = self._event(rest) if rest else b""
+        return self._event(rest) if rest else b""
+
+    def _event(self, raw: bytes) -> bytes:
+        """One event, its blank line included: itself, what is the client's of it, or nothing."""
+        raise NotImplementedError
+
+    def _let_go(self) -> bytes:
+        """What waits before the tail, for the client."""
+        return b""
+
+
+class StreamRound(Events, _Message):
+    """A streamed answer."""
+
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        """``names`` are those of our tools; ``told`` is carried on from round to round."""
+        super().__init__()
+        self._names = names
+        self._told = told
+        self._first = not told.head
+        self._parts: list[_Part] = []
+        self._at: dict[int, _Part] = {}
+        self._usage: dict[str, Any] = {}
+        self._text_before = told.text
+        self._ending = False
+        self.calls: list[ToolCall] = []
+        self.others: list[str] = []
+        self.message: dict[str, Any] = {"role": "assistant", "content": None}
+        self.done = False
+
+    def finish(self) -> bytes:
+        out = self._rest()
         self._end()
         return out
 
     def _event(self, raw: bytes) -> bytes:
-        """One event, its blank line included: itself, what is the client's of it, or nothing."""
         parser = SseParser()
         events = [*parser.feed(raw), *parser.close()]
         data = events[0].data.strip() if events else b""
@@ -196,7 +218,7 @@ class StreamRound(_Message):
         """From where the model has said all, a round with calls of ours waits for what comes of them."""
         if not self._ending or not any(part.is_ours for part in self._parts):
             return raw
-        self._held += len(raw)
+        self._kept_back += len(raw)
         self.tail += raw
         return b""
 
@@ -208,7 +230,7 @@ class StreamRound(_Message):
             shown = []
             if isinstance(entries, list) and entries:
                 shown = [one for entry in entries if (one := self._call(entry)) is not None]
-                self._held += len(raw) if len(shown) < len(entries) else 0
+                self._kept_back += len(raw) if len(shown) < len(entries) else 0
                 changed = shown != entries
                 delta.pop("tool_calls")
             if choice.get("finish_reason"):

@@ -93,6 +93,12 @@ def test_a_response_that_was_cut_short_calls_nothing() -> None:
         assert (this.calls, [item["type"] for item in last["output"]]) == ([], ["message"])
 
 
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_thought_that_led_to_nothing_passes_before_the_end_of_its_response(status: str) -> None:
+    whole = b"".join(stream_of(thought("r1"), status=status))
+    assert read(whole)[1] == whole
+
+
 def test_what_is_no_response_passes() -> None:
     for bad in (b"<p>oops", b"[]", b'{"output": 7}', b'{"output": [null, 7, {"type": 5}]}'):
         this = ResponseWholeRound(NAMES, Told())
