@@ -6,6 +6,7 @@ near the user's other messages are. From `ABOUT` on the later one comes with the
 on it comes in its place. Where facts were reconciled, reconciling has decided, and nothing is looked at here.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from memproxy.core.memory import Kind, Memory
@@ -79,10 +80,11 @@ def replaced(candidates: Sequence[Candidate]) -> set[int]:
     said = {place: one.tokens for place, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN}
     memories = [one.memory for one in candidates]
     terms = {place: len(key_terms(memories[place].content, _TERMS)) for place in said}
+    tells = functools.cache(lambda place: telling(memories[place].content))
     return {
         place
         for place in said
-        for other, likely in _later(place, said, memories, lambda other: telling(memories[other].content)).items()
+        for other, likely in _later(place, said, memories, tells).items()
         if likely >= INSTEAD and terms[place] <= terms[other]
     }
 
