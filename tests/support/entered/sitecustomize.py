@@ -11,7 +11,9 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = f"{os.sep}memproxy{os.sep}"
+_PACKAGE = str(Path(__file__).resolve().parents[3] / "memproxy") + os.sep
+"""A checkout may be called memproxy, too: what else is in it is none of the package's files."""
+
 _LOOK_S = 0.01
 
 
@@ -35,8 +37,8 @@ class Entered:
                 return
             self._begins_in = ""
         self._known.add(name)
-        if _PACKAGE in name:
-            self._files.append(name.rpartition(_PACKAGE)[2].replace(os.sep, "/"))
+        if name.startswith(_PACKAGE):
+            self._files.append(name.removeprefix(_PACKAGE).replace(os.sep, "/"))
 
     def write(self) -> None:
         """Follow the phases, until the process ends. A phase has begun here when it has a file."""
