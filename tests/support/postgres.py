@@ -8,7 +8,6 @@ import importlib.util
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
@@ -71,24 +71,22 @@ class PostgresServer:
 
     def pause(self) -> None:
         """The server hangs: connections are there and nothing is answered."""
-        for process in self._processes():
-            os.kill(process, signal.SIGSTOP)
+        # The first process first: it starts no other then, and whatever ends meanwhile keeps its number.
+        first = psutil.Process(self.first_process())
+        first.suspend()
+        for child in first.children():
+            child.suspend()
 
     def go_on(self) -> None:
         """After `pause`."""
-        for process in self._processes():
-            os.kill(process, signal.SIGCONT)
+        first = psutil.Process(self.first_process())
+        for child in first.children():
+            child.resume()
+        first.resume()
 
     def first_process(self) -> int:
         """The process whose children all others are."""
         return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-
-    def _processes(self) -> list[int]:
-        first = self.first_process()
-        listed = subprocess.run(
-            ["/usr/bin/env", "ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=False
-        )
-        return [first, *map(int, listed.stdout.split())]
 
     def database(self) -> str:
         """Make an empty database with the extension, and answer its address."""
