@@ -178,7 +178,8 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
     scope = Scope(tenant=call.identity.tenant, user=call.user)
     if call.identity.bound_project:
         raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
-    deleted, applied = await _forget_where(api, scope, Deletion())
+    with api.worker.erasing(scope.owner):
+        deleted, applied = await _forget_where(api, scope, Deletion())
     erased = False
     if applied:  # deleted text stays in the store's files until they are written anew: here that is worth the pause
         with suppress(MemoryUnavailable):  # the disk has no room for it now; the eraser says so, and tries again

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 
 import msgspec
 
@@ -72,6 +74,22 @@ class Vectors:
         self._lexical = lexical
         self._locks = locks
         self._meter = meter if embedder.name.startswith(_PAID) else None
+        self._unneeded: Counter[Owner] = Counter()
+        self._making: dict[asyncio.Timeout, Owner] = {}
+
+    @contextmanager
+    def unneeded(self, owner: Owner) -> Iterator[None]:
+        """Inside, this owner's memories are written without vectors, those that are being embedded included: its
+        erasure waits for them, and a long message is embedded for many seconds.
+        """
+        self._unneeded[owner] += 1
+        for limit in [limit for limit, one in self._making.items() if one == owner]:
+            limit.reschedule(0)
+        try:
+            yield
+        finally:
+            self._unneeded[owner] -= 1
+            self._unneeded += Counter()  # drops who has none left
 
     async def points(
         self, scope: Scope, memories: Sequence[Memory], around: Mapping[tuple[str | None, str], Around] | None = None
@@ -114,13 +132,25 @@ class Vectors:
     async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[Passage]:
         if not texts:
             return []
-        try:
-            passages = await self._embedder.embed_passages(texts)
-        except EmbedderUnavailable:
+        passages = await self._passages(owner, texts)
+        if passages is None:
             await self.note_all(frozenset({owner}))
             return [Passage(parts=[]) for _ in texts]
         await self._count(owner[0], texts)
         return passages
+
+    async def _passages(self, owner: Owner, texts: Sequence[str]) -> list[Passage] | None:
+        """None without an embedder, and for an owner who needs no vectors any more."""
+        if owner in self._unneeded:
+            return None
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._making[limit] = owner
+                return await self._embedder.embed_passages(texts)
+        except (EmbedderUnavailable, TimeoutError):
+            return None
+        finally:
+            del self._making[limit]
 
     async def note_all(self, owners: Set[Owner]) -> None:
         """These owners have memories without vectors, to be filled in when the embedder is there."""

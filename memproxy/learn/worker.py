@@ -235,6 +235,10 @@ class Worker:
         """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
         await self._parts.vectors.note_all(owners)
 
+    def erasing(self, owner: Owner) -> AbstractContextManager[None]:
+        """A context in which this owner is erased: what was captured before is written without waiting for vectors."""
+        return self._parts.vectors.unneeded(owner)
+
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
         if entry.erases_all:

@@ -1,10 +1,14 @@
 """After a user is erased, nothing of it is left in any file."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from memproxy.core.scope import Scope
+from memproxy.ports import Passage
+from tests.learn.rig import DIMENSION, WordEmbedder
 from tests.support.engine import make_engine, serve_engine
 
 pytestmark = pytest.mark.asyncio
@@ -27,6 +31,32 @@ async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(
         assert left_in(tmp_path / "state.db") == set()
     # that this user was erased is in the audit log, by id
     assert left_in(*tmp_path.rglob("*")) <= {"zzuser"}
+
+
+class HangingEmbedder(WordEmbedder):
+    """A text that it is given is never done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_an_erasure_does_not_wait_for_the_vectors_of_what_was_told_before_it(tmp_path: Path) -> None:
+    embedder = HangingEmbedder()
+    async with serve_engine(make_engine(tmp_path, embedder=embedder, dimension=DIMENSION)) as api:
+        body = {"user_id": "zzuser", "messages": [{"role": "user", "content": "I am a xylophonist"}]}
+        async with asyncio.TaskGroup() as calls:
+            told = calls.create_task(api.call("POST", "/v1/memory/turns", json=body))
+            await embedder.asked.wait()
+            gone = await api.call("DELETE", "/v1/memory/users/zzuser")
+        assert (gone.status_code, gone.json()) == (200, {"deleted": 1})
+        assert told.result().status_code == 201
+        assert left_in(tmp_path / "state.db") == set()
 
 
 def left_in(*files: Path) -> set[str]:
