@@ -261,8 +261,11 @@ class Soak:
             self.faults["kept twice"] += sum(count - 1 for count in kept.values())
             order = [told for _, told in turns]
             self.faults["out of order"] += sum(one > other for one, other in itertools.pairwise(order))
-            facts = [_told(person, one) for one in memories if one["kind"] != "turn" and one["active"]]
+            active = [one for one in memories if one["kind"] == "semantic" and one["active"]]
+            facts = [_told(person, one) for one in active]
             self.faults["several statements at once"] += max(0, len(facts) - 1)
+            if len(facts) > 1:
+                print(person.name, "has", *(f"{one['kind']} {one['content'][:200]!r}" for one in active), sep="\n  ")
             last = max(person.acknowledged, default=0)
             if last and (not facts or max(facts) < last):
                 self.faults["not the last one told"] += 1
