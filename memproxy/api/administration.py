@@ -86,7 +86,6 @@ class Choices(msgspec.Struct, kw_only=True):
 async def read_settings(api: Backends, call: Call) -> Choices:
     """What a user (or one agent of a user) chose of memory, and what holds."""
     scope = _settings_place(call)
-    api.require_state()
     return await _settings(api, scope)
 
 
@@ -101,15 +100,7 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
         raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
     if body.rerank and api.settings.recall.rerank == "none":
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
-    api.require_state()
-    chosen = Chosen(
-        mode=body.mode,
-        limit=body.limit,
-        rerank=body.rerank,
-        learning=body.learning,
-        compress_above_tokens=body.compress_above_tokens,
-        memory_tools=body.memory_tools,
-    )
+    chosen = Chosen(**body.model_dump(exclude={"user_id", "agent_id"}))
     async with api.locks.of(*scope.owner):
         check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
         await api.state.choose(scope, chosen, api.clock.now())
@@ -192,8 +183,6 @@ async def stats(api: Backends, call: Call) -> Stats:
     """How many memories there are, and what waits to be written."""
     identity = call.identity
     scope = Scope(tenant=identity.tenant, user=call.user, project=identity.project, agent=identity.agent)
-    api.require_store()
-    api.require_state()
     kinds: dict[str, dict[str, int]] = {}
     for kind in Kind:
         where = MemoryFilter(kinds=(kind,), now=api.clock.now())
@@ -242,7 +231,6 @@ class AuditPage(msgspec.Struct):
 async def audit_log(api: Backends, call: Call, query: PageQuery) -> AuditPage:
     """Administrative and erasing operations on the tenant, newest first; never content."""
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
-    api.require_state()
     found = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
     page, more = found[: query.limit], found[query.limit :]
     return AuditPage(

@@ -73,7 +73,6 @@ async def list_conflicts(api: Backends, call: Call, query: ConflictsQuery) -> Co
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     after = number_after("conflicts", query.cursor)
-    api.require_store()
     found = list((await _conflicts(api, scope)).items())
     until = after + query.limit
     data = [
@@ -90,7 +89,6 @@ async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
     What does not hold stays in the history, superseded by what does.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
-    api.require_store()
     async with api.locks.of(*scope.owner):
         found = (await _conflicts(api, scope)).get(call.path["id"])
         if found is None:

@@ -76,9 +76,9 @@ class Locks:
 class Backends:
     """The parts behind the API, and the one way to write: a journal row first, then wait until it is applied.
 
-    ``require_store`` and ``require_state`` raise `errors.StoreUnavailable` and `errors.StateUnavailable` while that
-    part is not open. ``receipts_written`` returns when the receipts of all recalls answered so far are written.
-    ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
+    ``require`` raises `errors.StoreUnavailable` or `errors.StateUnavailable` while a part that it names (``store``,
+    ``state``) is not open; so do the properties of these names. ``receipts_written`` returns when the receipts of all
+    recalls answered so far are written. ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
     ``quotas`` are what callers may keep, ``working`` is working memory, ``hot`` the memories that are kept hot.
     ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
     ``accesses`` counts what was recalled, ``experiment`` what its arms came to. ``secret`` keys the nonces of blocks.
@@ -87,14 +87,13 @@ class Backends:
     """
 
     settings: Settings
-    state: StateStore
-    store: MemoryStore
+    bare_state: StateStore
+    bare_store: MemoryStore
     recall: Recall
     worker: Worker
     clock: Clock
     secret: bytes
-    require_store: Callable[[], None]
-    require_state: Callable[[], None]
+    require: Callable[..., None]
     receipts_written: Callable[[], Awaitable[None]]
     quotas: Quotas
     working: WorkingStore
@@ -113,6 +112,18 @@ class Backends:
     listeners: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
+    def state(self) -> StateStore:
+        """The state, which is open."""
+        self.require("state")
+        return self.bare_state
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store, which is open."""
+        self.require("store")
+        return self.bare_store
+
+    @property
     def redacted(self) -> frozenset[str]:
         """Kinds of secrets that are replaced before a text is kept."""
         return frozenset[str](self.settings.privacy.redact)
@@ -126,7 +137,7 @@ class Backends:
         Raises:
             StateUnavailable: the journal does not take it; nothing is written.
         """
-        self.require_state()
+        self.require("state")
         entry = JournalEntry(kind=kind, scope=scope, body=msgspec.json.encode(body), erases=erases)
         return await self.worker.submit(entry)
 
@@ -206,8 +217,7 @@ async def sees_session(backends: Backends, scope: Scope, session: str | None, ti
     Raises:
         StoreUnavailable, StateUnavailable: that cannot be known.
     """
-    backends.require_store()
-    backends.require_state()
+    backends.require("store", "state")
     if not await backends.worker.indexed(scope, timeout_s):
         return True
     return await backends.store.count(scope, MemoryFilter(session_ids=(session or "",))) > 0
@@ -223,7 +233,6 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
         Ambiguous: the short id is that of several.
         StoreUnavailable: the store does not answer.
     """
-    backends.require_store()
     names = [memory_id, *([name_within(scope.project, memory_id)] if scope.project is not None else [])]
     found = await backends.store.get(scope, names)
     if not found and memory_id.startswith(CITED) and (name := await _cited(backends, scope, memory_id, session)):

@@ -111,8 +111,7 @@ async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer
     200 when it is done; 202 while it goes on (read it by its id).
     """
     scope = _whole(call)
-    api.require_store()
-    api.require_state()
+    api.require("store", "state")
     if body.dry_run:
         told, steps = await api.worker.dreams.dry_run(scope)
         known = {memory.id: memory for step in steps for memory in step.new}
@@ -127,7 +126,6 @@ async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer
 async def list_dreams(api: Backends, call: Call, query: DreamsQuery) -> Dreams:
     """The dreams of a user, newest first."""
     scope = _whole(call)
-    api.require_state()
     after = number_after("dreams", query.cursor)
     found = await api.state.dreams(scope, after=after, limit=query.limit + 1)
     data = [DreamSummary(**_summary(scope, one)) for one in found[: query.limit]]
@@ -138,8 +136,7 @@ async def list_dreams(api: Backends, call: Call, query: DreamsQuery) -> Dreams:
 async def read_dream(api: Backends, call: Call) -> DreamAnswer:
     """One dream, with all that it did."""
     scope = _whole(call)
-    api.require_store()
-    api.require_state()
+    api.require("store", "state")
     return await _answer(api, call, scope, await api.worker.dreams.read(scope, call.path["id"]), {})
 
 
@@ -150,8 +147,7 @@ async def undo_dream(api: Backends, call: Call) -> DreamAnswer:
     What somebody changed since then stays as it is now.
     """
     scope = _whole(call)
-    api.require_store()
-    api.require_state()
+    api.require("store", "state")
     taken_back = await api.worker.dreams.undo(scope, call.path["id"])
     await api.audit(call.identity, "user.dream.undo", {}, user_id=scope.user)
     return await _answer(api, call, scope, taken_back, {})
@@ -176,8 +172,7 @@ class Reflections(msgspec.Struct):
 async def reflect(api: Backends, call: Call, body: ReflectBody) -> Reply[Reflections]:
     """Draw conclusions from several memories by a model; they are kept as reflective memories with their sources."""
     scope = msgspec.structs.replace(call.scope(), session=None)
-    api.require_store()
-    api.require_state()
+    api.require("store", "state")
     found = await api.worker.dreams.reflect(scope, body.query)
     await api.audit(call.identity, "user.reflect", {"memories": len(found)}, user_id=scope.user)
     return Reply(Reflections([call.show(one) for one in found]), 201)

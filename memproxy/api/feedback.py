@@ -93,8 +93,6 @@ async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory
     """
     if body.memory_id is not None:
         return [await find(api, scope, body.memory_id)]
-    api.require_state()
-    api.require_store()
     await api.receipts_written()
     found = await api.state.receipt(scope, body.request_id or "")
     if found is None or not scope.sees(found.scope.project, found.scope.agent):

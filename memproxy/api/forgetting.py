@@ -231,8 +231,7 @@ def _some(value: str | None) -> list[str]:
 async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
     """Erase what has expired or is over the limit, or tell what would go."""
     scope = call.scope()
-    api.require_store()
-    api.require_state()
+    api.require("store", "state")
     if not body.dry_run:
         if call.identity.bound_project:
             raise Forbidden("Pruning concerns all projects: a key that is bound to one can only ask (dry_run).")

@@ -46,7 +46,6 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
     """The answer that the call got before under this key; otherwise ``answer`` makes it, and it is kept."""
     body = await whole_body(call.request, api.settings.server.max_body_bytes)
     scope = Scope(tenant=call.identity.tenant, user=call.user)
-    api.require_state()
     keyed = _KeyedCall.of(api.secret, scope, key, _what(call.request, call.identity), body)
     async with api.call_locks.of(*scope.owner, keyed.name):
         state, now = api.state, api.clock.now()

@@ -54,8 +54,6 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
     """
     scope = call.scope()
     after = number_after("entities", query.cursor)
-    api.require_store()
-    api.require_state()
     census = Census(await api.state.palace_names(scope))
 
     def count(memories: list[Memory]) -> None:
@@ -104,8 +102,6 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     """Every relation of an entity with its validity, oldest first."""
     scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)
-    api.require_store()
-    api.require_state()
     same = await api.state.palace_names(scope)
     key, now = _key(same, name), api.clock.now()
 
@@ -185,7 +181,6 @@ async def categories(api: Backends, call: Call, query: CategoriesQuery) -> Categ
     Counted over the newest memories that the caller sees.
     """
     scope = call.scope()
-    api.require_store()
     totals: Counter[str] = Counter()
     active: Counter[str] = Counter()
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=api.clock.now())):

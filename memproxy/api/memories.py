@@ -179,7 +179,6 @@ async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
 async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPage:
     """List memories, newest first."""
     scope, where = scope_and_filter(call.identity, query, api.clock.now())
-    api.require_store()
     where = await in_palace(api, scope, query, await below_categories(api, scope, where))
     page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
     return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)

@@ -39,7 +39,6 @@ class PalaceNames:
     def __init__(self, api: Backends, scope: Scope) -> None:
         self._state = api.state
         self._scope = scope
-        api.require_state()
 
     async def wing(self, named: str) -> Place:
         """The wing of this name, alias or pointer (a room's pointer names the room too); `NOWHERE` if there is none."""
@@ -152,7 +151,7 @@ async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
     out.
     """
     scope = call.scope()
-    api.require_store()
+    api.require("store")
     names = PalaceNames(api, scope)
     place = await names.wing(query.wing) if query.wing is not None else Place()
     if query.room is not None:

@@ -92,7 +92,7 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     scope, where = scope_and_filter(call.identity, body, api.clock.now())
     if not body.active and body.as_of is None:
         where = msgspec.structs.replace(where, active=True)
-    api.require_store()
+    api.require("store")
     where = await in_palace(api, scope, body, await below_categories(api, scope, where))
     found = await api.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
@@ -142,7 +142,7 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     verdict = _verdict(api, chosen, body.query, skip, follows=bool(said))
     if not verdict.reaches_memory:
         return _recalled(RecallAnswer(result="empty"), verdict, explain=body.explain)
-    api.require_store()
+    api.require("store")
     instructions = [message.content for message in body.messages if message.role in INSTRUCTIONS]
     present = [text_digest(message.content) for message in body.messages if message.content]
     request = RecallRequest(

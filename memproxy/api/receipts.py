@@ -179,7 +179,6 @@ async def receipt(api: Backends, call: Call) -> Receipt:
 
 
 async def _stored(api: Backends, scope: Scope, request_id: str) -> StoredReceipt:
-    api.require_state()
     await api.receipts_written()
     found = await api.state.receipt(scope, request_id)
     if found is None or not _is_captured(found.decided):
@@ -213,7 +212,6 @@ async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
     place = msgspec.structs.replace(scope, session=None)
     distinct = list(dict.fromkeys(ids))
     try:
-        api.require_store()
         found = await api.store.get(place, distinct) if distinct else {}
     except StoreUnavailable:
         return {}
@@ -300,7 +298,6 @@ async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Rece
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     before = _before(query.cursor)
-    api.require_state()
     memory_id = (await find(api, scope, query.memory_id)).id if query.memory_id is not None else None
     await api.receipts_written()
     found: list[StoredReceipt] = []
@@ -391,7 +388,7 @@ async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity 
     ``accept: text/event-stream`` each is an event: the newest ``limit``, oldest first, then what comes.
     """
     scope = call.scope()
-    api.require_state()
+    api.require("state")
     if EVENT_STREAM in call.request.headers.get("accept", ""):
         if api.listeners[scope.owner] >= MOST_STREAMS:
             raise TooManyRequests(
@@ -475,7 +472,6 @@ async def retry(api: Backends, call: Call) -> Retried:
     scope = call.scope()
     if call.identity.bound_project:
         raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
-    api.require_state()
     retried = await api.state.unpark(scope)
     api.worker.wake()
     return Retried(retried)

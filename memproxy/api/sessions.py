@@ -57,8 +57,6 @@ class SessionPage(msgspec.Struct):
 async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> SessionPage:
     """A user's conversations, that in which something was said last first."""
     scope = msgspec.structs.replace(call.scope(), session=None)
-    api.require_store()
-    api.require_state()
     now = api.clock.now()
     page = await api.store.conversations(scope, MemoryFilter(now=now), limit=query.limit, cursor=query.cursor)
     over = await api.state.ended(scope, [one.id for one in page.conversations])
@@ -133,8 +131,7 @@ async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
 async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
     """200 when it is done, 202 while it goes on."""
     scope = call.scope(call.path["id"])
-    api.require_state()
-    api.require_store()
+    api.require("state", "store")
     await api.quotas.admit_learning(scope)
     within_s = WAIT_S if call.query.wait else BEGIN_S
     learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
@@ -149,8 +146,7 @@ async def begin_learning(api: Backends, request: Request) -> Response:
     and tell what is left to do: rows by lane and state, and how many such sessions were found. Of the caller's
     tenant, or with ``everybody=true`` of all. With ``retry_parked=true`` what was given up is tried again.
     """
-    api.require_state()
-    api.require_store()
+    api.require("state", "store")
     params, worker, state = request.query_params, api.worker, api.state
     tenant = None if params.get("everybody") == "true" else caller(request, "memory:write").tenant
     if params.get("retry_parked") == "true":

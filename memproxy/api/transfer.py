@@ -251,7 +251,6 @@ async def export(api: Backends, call: Call, query: ExportQuery) -> StreamingResp
     what that one sees, without the palace's numbers: its names are of all projects.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
-    api.require_store()
     total = await api.store.count(scope, MemoryFilter())
     headers = {"x-memproxy-total": str(total)}
     first = await api.store.point_page(scope, limit=query.limit or EXPORT_PAGE, cursor=query.cursor)
@@ -475,7 +474,7 @@ class _Import:
         """
         api, loop = self._api, asyncio.get_running_loop()
         if groups:
-            api.require_store()
+            api.require("store")
         until = loop.time() + SETTLE_S
         plans: list[tuple[Scope, PlanBody]] = []
         async with AsyncExitStack() as held:
@@ -499,7 +498,6 @@ class _Import:
         """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
         brought for that user; these are added to it.
         """
-        self._api.require_store()
         there = await self._there(scope, [memory for memory, _ in taken])
         due: list[tuple[str, Memory, GivenVectors | None]] = []
         replaced = 0

@@ -239,7 +239,6 @@ async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float)
         if _left(deadline) <= 0 or api.worker.waits(scope):
             return False
         try:
-            api.require_store()
             await api.store.points()
         except StoreUnavailable:
             return False

@@ -148,7 +148,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
         data=data.encode(),
         words=words_of(key, body.category, body.tags or [], msgspec.json.decode(data)),
     )
-    api.require_state()
+    api.require("state")
     new = await api.working.put_working(scope, entry, most=settings.max_entries_per_namespace)
     if new is None:
         raise Conflict(
@@ -171,7 +171,7 @@ async def get_entry(api: Backends, call: Call) -> WorkingItem:
     With its data.
     """
     key = _key(call)
-    api.require_state()
+    api.require("state")
     entry = await api.working.working(call.scope(), key, api.clock.now())
     if entry is None:
         raise _not_there(key)
@@ -194,7 +194,7 @@ async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     key, scope = _key(call), call.scope()
     if not may_write(scope, key):
         raise Forbidden(f"{key}: another session's or agent's namespace, which can be read and not written.")
-    api.require_state()
+    api.require("state")
     if not await api.working.drop_working(scope, key, api.clock.now()):
         raise _not_there(key)
     return Reply(None, 204)
@@ -210,7 +210,7 @@ async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryP
 
     In the order of their keys; where they are encrypted, in another one that stays the same.
     """
-    api.require_state()
+    api.require("state")
     where = (query.prefix, query.category, query.tag)
     found, after = await _entries(api, call.scope(), *where, after=_place(query.cursor), most=query.limit)
     return EntryPage([_info(one) for one in found], write_cursor("working", *after) if after is not None else None)
@@ -222,7 +222,7 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
 
     Keys, categories, tags and the texts of the data, of the entries changed last.
     """
-    api.require_state()
+    api.require("state")
     scope, where = call.scope(), (body.prefix, body.category, body.tag)
     if any(where):
         found, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)

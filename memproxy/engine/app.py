@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import importlib.util
 import logging
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from memproxy.api.http import answer, caller, error_answer, method_refused
-from memproxy.api.routes import api_routes, guarded
+from memproxy.api.routes import Endpoint, api_routes, guarded
 from memproxy.auth import decode_identity
 from memproxy.core.protocol import (
     BACKUP_PATH,
@@ -34,6 +34,7 @@ from memproxy.core.protocol import (
     REINDEX_PATH,
     REPLAY_PATH,
     BackupAsked,
+    BackupTold,
     Captured,
     Full,
     RecallRequest,
@@ -124,67 +125,67 @@ class EngineApp:
                 await error_answer(_ENDING)(scope, receive, send)
 
 
-class Internal:
+def _asked(kind: type[Message], call: Callable[[Message], Awaitable[object]], status: int = 200) -> Endpoint:
+    """Answers a `POST` of such a message with what ``call`` makes of it."""
+    decoder = msgspec.json.Decoder(kind)
+
+    async def answered(request: Request) -> Response:
+        return answer(await call(_decoded(await request.body(), decoder)), status)
+
+    answered.__name__ = call.__name__  # for the log
+    return answered
+
+
+def _tenant(request: Request) -> str | None:
+    """Whose users the command line means; None: everybody."""
+    everybody = request.query_params.get("everybody") == "true"
+    return None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
+
+
+def _internal(engine: Engine) -> list[Route]:
     """What the relay and the command line ask besides recall."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._decisions = msgspec.json.Decoder(list[ReceiptPart])
-        self._backups = msgspec.json.Decoder(BackupAsked)
-        self._reindexes = msgspec.json.Decoder(ReindexAsked)
-        self._scopes = msgspec.json.Decoder(Scope)
-        self._replays = msgspec.json.Decoder(ReplayAsked)
+    async def decided(parts: list[ReceiptPart]) -> None:
+        engine.receipts.note_parts(parts)
 
-    async def decided(self, request: Request) -> Response:
-        """`POST` of `ReceiptPart`s: what the relay did with requests that the engine was not asked for."""
-        parts = await _read(request, self._decisions)
-        self._engine.decided(parts)
-        return Response(status_code=204)
+    async def full(scope: Scope) -> Full:
+        return Full(whose=await engine.full(scope))
 
-    async def full(self, request: Request) -> Response:
-        """`POST` of a `Scope`; answers a `Full`."""
-        return answer(Full(whose=await self._engine.full(await _read(request, self._scopes))))
+    async def backup(asked: BackupAsked) -> BackupTold:
+        return engine.back_up(Path(asked.folder), state=asked.state)
 
-    async def replay(self, request: Request) -> Response:
-        """`POST` of a `ReplayAsked`; answers a `ReplayTold`."""
-        return answer(await self._engine.replay(await _read(request, self._replays)))
+    async def backup_progress(_request: Request) -> Response:
+        return answer(engine.backing_up.progress)
 
-    async def reindex(self, request: Request) -> Response:
-        """`POST` of a `ReindexAsked`, by the command line: begin one, or join the one that runs. Answers a
-        `ReindexTold`, as `GET` does.
-        """
-        if request.method == "GET":
-            return answer(self._engine.reindex_progress())
-        return answer(await self._engine.reindex(await _read(request, self._reindexes)))
+    async def reindex_progress(_request: Request) -> Response:
+        return answer(engine.reindexing.progress)
 
-    async def backup(self, request: Request) -> Response:
-        """`POST` of a `BackupAsked`, by the command line: begin one. Answers a `BackupTold`, as `GET` does."""
-        if request.method == "GET":
-            return answer(self._engine.backup_progress())
-        asked = await _read(request, self._backups)
-        return answer(self._engine.back_up(Path(asked.folder), state=asked.state))
+    async def prune(request: Request) -> Response:
+        """By the command line: prune everybody, or its tenant's users, or tell what would go."""
+        dry_run = request.query_params.get("dry_run") == "true"
+        return answer(await engine.prune(dry_run=dry_run, tenant=_tenant(request)))
 
-    async def prune(self, request: Request) -> Response:
-        """`POST` by the command line: prune everybody, or its tenant's users, or tell what would go."""
-        query = request.query_params
-        everybody = query.get("everybody") == "true"
-        tenant = None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
-        return answer(await self._engine.prune(dry_run=query.get("dry_run") == "true", tenant=tenant))
+    async def owners(request: Request) -> Response:
+        """By the command line: everybody who has memories, or its tenant's users, as pairs."""
+        tenant = _tenant(request)
+        return answer({"data": [one.owner for one in await engine.everybody() if tenant in {None, one.tenant}]})
 
-    async def owners(self, request: Request) -> Response:
-        """`GET` by the command line: everybody who has memories, or its tenant's users, as pairs."""
-        everybody = request.query_params.get("everybody") == "true"
-        tenant = None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
-        found = await self._engine.everybody()
-        return answer({"data": [one.owner for one in found if tenant in {None, one.tenant}]})
+    async def ready(_request: Request) -> Response:
+        return answer(engine.readiness())
 
-    async def ready(self, _request: Request) -> Response:
-        """`GET`: the state of each part."""
-        return answer(self._engine.readiness())
-
-
-async def _read(request: Request, decoder: msgspec.json.Decoder[Message]) -> Message:
-    return _decoded(await request.body(), decoder)
+    endpoints = [
+        ("POST", DECIDED_PATH, _asked(list[ReceiptPart], decided, 204)),
+        ("POST", FULL_PATH, _asked(Scope, full)),
+        ("POST", REPLAY_PATH, _asked(ReplayAsked, engine.replay)),
+        ("POST", PRUNE_PATH, prune),
+        ("GET", OWNERS_PATH, owners),
+        ("POST", REINDEX_PATH, _asked(ReindexAsked, engine.reindex)),
+        ("GET", REINDEX_PATH, reindex_progress),
+        ("POST", BACKUP_PATH, _asked(BackupAsked, backup)),
+        ("GET", BACKUP_PATH, backup_progress),
+        ("GET", READY_PATH, ready),
+    ]
+    return [Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in endpoints]
 
 
 async def _body(receive: Receive) -> bytes:
@@ -257,22 +258,11 @@ def build_app(engine: Engine) -> EngineApp:
             await mcp.close()
             await engine.close(engine.parts.settings.server.shutdown_grace_s)
 
-    hot, internal = HotCalls(engine), Internal(engine)
+    hot = HotCalls(engine)
     api = api_routes(engine.backends())
     mcp = Mcp(Router(api))
     calls: dict[str, ASGIApp] = {RECALL_PATH: hot.recall, CAPTURED_PATH: hot.captured}
-    routes = [
-        Route(DECIDED_PATH, guarded(internal.decided), methods=["POST"]),
-        Route(FULL_PATH, guarded(internal.full), methods=["POST"]),
-        Route(REPLAY_PATH, guarded(internal.replay), methods=["POST"]),
-        Route(PRUNE_PATH, guarded(internal.prune), methods=["POST"]),
-        Route(OWNERS_PATH, guarded(internal.owners), methods=["GET"]),
-        Route(REINDEX_PATH, guarded(internal.reindex), methods=["GET", "POST"]),
-        Route(BACKUP_PATH, guarded(internal.backup), methods=["GET", "POST"]),
-        Route(READY_PATH, guarded(internal.ready), methods=["GET"]),
-        Route("/mcp", mcp),
-        *api,
-    ]
+    routes = [*_internal(engine), Route("/mcp", mcp), *api]
     return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
 
 

@@ -35,7 +35,6 @@ from memproxy.core.protocol import (
     ReplayAsked,
     ReplayTold,
 )
-from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.engine.maintenance import BackingUp, Reindexing
@@ -178,15 +177,15 @@ class Engine:
         state, store, clock, worker = parts.state, parts.store, parts.clock, parts.worker
         self._tasks = TaskOwner("engine")
         self._readiness = Readiness(state=state, store=store, recall=parts.recall)
-        self._receipts = ReceiptKeeper(state, clock, settings)
+        self.receipts = ReceiptKeeper(state, clock, settings)
         self._eraser = Eraser(store, state)
         self._accesses = AccessCounter(store, clock)
         self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
         self._quotas = Quotas(settings, parts.usage or state, store, clock, parts.changes)
         self._experiment = Experiment(settings.experiment.holdout, parts.secret, state, clock.now)
         self._indexing = IndexInLulls(worker.wake_index)
-        self._backing_up = BackingUp(parts.held, state, clock)
-        self._reindexing = Reindexing(
+        self.backing_up = BackingUp(parts.held, state, clock)
+        self.reindexing = Reindexing(
             settings.embedding, store=store, embedder=parts.embedder, lexical=parts.lexical, worker=worker
         )
         self._all_open = asyncio.Event()
@@ -246,8 +245,8 @@ class Engine:
         parts = self.parts
         await self._tasks.cancel()
         self._indexing.close()
-        await self._reindexing.close()
-        await self._backing_up.close()
+        await self.reindexing.close()
+        await self.backing_up.close()
         await self._pruner.close()
         if parts.hot is not None:
             await parts.hot.close()
@@ -258,7 +257,7 @@ class Engine:
             await model.close()
         if self._readiness.is_open("store"):
             await _quietly(parts.store.close(), "store")
-        await self._receipts.close()
+        await self.receipts.close()
         if parts.tally is not None:
             await parts.tally.close()
         await self._experiment.close()
@@ -278,19 +277,18 @@ class Engine:
 
     def backends(self) -> Backends:
         """What the API's calls work with."""
-        parts, readiness = self.parts, self._readiness
+        parts = self.parts
         return Backends(
             settings=parts.settings,
-            state=parts.state,
-            store=parts.store,
+            bare_state=parts.state,
+            bare_store=parts.store,
             recall=parts.recall,
             worker=parts.worker,
             clock=parts.clock,
             secret=parts.secret,
-            require_store=partial(readiness.require, "store"),
-            require_state=partial(readiness.require, "state"),
+            require=self._readiness.require,
             write_timeout_s=parts.write_timeout_s,
-            receipts_written=self._receipts.written,
+            receipts_written=self.receipts.written,
             eraser=self._eraser,
             pruner=self._pruner,
             accesses=self._accesses,
@@ -350,7 +348,7 @@ class Engine:
         return ReplayTold(said=shown, reason=None if whole else "late")
 
     def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
-        self._receipts.note(request, answer)
+        self.receipts.note(request, answer)
         self._accesses.note(request.scope, [line.memory_id for line in answer.citations])
         if self.parts.hot is not None and answer.result != "degraded":
             self.parts.hot.recalled(request.scope)
@@ -370,10 +368,6 @@ class Engine:
         if captured.access is not None and self.parts.access.remember(tenant, captured.access):
             self.parts.worker.new_key(tenant)
         self._indexing.soon()
-
-    def decided(self, parts: Sequence[ReceiptPart]) -> None:
-        """What the relay adds to receipts; written soon."""
-        self._receipts.note_parts(parts)
 
     async def pause_pruning(self) -> None:
         """Prune nothing by itself any more: after a dry run everything must still be there."""
@@ -431,11 +425,7 @@ class Engine:
         if not refused:
             self._readiness.require("store")
         expected = await self.parts.state.get_meta(STORE_ID)
-        return self._reindexing.begin(asked, expected_id=expected, opened=self._serve if refused else None)
-
-    def reindex_progress(self) -> ReindexTold:
-        """How far the running reindex is, or how the last one ended."""
-        return self._reindexing.progress
+        return self.reindexing.begin(asked, expected_id=expected, opened=self._serve if refused else None)
 
     def back_up(self, folder: Path, *, state: bool = True) -> BackupTold:
         """Begin a backup into this folder; ``state``: of the state as well.
@@ -444,13 +434,8 @@ class Engine:
             NotBuilt, Conflict: as `BackingUp.begin`.
             StoreUnavailable, StateUnavailable: they are not open.
         """
-        self._readiness.require("state")
-        self._readiness.require("store")
-        return self._backing_up.begin(folder, state=state)
-
-    def backup_progress(self) -> BackupTold:
-        """How far the running backup is, or how the last one ended."""
-        return self._backing_up.progress
+        self._readiness.require("state", "store")
+        return self.backing_up.begin(folder, state=state)
 
     def readiness(self) -> dict[str, str]:
         """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""

@@ -3,8 +3,9 @@ progress.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -40,6 +41,24 @@ EVERYBODY = "*"
 """The tenant of audit entries that concern all of them."""
 
 _POLL_S = 0.1
+
+
+@contextlib.contextmanager
+def _telling(told: ReindexTold | BackupTold, what: str) -> Iterator[None]:
+    """Tell how the work within ended. Whatever it is, store and state go on serving."""
+    try:
+        yield
+    except MemproxyError as error:
+        log.error("the %s ended early: %s", what, error.message)
+        told.state, told.error = FAILED, error.message
+    except Exception as error:
+        # whatever it is, whoever waits for the work must be told
+        metrics().internal_errors.labels(where=f"engine.{what}").inc()
+        log.error("the %s failed unexpectedly", what, exc_info=error)
+        told.state = FAILED
+        told.error = f"It failed unexpectedly ({type(error).__name__}); the log says where."
+    else:
+        told.state, told.error = DONE, None
 
 
 class Reindexing:
@@ -108,28 +127,16 @@ class Reindexing:
     async def _run(
         self, run: ReindexTold, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
     ) -> None:
-        try:
+        with _telling(run, "reindex"):
             await self._wait_for_embedder()
             rebuild = await self._store.begin_rebuild(expected_id)
             run.state = COPYING
             await self._rebuild(rebuild)
             if opened is not None:
                 await opened()
-        except MemproxyError as error:
-            log.error("the reindex ended early: %s", error.message)
-            self._end(run, FAILED, error.message)
-        except Exception as error:
-            # whatever it is, the first collection goes on serving; whoever waits for the reindex must be told
-            metrics().internal_errors.labels(where="engine.reindex").inc()
-            log.error("the reindex failed unexpectedly", exc_info=error)
-            self._end(run, FAILED, f"It failed unexpectedly ({type(error).__name__}); the log says where.")
-        else:
-            self._end(run, DONE, None)
-            log.info("reindexed %d memories for %s", run.done, self._embedder.name)
-
-    def _end(self, run: ReindexTold, state: str, error: str | None) -> None:
-        run.state, run.error = state, error
         self._last, self._reindexer = self.progress, None
+        if run.state == DONE:
+            log.info("reindexed %d memories for %s", run.done, self._embedder.name)
 
     async def _wait_for_embedder(self) -> None:
         while True:
@@ -197,34 +204,25 @@ class BackingUp:
         await self._tasks.cancel()
 
     async def _run(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:
-        try:
-            async with store.held() if isinstance(store, HeldStore) else store.snapshot() as source:
-                if isinstance(source, Snapshot):
-                    self.progress.snapshot = source
-                else:
-                    await asyncio.to_thread(self._copy, source, folder / STORE)
-                if state:
-                    await self._state.backup(folder / STATE)
+        with _telling(self.progress, "backup"):
+            try:
+                await self._copied(store, folder, state=state)
+            except OSError as error:
+                words = f"{folder} cannot be written ({error.strerror}); look at the disk."
+                raise MemproxyError(words) from error
             counts = {"bytes": self.progress.done}
             await self._state.note_audit(
                 [AuditEntry(at=self._clock.now(), tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)]
             )
-        except MemproxyError as error:
-            log.error("the backup ended early: %s", error.message)
-            self._fail(error.message)
-        except OSError as error:
-            log.error("the backup ended early: %s", error)
-            self._fail(f"{folder} cannot be written ({error.strerror}); look at the disk.")
-        except Exception as error:
-            # whatever it is, store and state go on serving; whoever waits for the backup must be told
-            metrics().internal_errors.labels(where="engine.backup").inc()
-            log.error("the backup failed unexpectedly", exc_info=error)
-            self._fail(f"It failed unexpectedly ({type(error).__name__}); the log says where.")
-        else:
-            self.progress.state = DONE
 
-    def _fail(self, reason: str) -> None:
-        self.progress.state, self.progress.error = FAILED, reason
+    async def _copied(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:
+        async with store.held() if isinstance(store, HeldStore) else store.snapshot() as source:
+            if isinstance(source, Snapshot):
+                self.progress.snapshot = source
+            else:
+                await asyncio.to_thread(self._copy, source, folder / STORE)
+            if state:
+                await self._state.backup(folder / STATE)
 
     def _copy(self, source: Path, target: Path) -> None:
         """Copy the store's files without their holes. Its lock is not copied; packing is left to the command, for

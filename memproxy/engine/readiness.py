@@ -49,17 +49,17 @@ class Readiness:
         """Whether the part was opened."""
         return part in self._opened
 
-    def require(self, part: str) -> None:
-        """Pass if state or store is open.
+    def require(self, *parts: str) -> None:
+        """Pass if these parts (state, store) are open.
 
         Raises:
-            StateUnavailable, StoreUnavailable: it is not; the message says what it is.
+            StateUnavailable, StoreUnavailable: one is not; the message says what it is.
         """
-        if part in self._opened:
-            return
-        if part == "state":
-            raise StateUnavailable(f"The state is not open ({self.parts['state']}). Try again in a moment.")
-        raise StoreUnavailable(f"The memory store is not open ({self.parts['store']}). Try again in a moment.")
+        for part in parts:
+            if part not in self._opened and part == "state":
+                raise StateUnavailable(f"The state is not open ({self.parts['state']}). Try again in a moment.")
+            if part not in self._opened:
+                raise StoreUnavailable(f"The memory store is not open ({self.parts['store']}). Try again in a moment.")
 
     def note_open(self, part: str) -> None:
         """The part is open."""
