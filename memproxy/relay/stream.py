@@ -11,7 +11,7 @@ from memproxy.relay.upstream import AnyAnswer
 from memproxy.wire.answer import Answer, Usage
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import WireFormat
-from memproxy.wire.hold import Both, Holder, LengthHolder, OpenEnd, PieceHolder, TailHolder
+from memproxy.wire.hold import Both, Holder, LengthHolder, PieceHolder, TailHolder
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Tap:
         self._made = wire.stream_answer if streamed else wire.json_answer
         self._reader: Answer = self._made()
         self._tail = TailHolder() if streamed and wire.end_line and encoding is None else None
-        self._holder: Holder = OpenEnd()
+        self._holder = Holder()
         if streamed:
             self._holder = self._tail or PieceHolder(lambda: self.done)
         length = answer.header("content-length")

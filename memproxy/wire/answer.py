@@ -182,3 +182,8 @@ def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:
     """Whether it holds at most `MOST_VALUES` values (or objects, where a reader makes nothing of the others)."""
     marks = (b"{",) if objects_only else (b"{", b"[", b",")
     return len(data) <= FEW_BYTES or sum(map(data.count, marks)) <= MOST_VALUES
+
+
+def count_of(value: object) -> int | None:
+    """The number that an upstream gives; None where it is none."""
+    return int(value) if isinstance(value, int | float) else None

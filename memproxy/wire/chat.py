@@ -2,14 +2,13 @@
 of the answer.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
-from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
+from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of, is_soon_read
 from memproxy.wire.chat_message import NOT_THERE, ChatMessage, is_filled, lenient_text, read_messages
 from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
 from memproxy.wire.splice import (
@@ -18,12 +17,9 @@ from memproxy.wire.splice import (
     ObjectSpans,
     Unreadable,
     append_element,
-    apply,
-    check_encoding,
-    without_half_surrogates,
 )
 from memproxy.wire.sse import SseEvent
-from memproxy.wire.tool_rounds import KeptCalls, StreamRound, ToolCall, ToolFormat, WholeRound, encoded, no_more_calls
+from memproxy.wire.tool_rounds import KeptCalls, StreamRound, ToolCall, ToolFormat, WholeRound, encoded, json_object
 
 
 class ChatRequest(RequestBody):
@@ -77,10 +73,7 @@ class ChatRequest(RequestBody):
             return self._within_system(blocks)
         if position == "after_system":
             return self._after_system(blocks)
-        starts = [self.messages[index].start for index, _ in blocks]
-        return [
-            Edit(start, start, system_message(block) + b",") for start, (_, block) in zip(starts, blocks, strict=True)
-        ]
+        return self._each(blocks)
 
     def _after_system(self, blocks: Blocks) -> list[Edit]:
         for index, message in enumerate(self.messages):
@@ -130,21 +123,6 @@ def read_request(body: bytes) -> ChatRequest:
     return readable(ChatRequest, body)
 
 
-def next_round(body: bytes, messages: bytes, *, last: bool) -> bytes:
-    """The request that follows this one in a tool loop: with these messages (JSON, commas between) at its end.
-    ``last``: the model may call no more tools.
-
-    Raises:
-        Unreadable: the request cannot be spliced.
-    """
-    check_encoding(body)
-    text = without_half_surrogates(body)
-    top = ObjectSpans(text)
-    said = top.by_name["messages"]
-    edits = [append_element(text, said.value_start, said.value_end, messages)]
-    return apply(body, edits + no_more_calls(top) if last else edits)
-
-
 def _tool(described: dict[str, Any]) -> bytes:
     return encoded({"type": "function", "function": described})
 
@@ -153,7 +131,7 @@ def _result(call: ToolCall, result: str) -> bytes:
     return b'{"role":"tool","tool_call_id":' + quoted(call.id) + b',"content":' + quoted(result) + b"}"
 
 
-CHAT_TOOLS = ToolFormat(StreamRound, WholeRound, _tool, _result, next_round)
+CHAT_TOOLS = ToolFormat(StreamRound, WholeRound, _tool, _result, "messages")
 
 
 class _Called(msgspec.Struct):
@@ -275,12 +253,7 @@ class ChatJsonAnswer(WholeAnswer, ChatAnswer):
 
 def _lenient_chunk(data: bytes) -> _Chunk:
     """Providers differ (content in parts, numbers as floats, half surrogates): take what can be understood."""
-    try:
-        value = json.loads(data) if is_soon_read(data) else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        return _Chunk()
+    value = json_object(data) or {}
     choices, usage, model = value.get("choices"), value.get("usage"), value.get("model")
     return _Chunk(
         choices=[_lenient_choice(choice) for choice in choices if isinstance(choice, dict)]
@@ -309,13 +282,8 @@ def _lenient_choice(value: dict[str, Any]) -> _Choice:
 def _lenient_usage(value: dict[str, Any]) -> _Usage:
     details = value.get("prompt_tokens_details")
     return _Usage(
-        prompt_tokens=_number(value, "prompt_tokens"),
-        completion_tokens=_number(value, "completion_tokens"),
-        prompt_tokens_details=_Details(_number(details, "cached_tokens")) if isinstance(details, dict) else None,
-        prompt_cache_hit_tokens=_number(value, "prompt_cache_hit_tokens"),
+        prompt_tokens=count_of(value.get("prompt_tokens")),
+        completion_tokens=count_of(value.get("completion_tokens")),
+        prompt_tokens_details=_Details(count_of(details.get("cached_tokens"))) if isinstance(details, dict) else None,
+        prompt_cache_hit_tokens=count_of(value.get("prompt_cache_hit_tokens")),
     )
-
-
-def _number(value: dict[str, Any], name: str) -> int | None:
-    number = value.get(name)
-    return int(number) if isinstance(number, int | float) else None

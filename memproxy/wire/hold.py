@@ -4,7 +4,6 @@ What was sent, and then `release`, is always exactly what came in, in order.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 _DONE = b"[DONE]"
 _FIELDS = (b"data: ", b"data:")
@@ -12,17 +11,26 @@ _MARKS = tuple(field + _DONE for field in _FIELDS)
 _LONGEST = max(map(len, _MARKS))
 
 
-class Holder(Protocol):
-    """Passes bytes on, but keeps the end of an answer back."""
+class Holder:
+    """Passes bytes on, but keeps the end of an answer back. This one keeps nothing: the end of a body without a length
+    is a signal of its own.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """What may go out now."""
+        """What may go out now (possibly nothing)."""
+        return chunk
 
     def release(self) -> bytes:
-        """What was kept back."""
+        """What was kept back, once; nothing is kept back afterwards."""
+        rest = b"".join(self._held)
+        self._held.clear()
+        return rest
 
 
-class TailHolder:
+class TailHolder(Holder):
     """For event streams: holds everything from the line ``data: [DONE]`` on, wherever pieces are cut.
 
     A piece that ends with the beginning of such a line (at most 11 bytes) keeps those back until the next one decides.
@@ -31,18 +39,15 @@ class TailHolder:
     like the mark passes.
     """
 
-    __slots__ = ("_at_line_start", "_held", "_undecided", "found", "held", "may_end")
-
     def __init__(self) -> None:
+        super().__init__()
         self.found = False
         self.may_end = True
         self.held = 0
-        self._held: list[bytes] = []
         self._undecided = b""
         self._at_line_start = True
 
     def feed(self, chunk: bytes) -> bytes:
-        """The bytes to send now (possibly none)."""
         if not self.may_end:
             chunk = self.release() + chunk if self.found or self._undecided else chunk
             self.found, self.held = False, 0
@@ -64,11 +69,8 @@ class TailHolder:
         return self._keep_beginning(chunk)
 
     def release(self) -> bytes:
-        """The withheld rest, once; nothing is withheld afterwards."""
-        rest = b"".join((self._undecided, *self._held))
-        self._undecided = b""
-        self._held.clear()
-        return rest
+        undecided, self._undecided = self._undecided, b""
+        return undecided + super().release()
 
     def _find(self, chunk: bytes) -> int:
         """Where the end mark's line begins, or -1."""
@@ -101,17 +103,14 @@ class TailHolder:
         return chunk
 
 
-class LengthHolder:
+class LengthHolder(Holder):
     """For bodies of a known length: holds the last byte, so that the body's end is not seen too early."""
 
-    __slots__ = ("_held", "_left")
-
     def __init__(self, length: int) -> None:
+        super().__init__()
         self._left = length
-        self._held: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """The bytes to send now (possibly none)."""
         self._left -= len(chunk)
         if self._left > 0 or not chunk:
             return chunk
@@ -122,59 +121,33 @@ class LengthHolder:
         self._held.append(chunk[keep:])
         return chunk[:keep]
 
-    def release(self) -> bytes:
-        """The withheld rest, once."""
-        rest = b"".join(self._held)
-        self._held.clear()
-        return rest
 
-
-class PieceHolder:
+class PieceHolder(Holder):
     """For streams whose end cannot be seen in the bytes (compressed, or ended by an event): keeps all from when
     ``ended`` says so.
     """
 
     def __init__(self, ended: Callable[[], bool]) -> None:
+        super().__init__()
         self._ended = ended
-        self._kept: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """The piece, unless its decoded copy held the end."""
         if not self._ended():
             return chunk
-        self._kept.append(chunk)
-        return b""
-
-    def release(self) -> bytes:
-        """What was kept back."""
-        kept = b"".join(self._kept)
-        self._kept.clear()
-        return kept
-
-
-class OpenEnd:
-    """For bodies without a length: their end is a signal of its own, so no byte needs to be kept back."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """All of it."""
-        return chunk
-
-    def release(self) -> bytes:
-        """Nothing."""
+        self._held.append(chunk)
         return b""
 
 
-class Both:
+class Both(Holder):
     """Two holders: what the first passes on, the second may keep back."""
 
     def __init__(self, first: Holder, second: Holder) -> None:
+        super().__init__()
         self._first = first
         self._second = second
 
     def feed(self, chunk: bytes) -> bytes:
-        """What both pass on."""
         return self._second.feed(self._first.feed(chunk))
 
     def release(self) -> bytes:
-        """What the two kept back, in order."""
         return self._second.release() + self._first.release()

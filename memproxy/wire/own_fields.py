@@ -1,8 +1,9 @@
 """Our own fields in a request body: ``memory_context`` and ``memory_config``. They never reach the upstream."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from memproxy.core.memory import Kind
 from memproxy.errors import RequestError
@@ -12,7 +13,6 @@ OURS = ("memory_context", "memory_config")
 """Top-level members that are taken out before the upstream sees the request."""
 
 _ANY = msgspec.json.Decoder()
-_KINDS = frozenset(kind.value for kind in Kind)
 MAX_LIMIT = 200
 """Largest ``retrieval_limit``: ``limit`` is 1-200 everywhere."""
 
@@ -24,6 +24,9 @@ class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     project_id: str | None = None
     agent_id: str | None = None
+
+
+_CONTEXT = MemoryContext.__struct_fields__
 
 
 class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +61,21 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-CONFIG_FIELDS = tuple(name for name in MemoryConfig.__struct_fields__ if name != "unknown")
+_COUNT = (Annotated[int, Meta(ge=0)], "a whole number of at least 0")
+_FLAG = (bool, "true or false")
+_CONFIG: dict[str, tuple[Any, str]] = {
+    "enabled": _FLAG,
+    "auto_store": _FLAG,
+    "memory_types": (list[Kind], f"a list of {', '.join(sorted(Kind))}"),
+    "retrieval_limit": (Annotated[int, Meta(ge=1, le=MAX_LIMIT)], f"a whole number from 1 to {MAX_LIMIT}"),
+    "similarity_threshold": (Annotated[float, Meta(ge=0, le=1)], "a number from 0 to 1"),
+    "max_tokens": _COUNT,
+    "compress_above_tokens": _COUNT,
+    "memory_tools": (Literal["none", "inject"], "one of none, inject"),
+}
+"""What each field takes, as a type and in words."""
+
+CONFIG_FIELDS = tuple(_CONFIG)
 """What ``memory_config`` may hold."""
 
 _MOST_NAMES = 5
@@ -87,12 +104,8 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
     fields = _fields(raw, "memory_context")
     if not fields:
         return NO_CONTEXT
-    return MemoryContext(
-        user_id="" if fields.get("user_id") == "" else _string(fields, "user_id"),
-        session_id=_string(fields, "session_id"),
-        project_id=_string(fields, "project_id"),
-        agent_id=_string(fields, "agent_id"),
-    )
+    named = {name: _checked("memory_context", fields, name, str, "a string") for name in _CONTEXT}
+    return MemoryContext(**{name: value or (value if name == "user_id" else None) for name, value in named.items()})
 
 
 def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
@@ -104,17 +117,19 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
     fields = _fields(raw, "memory_config")
     if not fields:
         return NO_CONFIG
-    return MemoryConfig(
-        enabled=_boolean(fields, "enabled"),
-        auto_store=_boolean(fields, "auto_store"),
-        memory_types=_kinds(fields, "memory_types"),
-        retrieval_limit=_integer(fields, "retrieval_limit", least=1, most=MAX_LIMIT),
-        similarity_threshold=_unit(fields, "similarity_threshold"),
-        max_tokens=_integer(fields, "max_tokens", least=0, most=None),
-        compress_above_tokens=_integer(fields, "compress_above_tokens", least=0, most=None),
-        memory_tools=_choice(fields, "memory_tools", ("none", "inject")),
-        unknown=tuple(name for name in fields if name not in CONFIG_FIELDS),
-    )
+    known = {name: _checked("memory_config", fields, name, *takes) for name, takes in _CONFIG.items()}
+    return MemoryConfig(**known, unknown=tuple(name for name in fields if name not in _CONFIG))
+
+
+def _checked(where: str, fields: dict[str, Any], name: str, kind: Any, expected: str) -> Any:
+    """A field's value as this kind; None where there is none."""
+    value = fields.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return None if value is None else msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise RequestError(f"`{where}.{name}` must be {expected}.", param=f"{where}.{name}") from error
 
 
 def _fields(raw: msgspec.Raw | None, name: str) -> dict[str, Any]:
@@ -126,58 +141,4 @@ def _fields(raw: msgspec.Raw | None, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise RequestError(f"`{name}` must be an object.", param=name)
-    return value
-
-
-def _wrong(param: str, expected: str) -> RequestError:
-    return RequestError(f"`{param}` must be {expected}.", param=param)
-
-
-def _string(fields: dict[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if value is None or isinstance(value, str):
-        return value or None
-    raise _wrong(f"memory_context.{name}", "a string")
-
-
-def _boolean(fields: dict[str, Any], name: str) -> bool | None:
-    value = fields.get(name)
-    if value is None or isinstance(value, bool):
-        return value
-    raise _wrong(f"memory_config.{name}", "true or false")
-
-
-def _choice(fields: dict[str, Any], name: str, allowed: tuple[str, ...]) -> str | None:
-    value = fields.get(name)
-    if value is not None and value not in allowed:
-        raise _wrong(f"memory_config.{name}", f"one of {', '.join(allowed)}")
-    return value if isinstance(value, str) else None
-
-
-def _integer(fields: dict[str, Any], name: str, *, least: int, most: int | None) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or value < least or (most is not None and value > most):
-        allowed = f"from {least} to {most}" if most is not None else f"of at least {least}"
-        raise _wrong(f"memory_config.{name}", f"a whole number {allowed}")
-    return int(value)
-
-
-def _unit(fields: dict[str, Any], name: str) -> float | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _wrong(f"memory_config.{name}", "a number from 0 to 1")
-    return float(value)
-
-
-def _kinds(fields: dict[str, Any], name: str) -> list[str] | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(kind, str) and kind in _KINDS for kind in value):
-        raise _wrong(f"memory_config.{name}", f"a list of {', '.join(sorted(_KINDS))}")
     return value

@@ -294,6 +294,11 @@ class RequestBody(ABC):
         message.
         """
 
+    def _each(self, blocks: Blocks) -> list[Edit]:
+        """The edits that put each block before the message of its index."""
+        starts = [self.messages[index].start for index, _ in blocks]
+        return [Edit(at, at, system_message(block) + b",") for at, (_, block) in zip(starts, blocks, strict=True)]
+
     @abstractmethod
     def _read_messages(self) -> list[ChatMessage]:
         """The messages, each with its place in the body."""

@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from memproxy.wire.request_body import quoted
-from memproxy.wire.splice import Edit, ObjectSpans, append_element, apply, check_encoding, without_half_surrogates
-from memproxy.wire.sse import SseParser
 from memproxy.wire.tool_rounds import (
     Events,
+    Round,
     Told,
     ToolCall,
     ToolFormat,
@@ -21,8 +20,7 @@ from memproxy.wire.tool_rounds import (
     encoded,
     json_object,
     mended,
-    no_more_calls,
-    summed,
+    one_event,
 )
 
 BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -34,27 +32,13 @@ _ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 _THOUGHT, _APPROVAL = "reasoning", "mcp_approval_request"
 
 
-class _Read:
+class _Read(Round):
     """What a round found in the whole response."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        self._names = names
-        self._told = told
-        self._said: list[dict[str, Any]] = []
-        self._called: list[dict[str, Any]] = []
-        self.calls: list[ToolCall] = []
-        self.others: list[str] = []
-        self.tail = b""
-        self.done = False
-
-    def said(self) -> bytes:
-        return b",".join(map(encoded, self._said))
-
-    def call_json(self, place: int) -> bytes:
-        return encoded(self._called[place])
-
     def _is_ours(self, item: Any) -> bool:
-        return isinstance(item, dict) and item.get("type") == "function_call" and _text(item.get("name")) in self._names
+        return (
+            isinstance(item, dict) and item.get("type") == "function_call" and text_of(item.get("name")) in self._names
+        )
 
     def _for_client(self, items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The items without our calls; the thoughts at their end, which led to nothing else, apart."""
@@ -64,7 +48,7 @@ class _Read:
             end -= 1
         return theirs[:end], theirs[end:]
 
-    def _end(self, response: dict[str, Any], items: list[dict[str, Any]]) -> None:
+    def _take_calls(self, response: dict[str, Any], items: list[dict[str, Any]]) -> None:
         """Take a whole response's calls, if it came to its end."""
         if response.get("status", "completed") != "completed":
             return
@@ -75,25 +59,12 @@ class _Read:
             [item for item in items if _asked_of_client(item) is None or self._is_ours(item)], response
         )
 
-    def _spend(self, response: dict[str, Any]) -> bool:
-        """Count the tokens; whether the response now tells of more than its own."""
-        usage = response.get("usage")
-        spent = usage if isinstance(usage, dict) else {}
-        if self.calls and not self.others:
-            self._told.usage = summed(self._told.usage, spent)
-        elif spent and self._told.usage:
-            response["usage"] = summed(self._told.usage, spent)
-            return True
-        return False
-
 
 class ResponseStreamRound(Events, _Read):
     """A streamed response."""
 
     def __init__(self, names: Collection[str], told: Told) -> None:
-        Events.__init__(self)
-        _Read.__init__(self, names, told)
-        self._first = not told.head
+        super().__init__(names, told)
         self._changed = not self._first
         self._places: dict[int, int] = {}
         self._next_place = len(told.output)
@@ -102,18 +73,12 @@ class ResponseStreamRound(Events, _Read):
         self._waiting: list[tuple[bytes, dict[str, Any]]] = []
         self._items: dict[int, dict[str, Any]] = {}
 
-    def finish(self) -> bytes:
-        out = self._rest()
-        self.done = True
-        return out + self._let_go()
-
     def _event(self, raw: bytes) -> bytes:
-        parser = SseParser()
-        events = [*parser.feed(raw), *parser.close()]
-        value = json_object(events[0].data.strip()) if events else None
-        if value is None or self.done:
+        event = one_event(raw)
+        value = json_object(event.data.strip()) if event is not None else None
+        if event is None or value is None or self.done:
             return self._or_later(raw)
-        kind = _text(value.get("type")) or events[0].event
+        kind = text_of(value.get("type")) or event.event
         if kind in BEGINNINGS:
             return self._show(raw, value) if self._first else b""
         return self._ends(raw, value) if kind in ENDS else self._of_item(raw, value, kind)
@@ -162,11 +127,11 @@ class ResponseStreamRound(Events, _Read):
         """The response is whole: from here on a round with calls of ours waits for what comes of them."""
         response = value["response"] if isinstance(value.get("response"), dict) else {}
         items = _items_of(response) or [self._items[place] for place in sorted(self._items)]
-        self._end(response, items)
+        self._take_calls(response, items)
         self.done = True
         spent = self._spend(response)
         shown, thoughts = self._for_client(items)
-        if self.calls and not self.others:
+        if self.goes_on:
             self._told.output = [*self._told.output, *shown]
             self._waiting = []
             return b""
@@ -182,51 +147,16 @@ class ResponseStreamRound(Events, _Read):
         return b""
 
 
-class ResponseWholeRound(_Read):
-    """A response in one JSON body; all of it waits for its end."""
+class ResponseWholeRound(WholeBody, _Read):
+    """A response in one JSON body."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
-        self._body = WholeBody()
-
-    def feed(self, chunk: bytes) -> bytes:
-        return self._body.feed(chunk)
-
-    def finish(self) -> bytes:
-        self.done = True
-        raw, response = self._body.end()
-        if response is None:
-            return raw
-        items = _items_of(response)
-        self._end(response, items)
-        changed = self._spend(response)
-        if self.calls and not self.others:
-            return b""
-        if any(map(self._is_ours, items)):
-            response["output"], changed = [item for item in items if not self._is_ours(item)], True
-        if self.calls:
-            self.tail = encoded(response)
-            return b""
-        return encoded(response) if changed else raw
-
-
-def next_round(body: bytes, items: bytes, *, last: bool) -> bytes:
-    """The request that follows this one in a tool loop: with these items (JSON, commas between) at its end. ``last``:
-    the model may call no more tools.
-
-    Raises:
-        Unreadable: the request cannot be spliced.
-    """
-    check_encoding(body)
-    text = without_half_surrogates(body)
-    top = ObjectSpans(text)
-    said = top.by_name["input"]
-    if text.startswith(b"[", said.value_start):
-        edits = [append_element(text, said.value_start, said.value_end, items)]
-    else:
-        start, end = said.value_start, said.value_end
-        edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + items + b"]")]
-    return apply(body, edits + no_more_calls(top) if last else edits)
+    def _take(self, body: dict[str, Any]) -> bool:
+        items = _items_of(body)
+        self._take_calls(body, items)
+        if not any(map(self._is_ours, items)):
+            return False
+        body["output"] = [item for item in items if not self._is_ours(item)]
+        return True
 
 
 def _tool(described: dict[str, Any]) -> bytes:
@@ -237,7 +167,7 @@ def _result(call: ToolCall, result: str) -> bytes:
     return b'{"type":"function_call_output","call_id":' + quoted(call.id) + b',"output":' + quoted(result) + b"}"
 
 
-RESPONSES_TOOLS = ToolFormat(ResponseStreamRound, ResponseWholeRound, _tool, _result, next_round)
+RESPONSES_TOOLS = ToolFormat(ResponseStreamRound, ResponseWholeRound, _tool, _result, "input")
 
 
 def _call(item: dict[str, Any], place: int) -> ToolCall:
@@ -249,7 +179,7 @@ def _call(item: dict[str, Any], place: int) -> ToolCall:
 
 def _asked_of_client(item: dict[str, Any]) -> str | None:
     """The name of what only the client can answer; tools of the upstream's own have none."""
-    kind, name = _text(item.get("type")) or "", item.get("call_id")
+    kind, name = text_of(item.get("type")) or "", item.get("call_id")
     if kind == _APPROVAL:
         name = item.get("id")
     elif not kind.endswith("_call"):
@@ -272,7 +202,7 @@ def _as_input(items: Sequence[dict[str, Any]], response: dict[str, Any]) -> list
 
 
 def _written(value: dict[str, Any]) -> bytes:
-    kind = _text(value.get("type"))
+    kind = text_of(value.get("type"))
     named = b"event: " + kind.encode("utf-8", "replace") + b"\n" if kind is not None else b""
     return named + b"data: " + encoded(value) + b"\n\n"
 
@@ -287,5 +217,6 @@ def _place_in(value: dict[str, Any]) -> int | None:
     return place if isinstance(place, int) else None
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
+    """The text that a value is; None where it is none."""
     return value if isinstance(value, str) else None

@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
-from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, is_soon_read
+from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.own_fields import OURS
 from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
-from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS
+from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS, text_of
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 from memproxy.wire.sse import SseEvent
-from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
+from memproxy.wire.tool_rounds import KeptCalls, ToolFormat, json_object
 
 LONGEST_ID = 256
 """Characters of a response's or a conversation's id that is kept as it is."""
@@ -153,19 +153,7 @@ class ResponsesRequest(RequestBody):
             items = earlier + b"".join(system_message(block) + b"," for _, block in blocks)
             return [Edit(start, start, b"[" + items + b'{"role":"user","content":'), Edit(end, end, b"}]")]
         last = self.messages[self.last_user_index or 0].start
-        return [
-            *([Edit(last, last, earlier)] if said else ()),
-            *(
-                Edit(start, start, b",".join(map(system_message, texts)) + b",")
-                for start, texts in self._by_start(blocks).items()
-            ),
-        ]
-
-    def _by_start(self, blocks: Blocks) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
-        for index, block in blocks:
-            found.setdefault(self.messages[index].start, []).append(block)
-        return found
+        return [*([Edit(last, last, earlier)] if said else ()), *self._each(blocks)]
 
     def _fields_of_ours(self) -> tuple[str, ...]:
         former = self._value("previous_response_id")
@@ -303,9 +291,9 @@ class ResponsesAnswer(Answer):
         """Read a response object: what it says, how it ended, what it cost."""
         if not isinstance(response, dict):
             return
-        self.response_id = _text(response.get("id")) or self.response_id
-        self.model = _text(response.get("model")) or self.model
-        status = _text(response.get("status"))
+        self.response_id = text_of(response.get("id")) or self.response_id
+        self.model = text_of(response.get("model")) or self.model
+        status = text_of(response.get("status"))
         self.error = self.error or bool(response.get("error")) or status in ("failed", "cancelled")
         if status in _ENDED:
             self.finish_reason = status
@@ -316,7 +304,7 @@ class ResponsesAnswer(Answer):
         if isinstance(usage, dict):
             details = usage.get("input_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-            self._spent(*map(_count, (usage.get("input_tokens"), usage.get("output_tokens"), cached)))
+            self._spent(*map(count_of, (usage.get("input_tokens"), usage.get("output_tokens"), cached)))
 
     def _output(self, output: Any) -> None:
         items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
@@ -334,10 +322,10 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
     def _event(self, event: SseEvent) -> None:
         if not any(wanted in event.data for wanted in _WANTED):
             return
-        value = _event_of(event.data)
-        kind = _text(value.get("type")) or event.event or ""
+        value = json_object(event.data) or {}
+        kind = text_of(value.get("type")) or event.event or ""
         if kind == _DELTA:
-            self._add_text(_text(value.get("delta")) or "")
+            self._add_text(text_of(value.get("delta")) or "")
         elif kind in ENDS:
             self._response(value.get("response"))
             self.finish_reason = self.finish_reason or kind.removeprefix("response.")
@@ -351,7 +339,7 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
     def _begins(self, response: Any) -> None:
         """A response in the background goes on without its stream, and may be fetched by its id."""
         if isinstance(response, dict) and response.get("background") is True:
-            self.response_id = _text(response.get("id"))
+            self.response_id = text_of(response.get("id"))
             self.begun = self.response_id is not None
 
 
@@ -361,19 +349,7 @@ class ResponsesJsonAnswer(WholeAnswer, ResponsesAnswer):
     __slots__ = ()
 
     def _body(self, data: bytes) -> None:
-        self._response(_event_of(data))
-
-
-def _event_of(data: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(data) if is_soon_read(data) else None
-    except (ValueError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) else 0
+        self._response(json_object(data))
 
 
 def _user_fields(response: dict[str, Any]) -> dict[str, str]:
@@ -389,8 +365,4 @@ def _user_fields(response: dict[str, Any]) -> dict[str, str]:
 def _said(item: dict[str, Any]) -> str:
     content = item.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return "".join(_text(part.get("text")) or "" for part in parts if part.get("type") == "output_text")
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return "".join(text_of(part.get("text")) or "" for part in parts if part.get("type") == "output_text")

@@ -8,15 +8,16 @@ last, for only the client can answer those.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from memproxy.wire.answer import is_soon_read
-from memproxy.wire.splice import Edit, ObjectSpans
-from memproxy.wire.sse import MAX_EVENT_BYTES, SseParser
+from memproxy.wire.splice import Edit, ObjectSpans, append_element, apply, check_encoding, without_half_surrogates
+from memproxy.wire.sse import MAX_EVENT_BYTES, SseEvent, SseParser
 
 MOST_ARGUMENTS = 256 * 1024
 """Characters of the arguments of one call; more are no use to any of our tools."""
@@ -49,58 +50,83 @@ class Told(msgspec.Struct):
     usage: dict[str, Any] = {}
 
 
-class Round(Protocol):
+class Round(ABC):
     """One answer of the upstream. After `finish`, or once it is ``done``: ``calls`` are those of our tools, ``others``
     the names of the client's calls, ``tail`` is what the client gets when nothing follows.
     """
 
-    calls: list[ToolCall]
-    others: list[str]
-    tail: bytes
-    done: bool
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        """``names`` are those of our tools; ``told`` is carried on from round to round."""
+        self._names = names
+        self._told = told
+        self._said: list[dict[str, Any]] = []
+        self._called: list[dict[str, Any]] = []
+        self.calls: list[ToolCall] = []
+        self.others: list[str] = []
+        self.tail = b""
+        self.done = False
 
+    @abstractmethod
     def feed(self, chunk: bytes) -> bytes:
         """Bytes as they come; what of them the client gets now."""
 
+    @abstractmethod
     def finish(self) -> bytes:
         """The answer is over; what the client gets now."""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it calls tools of ours alone, so that another one follows."""
+        return bool(self.calls) and not self.others
+
     def said(self) -> bytes:
         """What the model said, with our calls, as the next request has it (JSON, commas between)."""
+        return b",".join(map(encoded, self._said))
 
     def call_json(self, place: int) -> bytes:
         """One of our calls as it stands there."""
+        return encoded(self._called[place])
 
-
-class RoundsOf(Protocol):
-    """Makes a round."""
-
-    def __call__(self, names: Collection[str], told: Told) -> Round:
-        """``names`` are those of our tools; ``told`` is carried on from round to round."""
-
-
-class NextRound(Protocol):
-    """Makes the request that follows another one in a tool loop."""
-
-    def __call__(self, body: bytes, said: bytes, /, *, last: bool) -> bytes:
-        """With what was ``said`` (JSON, commas between) at its end; ``last``: the model may call no more tools.
-
-        Raises:
-            Unreadable: the request cannot be spliced.
-        """
+    def _spend(self, body: dict[str, Any]) -> bool:
+        """Count the tokens; whether the whole answer now tells of more than its own."""
+        usage = body.get("usage")
+        if self.goes_on:
+            self._told.usage = summed(self._told.usage, usage if isinstance(usage, dict) else {})
+        elif isinstance(usage, dict) and self._told.usage:
+            body["usage"] = summed(self._told.usage, usage)
+            return True
+        return False
 
 
 @dataclass(frozen=True)
 class ToolFormat:
     """How one format offers tools and has them called: ``tool`` writes one of which name, description and parameters
-    are given, ``result`` what a call answered.
+    are given, ``result`` what a call answered. ``said_in`` is the request's member that has the conversation.
     """
 
-    stream: RoundsOf
-    whole: RoundsOf
+    stream: type[Round]
+    whole: type[Round]
     tool: Callable[[dict[str, Any]], bytes]
     result: Callable[[ToolCall, str], bytes]
-    next_round: NextRound
+    said_in: str
+
+    def next_round(self, body: bytes, said: bytes, *, last: bool) -> bytes:
+        """The request that follows this one in a tool loop: with what was ``said`` (JSON, commas between) at its end.
+        ``last``: the model may call no more tools.
+
+        Raises:
+            Unreadable: the request cannot be spliced.
+        """
+        check_encoding(body)
+        text = without_half_surrogates(body)
+        top = ObjectSpans(text)
+        member = top.by_name[self.said_in]
+        start, end = member.value_start, member.value_end
+        if text.startswith(b"[", start):
+            edits = [append_element(text, start, end, said)]
+        else:  # a text, which is one message of the user
+            edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + said + b"]")]
+        return apply(body, edits + _no_more_calls(top) if last else edits)
 
 
 class KeptCalls(msgspec.Struct, frozen=True):
@@ -110,32 +136,20 @@ class KeptCalls(msgspec.Struct, frozen=True):
     results: bytes
 
 
-class _Message:
-    """What is the same in a chat's answers of both kinds: the model's message."""
-
-    message: dict[str, Any]
-
-    def said(self) -> bytes:
-        return encoded(self.message)
-
-    def call_json(self, place: int) -> bytes:
-        return encoded(self.message["tool_calls"][place])
-
-
-class Events:
+class Events(Round):
     """The events of a streamed answer, one at a time; once one of them, or what is kept back of them, is too long to be
     held in memory, all passes as it comes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        super().__init__(names, told)
+        self._first = not told.head
         self._buffer = bytearray()
         self._blind = False
         self._kept_back = 0
         """Bytes of the events that the client did not get."""
-        self.tail = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Bytes as they come; what of them the client gets now."""
         if self._blind:
             return chunk
         start = max(0, len(self._buffer) - 3)
@@ -151,48 +165,40 @@ class Events:
             self._buffer, self.tail = bytearray(), b""
         return b"".join(out)
 
-    def _rest(self) -> bytes:
-        """What the client gets of an event whose end did not come."""
+    def finish(self) -> bytes:
         rest, self._buffer = bytes(self._buffer), bytearray()
-        return self._event(rest) if rest else b""
+        out = self._event(rest) if rest else b""
+        self._end()
+        return out + self._let_go()
 
+    @abstractmethod
     def _event(self, raw: bytes) -> bytes:
         """One event, its blank line included: itself, what is the client's of it, or nothing."""
-        raise NotImplementedError
+
+    def _end(self) -> None:
+        """No more events come."""
+        self.done = True
 
     def _let_go(self) -> bytes:
         """What waits before the tail, for the client."""
         return b""
 
 
-class StreamRound(Events, _Message):
+class StreamRound(Events):
     """A streamed answer."""
 
     def __init__(self, names: Collection[str], told: Told) -> None:
-        """``names`` are those of our tools; ``told`` is carried on from round to round."""
-        super().__init__()
-        self._names = names
-        self._told = told
-        self._first = not told.head
+        super().__init__(names, told)
         self._parts: list[_Part] = []
         self._at: dict[int, _Part] = {}
         self._usage: dict[str, Any] = {}
         self._text_before = told.text
         self._ending = False
-        self.calls: list[ToolCall] = []
-        self.others: list[str] = []
         self.message: dict[str, Any] = {"role": "assistant", "content": None}
-        self.done = False
-
-    def finish(self) -> bytes:
-        out = self._rest()
-        self._end()
-        return out
 
     def _event(self, raw: bytes) -> bytes:
-        parser = SseParser()
-        events = [*parser.feed(raw), *parser.close()]
-        data = events[0].data.strip() if events else b""
+        event = one_event(raw)
+        data = event.data.strip() if event is not None else b""
         if data == _DONE:
             self._end()
             return self._or_later(raw)
@@ -300,21 +306,22 @@ class StreamRound(Events, _Message):
         self.done = self._ending = True
         ours = [part for part in self._parts if part.is_ours]
         self.calls = [part.call(place) for place, part in enumerate(ours)]
-        self.message["tool_calls"] = [part.fields for part in ours]
+        self._called = self.message["tool_calls"] = [part.fields for part in ours]
+        self._said = [self.message]
         self.others = [str(part.fields.get("id") or "") for part in self._parts if part.is_ours is False]
-        if self.calls and not self.others:
+        if self.goes_on:
             self._told.usage = summed(self._told.usage, self._usage)
 
 
-class WholeBody:
-    """A JSON body that waits for its end; one longer than `MOST_BYTES` passes unread."""
+class WholeBody(Round):
+    """An answer in one JSON body; all of it waits for its end. One longer than `MOST_BYTES` passes unread."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str], told: Told) -> None:
+        super().__init__(names, told)
         self._chunks: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take a piece; what passes on now."""
         self._size += len(chunk)
         self._chunks.append(chunk)
         if self._size <= MOST_BYTES:
@@ -323,13 +330,27 @@ class WholeBody:
         self._chunks = []
         return passed
 
-    def end(self) -> tuple[bytes, dict[str, Any] | None]:
-        """What has not passed, and the object that the whole is; None where it is none, or too long."""
+    def finish(self) -> bytes:
+        self.done = True
         raw = b"".join(self._chunks)
-        return raw, json_object(raw) if self._size <= MOST_BYTES else None
+        body = json_object(raw) if self._size <= MOST_BYTES else None
+        if body is None:
+            return raw
+        changed = self._take(body)
+        changed = self._spend(body) or changed
+        if self.goes_on:
+            return b""
+        if self.calls:
+            self.tail = encoded(body)
+            return b""
+        return encoded(body) if changed else raw
+
+    @abstractmethod
+    def _take(self, body: dict[str, Any]) -> bool:
+        """Take our calls out of the answer; whether it is another one then, where it is not to be continued."""
 
 
-def no_more_calls(top: ObjectSpans) -> list[Edit]:
+def _no_more_calls(top: ObjectSpans) -> list[Edit]:
     """The changes of a request by which the model may call no more tools."""
     choice, first = top.by_name.get("tool_choice"), top.members[0].key_start
     if choice is None:
@@ -337,56 +358,27 @@ def no_more_calls(top: ObjectSpans) -> list[Edit]:
     return [Edit(choice.value_start, choice.value_end, b'"none"')]
 
 
-class WholeRound(_Message):
-    """An answer in one JSON body; all of it waits for its end."""
+class WholeRound(WholeBody):
+    """An answer in one JSON body."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        self._names = names
-        self._told = told
-        self._body = WholeBody()
-        self.calls: list[ToolCall] = []
-        self.others: list[str] = []
-        self.message: dict[str, Any] = {}
-        self.tail = b""
-        self.done = False
-
-    def feed(self, chunk: bytes) -> bytes:
-        return self._body.feed(chunk)
-
-    def finish(self) -> bytes:
-        self.done = True
-        raw, body = self._body.end()
-        if body is None:
-            return raw
-        self._read(body)
-        usage = body.get("usage")
-        if self.calls and not self.others:
-            self._told.usage = summed(self._told.usage, usage if isinstance(usage, dict) else {})
-            return b""
-        if isinstance(usage, dict) and self._told.usage:
-            body["usage"] = summed(self._told.usage, usage)
-        if self.calls:
-            self.tail = encoded(body)
-            return b""
-        return encoded(body) if self._told.usage else raw
-
-    def _read(self, body: dict[str, Any]) -> None:
+    def _take(self, body: dict[str, Any]) -> bool:
         choices = body.get("choices")
         choice = next((one for one in choices if _is_first(one)), None) if isinstance(choices, list) else None
         message = choice.get("message") if choice is not None else None
         calls = message.get("tool_calls") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(calls, list):
-            return
+            return False
         ours: list[dict[str, Any]] = []
         others: list[Any] = []
         for call in calls:
             (ours if isinstance(call, dict) and _name(call) in self._names else others).append(call)
         parts = [_Part(fields=call, is_ours=True) for call in ours]
         self.calls = [part.call(place) for place, part in enumerate(parts)]
-        self.message = {**message, "tool_calls": ours}
+        self._said, self._called = [{**message, "tool_calls": ours}], ours
         if ours and others:
             message["tool_calls"] = others
         self.others = [str(call.get("id") or "") for call in others if isinstance(call, dict)]
+        return bool(ours)
 
 
 class _Part(msgspec.Struct):
@@ -416,6 +408,12 @@ def mended(given: Any) -> tuple[dict[str, Any] | None, str]:
     if not isinstance(arguments, dict):
         return None, "{}"
     return arguments, given if isinstance(given, str) and given.strip() else encoded(arguments).decode()
+
+
+def one_event(raw: bytes) -> SseEvent | None:
+    """The event that these bytes are, None where they are none (a comment)."""
+    parser = SseParser()
+    return next(iter([*parser.feed(raw), *parser.close()]), None)
 
 
 def encoded(value: Any) -> bytes:

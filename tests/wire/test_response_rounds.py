@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.wire.response_rounds import ResponseStreamRound, ResponseWholeRound, next_round
+from memproxy.wire.response_rounds import RESPONSES_TOOLS, ResponseStreamRound, ResponseWholeRound
 from memproxy.wire.responses import read_request
 from memproxy.wire.tool_rounds import Told
 from tests.support.responses import events_in, function_call, message, response, stream_of, thought
@@ -119,11 +119,13 @@ def test_arguments_that_are_no_json_are_mended() -> None:
 @pytest.mark.parametrize("before", ['"Hi"', '[{"role": "user", "content": "Hi"}]', "[ ]"])
 def test_the_next_round_has_the_items_at_its_end(before: str) -> None:
     body = f'{{"input": {before}, "n": 1.0, "model":"m"}}'.encode()
-    sent = next_round(body, b'{"type":"x"}', last=True)
+    sent = RESPONSES_TOOLS.next_round(body, b'{"type":"x"}', last=True)
     told = json.loads(sent)
     assert (told["input"][-1], told["tool_choice"]) == ({"type": "x"}, "none")
     assert b'"n": 1.0, "model":"m"}' in sent
-    assert b'"tool_choice": "none"' in next_round(b'{"tool_choice": "auto", "input": "x"}', b"{}", last=True)
+    assert b'"tool_choice": "none"' in RESPONSES_TOOLS.next_round(
+        b'{"tool_choice": "auto", "input": "x"}', b"{}", last=True
+    )
 
 
 def test_calls_made_together_are_found_by_the_last_and_ours_put_behind_it() -> None:

@@ -116,8 +116,9 @@ def test_arguments_of_a_whole_answer(given: Any, arguments: Any, sent: str) -> N
     this = WholeRound(NAMES, Told())
     shown = this.feed(json.dumps(body).encode()) + this.finish()
     assert (shown, [call.arguments for call in this.calls]) == (b"", [arguments])
-    assert this.message["tool_calls"][0]["function"]["arguments"] == sent
-    assert this.message["tool_calls"][0]["id"] == this.calls[0].id != ""
+    made = json.loads(this.call_json(0))
+    assert made["function"]["arguments"] == sent
+    assert made["id"] == this.calls[0].id != ""
 
 
 @pytest.mark.parametrize(
