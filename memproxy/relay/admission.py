@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from memproxy.auth import Authenticator, require
 from memproxy.core.protocol import Identity
@@ -125,11 +126,11 @@ class Admission:
         await self._check_made(identity, user_of(identity, None), self._upstream, response_id)
         return identity
 
-    async def check_chain(
+    async def chained(
         self, identity: Identity, user: str | None, upstream: str, kept: Sequence[tuple[str, str]]
-    ) -> None:
-        """Pass a request for a response that goes on from nothing, or from a response that its user made. ``kept`` are
-        the fields that name what the upstream keeps.
+    ) -> Callable[[str], asyncio.Task[None]]:
+        """Pass a request for a response that goes on from nothing, or from a response that its user made; what notes
+        the name of this one. ``kept`` are the fields that name what the upstream keeps.
 
         Raises:
             Forbidden: it goes on from something that the user may not fetch.
@@ -141,6 +142,7 @@ class Admission:
                     await self._check_made(identity, user, upstream, name)
             elif not self._may(identity, "GET", f"/v1/conversations/{name}"):
                 raise Forbidden(f"A conversation that the upstream keeps is everybody's. {_HOW}", param=field)
+        return partial(self._made.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
         """Pass a request for a response whose body cannot be read, if the caller may go on from anything.

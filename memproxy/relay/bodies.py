@@ -34,15 +34,8 @@ class Stopped(Exception):
     """Nobody waits for the work any more."""
 
 
-class Stop:
-    """Tells work in a thread, between its steps, whether to go on."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def set(self) -> None:
-        """Nobody waits any more."""
-        self._event.set()
+class Stop(threading.Event):
+    """Tells work in a thread, between its steps, whether to go on; it is set when nobody waits any more."""
 
     def check(self) -> None:
         """Return to go on.
@@ -50,7 +43,7 @@ class Stop:
         Raises:
             Stopped: nobody waits any more.
         """
-        if self._event.is_set():
+        if self.is_set():
             raise Stopped
 
 

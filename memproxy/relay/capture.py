@@ -22,7 +22,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.engines import Engines
-from memproxy.relay.session_blocks import NO_BLOCK, NewBlock
+from memproxy.relay.session_blocks import NO_BLOCK, Once
 from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.tasks import TaskOwner
 from memproxy.traces import TRACEPARENT
@@ -194,31 +194,9 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     access: UpstreamAccess
     decided: Decided | None = None
     answer_id: str | None = None
-    block: NewBlock = NO_BLOCK
+    block: Once = NO_BLOCK
     asks: CompressAsked | None = None
     trace: str | None = None
-
-
-class SessionNote:
-    """Notes, once, the session of an exchange of which no turn is captured."""
-
-    def __init__(self, journal: "CaptureJournal", scope: Scope, conversation: Conversation, block: NewBlock) -> None:
-        self._journal = journal
-        self._scope = scope
-        self._conversation = conversation
-        self._block = block
-        self._kept = False
-
-    def keep(self, answer: str | None = None, response_id: str | None = None) -> list[asyncio.Task[None]]:
-        """Note it in the background, by the tasks that are returned; the second time nothing more happens. Without an
-        ``answer`` that did not come to its end; ``response_id`` is what later requests may go on from.
-        """
-        if self._kept:
-            return []
-        self._kept, conversation = True, self._conversation
-        if response_id is not None:
-            conversation = conversation.followed_by(response_id)
-        return self._journal.note(self._scope, conversation, self._block, answer)
 
 
 class CaptureJournal:
@@ -313,12 +291,20 @@ class CaptureJournal:
         await self.write(msgspec.structs.replace(exchange, conversation=conversation), "", response_id=response_id)
 
     def note(
-        self, scope: Scope, conversation: Conversation, block: NewBlock, answer: str | None
+        self,
+        scope: Scope,
+        conversation: Conversation,
+        block: Once,
+        answer: str | None = None,
+        response_id: str | None = None,
     ) -> list[asyncio.Task[None]]:
-        """Note in the background which session these messages and ``answer`` belong to, and keep its block."""
+        """Note in the background which session these messages and ``answer`` belong to, and keep its block. Without an
+        ``answer`` that did not come to its end; ``response_id`` is what later requests may go on from.
+        """
+        if response_id is not None:
+            conversation = conversation.followed_by(response_id)
         saving = block.keep()
-        noting = self._tasks.start(self._remember(scope, conversation, answer), "remember")
-        return [noting] if saving is None else [noting, saving]
+        return [self._tasks.start(self._remember(scope, conversation, answer), "remember"), *saving]
 
     def _entry(self, exchange: Exchange, answer: str) -> tuple[list[Message], JournalEntry]:
         """The messages as they are kept, without our blocks and redacted, and the journal's row of them."""

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -62,6 +63,16 @@ SESSIONS_BYTES = 2 * 1024 * 1024
 """For what is noted of sessions: some 10,000."""
 
 _SAID = frozenset({"user", "assistant", "tool", "function"})
+
+
+class Wanted(NamedTuple):
+    """A request whose memory is wanted: whose it is, and which conversation it belongs to."""
+
+    request_id: str
+    controls: Controls
+    scope: Scope
+    chat: RequestBody
+    conversation: Conversation
 
 
 class Conversed(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,25 +135,17 @@ class Conversations:
         refusals = (self._refusals.get(session_of(scope)) or 0) + (1 if beside_blocks else REFUSALS)
         self._refusals.put(session_of(scope), refusals)
 
-    async def of(
-        self,
-        controls: Controls,
-        scope: Scope,
-        chat: RequestBody,
-        conversation: Conversation,
-        *,
-        nonce: str,
-        halved: int,
-    ) -> Conversed:
+    async def of(self, wanted: Wanted, *, nonce: str, halved: int) -> Conversed:
         """What this request is sent with; ``halved``: how often the session's budget was."""
+        scope, chat = wanted.scope, wanted.chat
         if (self._refusals.get(session_of(scope)) or 0) >= REFUSALS or chat.chain is not None or not chat.user_indexes:
             return UNCHANGED
-        above = self._above(controls)
+        above = self._above(wanted.controls)
         found = UNCHANGED
-        if self._conversation.replay and controls.session is not None and _brings_no_history(chat):
+        if self._conversation.replay and wanted.controls.session is not None and _brings_no_history(chat):
             found = await self._replayed(scope, self._conversation.replay_tokens >> halved)
         elif above and _tokens(chat, 0, len(chat.messages)) > above:
-            found = await self._compressed(controls, scope, chat, conversation, nonce=nonce, above=above)
+            found = await self._compressed(wanted, nonce=nonce, above=above)
         return await self._with_inventory(found, scope, nonce) if self._inject != "none" else found
 
     def _above(self, controls: Controls) -> int | None:
@@ -160,11 +163,10 @@ class Conversations:
         carried = Carried(replayed=replayed, reasons=reasons)
         return Conversed(context=Context(said=said) if said else AS_SENT, told=carried)
 
-    async def _compressed(
-        self, controls: Controls, scope: Scope, chat: RequestBody, conversation: Conversation, *, nonce: str, above: int
-    ) -> Conversed:
+    async def _compressed(self, wanted: Wanted, *, nonce: str, above: int) -> Conversed:
         """With the session's state, as far as it reaches, and asking for the next one where that is due."""
-        kept, rests_on = (None, list[str]()) if conversation.begins else await self._kept(scope)
+        scope, chat = wanted.scope, wanted.chat
+        kept, rests_on = (None, list[str]()) if wanted.conversation.begins else await self._kept(scope)
         users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
         roles = [Role(one.role, one.has_tool_calls) for one in chat.messages]
         cut = None
@@ -175,9 +177,7 @@ class Conversations:
         long = cut is None or _tokens(chat, since, len(roles)) > above
         asks = None
         if new is not None and new > since and (long or new - since >= self._compress.every_turns):
-            asks = self._asks(
-                controls, scope, chat, conversation, names, since=since, new=new, kept=kept if cut else None
-            )
+            asks = self._asks(wanted, names, since=since, new=new, kept=kept if cut else None)
         if kept is None or cut is None:
             why = "no_model" if not self._by_model else ("not_ready" if new is not None else "short")
             return Conversed(told=Carried(reasons={"compress": why}), asks=asks)
@@ -205,19 +205,11 @@ class Conversations:
         return read_kept(next((line.text for line in lines if line.memory_id is None), None), len(turns)), turns
 
     def _asks(
-        self,
-        controls: Controls,
-        scope: Scope,
-        chat: RequestBody,
-        conversation: Conversation,
-        names: Sequence[str],
-        *,
-        since: int,
-        new: int,
-        kept: KeptState | None,
+        self, wanted: Wanted, names: Sequence[str], *, since: int, new: int, kept: KeptState | None
     ) -> CompressAsked | None:
         """What is to be made behind this request's answer; None where it may not be, or was asked for just now."""
-        session, covered = session_of(scope), sum(at < new for at in chat.user_indexes)
+        controls, chat = wanted.controls, wanted.chat
+        session, covered = session_of(wanted.scope), sum(at < new for at in chat.user_indexes)
         if not (controls.mode.captures and controls.learns and self._by_model and covered):
             return None
         after, at, tries = self._asked.get(session) or ("", 0.0, 0)
@@ -231,7 +223,7 @@ class Conversations:
             after=names[covered - 1],
             messages=[Message(role=one.role, content=one.text, name=one.name) for one in said],
             tokens=_tokens(chat, since, new),
-            asked_at=conversation.asked_at,
+            asked_at=wanted.conversation.asked_at,
             former=None if kept is None else kept.after,
         )
 

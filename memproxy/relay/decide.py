@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 from prometheus_client import Counter
@@ -36,13 +36,13 @@ from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import ChoiceStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
-from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed
+from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, Wanted
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
 from memproxy.relay.in_chat import InChat
 from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
-from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, NewBlock, session_of
+from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, Once, session_of
 from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import GateSettings, Settings
 from memproxy.wire.request_body import RequestBody
@@ -209,17 +209,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return [*new, *(Cited(memory_id=name, repeated=True) for name in repeated)]
 
 
-class _Found(NamedTuple):
-    """A request whose memory is wanted, with what was found of it."""
-
-    request_id: str
-    controls: Controls
-    scope: Scope
-    chat: RequestBody
-    conversation: Conversation
-    conversed: Conversed
-
-
 @dataclass(kw_only=True, eq=False)
 class Decider:
     """Decides. ``memory_for`` says in a sentence who gets memory, for the log."""
@@ -280,9 +269,9 @@ class Decider:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        conversed = await self._conversed(controls, scope, chat, conversation)
-        found = _Found(request_id, controls, scope, chat, conversation, conversed)
-        decision, offer = await self._recall(found), None
+        wanted = Wanted(request_id, controls, scope, chat, conversation)
+        conversed = await self._conversed(wanted)
+        decision, offer = await self._recall(wanted, conversed), None
         if identity is not None and decision.arm != HOLDOUT and decision.reason not in {"engine", "loading"}:
             offer = await self.tools.offer(controls, identity, scope, chat, upstream)
         return msgspec.structs.replace(
@@ -357,16 +346,14 @@ class Decider:
             found = Conversation.beginning(now)
         return msgspec.structs.replace(found, session=named, begins=False) if named else found
 
-    async def _conversed(
-        self, controls: Controls, scope: Scope, chat: RequestBody, conversation: Conversation
-    ) -> Conversed:
-        if not self.conversations.concern(controls) or self.experiment.arm(scope) == HOLDOUT:
+    async def _conversed(self, wanted: Wanted) -> Conversed:
+        scope = wanted.scope
+        if not self.conversations.concern(wanted.controls) or self.experiment.arm(scope) == HOLDOUT:
             return UNCHANGED
-        nonce, halved = self._nonce(scope), self.budgets.halvings(scope)
-        return await self.conversations.of(controls, scope, chat, conversation, nonce=nonce, halved=halved)
+        return await self.conversations.of(wanted, nonce=self._nonce(scope), halved=self.budgets.halvings(scope))
 
-    async def _recall(self, found: _Found) -> Decision:
-        controls, scope, chat = found.controls, found.scope, found.chat
+    async def _recall(self, wanted: Wanted, conversed: Conversed) -> Decision:
+        _, controls, scope, chat, conversation = wanted
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
@@ -375,9 +362,9 @@ class Decider:
         budget = self.budgets.of(scope, controls.limits.max_tokens)
         arm = self.experiment.arm(scope) if controls.mode.injects else None
         injects = controls.mode.injects and arm != HOLDOUT
-        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=found.conversation.begins)
-        if found.conversed.is_changed:
-            given = given.without(found.conversed.context.left_out)
+        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=conversation.begins)
+        if conversed.is_changed:
+            given = given.without(conversed.context.left_out)
         given = given.within(budget.total)
         decision = Decision(result="empty", timings=timings, given=given, injects=injects, arm=arm)
         if chat.is_tool_followup:
@@ -388,7 +375,7 @@ class Decider:
         if given.blocks and not room:
             return msgspec.structs.replace(decision, reason="session_total").by_what_it_carries()
         began = time.perf_counter()
-        answer = await self.engine.recall(self._question(found, given, verdict, room))
+        answer = await self.engine.recall(self._question(wanted, conversed, given, verdict, room))
         return msgspec.structs.replace(
             decision,
             result=answer.result,
@@ -399,11 +386,13 @@ class Decider:
             searched=answer.reason not in NOT_ASKED,
         ).by_what_it_carries()
 
-    def _question(self, found: _Found, given: Given, verdict: Verdict, room: int) -> RecallRequest:
+    def _question(
+        self, wanted: Wanted, conversed: Conversed, given: Given, verdict: Verdict, room: int
+    ) -> RecallRequest:
         """What the engine is asked for beside what was ``given``, of ``room`` tokens at most."""
-        controls, scope, chat, conversed = found.controls, found.scope, found.chat, found.conversed
+        request_id, controls, scope, chat, conversation = wanted
         return RecallRequest(
-            request_id=found.request_id,
+            request_id=request_id,
             scope=scope,
             queries=[_shortened(text) for text in [*conversed.said, *chat.user_texts][-MAX_QUERIES:]],
             nonce=self._nonce(scope),
@@ -411,13 +400,13 @@ class Decider:
             shown=given.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
             chained=chat.chain is not None,
-            asked_at=found.conversation.asked_at,
+            asked_at=conversation.asked_at,
             verdict=verdict.reason,
             only_if_told=verdict.asks_memory,
             first_turn=not given.blocks and not conversed.said and self.gate.is_first_search(chat),
         )
 
-    def new_block(self, decision: Decision) -> NewBlock:
+    def new_block(self, decision: Decision) -> Once:
         """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""
         if decision.scope is None or decision.given is None or not decision.answer.has_block:
             return NO_BLOCK

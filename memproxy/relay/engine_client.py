@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import aiohttp
 import httptools
@@ -373,6 +373,9 @@ def recall_seconds(settings: Settings) -> float:
     return seconds
 
 
+Answered = TypeVar("Answered", Full, ReplayTold)
+
+
 class NotSent(EngineUnavailable):
     """Nobody listens: nothing of the call was carried out."""
 
@@ -502,40 +505,48 @@ class EngineClient:
 
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
-        if not self._breaker.may_try():
-            return None
-        began = time.monotonic()
         try:
-            response = await self._connections.call(FULL_PATH, self._encode.encode(scope), within_s=self._deadline_s)
-            self._breaker.note_success()
-            return self._fulls.decode(response.body).whose if response.status == 200 else None
+            return (await self._told(FULL_PATH, scope, self._fulls, self._deadline_s)).whose
+        except EngineUnavailable:
+            return None
         except (OSError, msgspec.DecodeError) as error:
-            if isinstance(error, OSError) and (not isinstance(error, TimeoutError) or self._answered_at < began):
-                self._breaker.note_failure(refused=_is_refused(error))
             metrics().internal_errors.labels(where="relay.full").inc()
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
 
     async def replay(self, asked: ReplayAsked) -> ReplayTold:
         """The last messages of a session; whatever goes wrong is answered as its reason."""
-        if not self._breaker.may_try():
-            return ReplayTold(reason="engine")
-        began = time.monotonic()
         try:
-            within_s = REPLAY_WAIT_S + self._deadline_s
-            response = await self._connections.call(REPLAY_PATH, self._encode.encode(asked), within_s=within_s)
-            if response.status != 200:
-                raise EngineUnavailable(f"The engine answered a replay with {response.status}.")
-            told = self._replays.decode(response.body)
+            return await self._told(REPLAY_PATH, asked, self._replays, REPLAY_WAIT_S + self._deadline_s)
+        except NotSent:
+            return ReplayTold(reason="engine")
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
-            late = isinstance(error, TimeoutError)
-            if not late or self._answered_at < began:
-                self._breaker.note_failure(refused=_is_refused(error))
             metrics().internal_errors.labels(where="relay.replay").inc()
             log.debug("a session is not replayed: %r", error)
-            return ReplayTold(reason="timeout" if late else "engine")
+            return ReplayTold(reason="timeout" if isinstance(error, TimeoutError) else "engine")
+
+    async def _told(
+        self, path: str, asked: msgspec.Struct, decoder: msgspec.json.Decoder[Answered], within_s: float
+    ) -> Answered:
+        """What the engine answers; the breaker learns from it.
+
+        Raises:
+            NotSent: it was not there lately, and is not asked.
+            OSError, EngineUnavailable, DecodeError: there is no answer, or another one than a success.
+        """
+        if not self._breaker.may_try():
+            raise NotSent("The engine does not answer.")
+        began = time.monotonic()
+        try:
+            response = await self._connections.call(path, self._encode.encode(asked), within_s=within_s)
+        except OSError as error:
+            if not isinstance(error, TimeoutError) or self._answered_at < began:
+                self._breaker.note_failure(refused=_is_refused(error))
+            raise
         self._breaker.note_success()
-        return told
+        if response.status != 200:
+            raise EngineUnavailable(f"The engine answered {path} with {response.status}.")
+        return decoder.decode(response.body)
 
     async def readiness(self) -> dict[str, str]:
         """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer within

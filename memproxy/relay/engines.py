@@ -54,13 +54,11 @@ class Engines:
 
     async def full(self, scope: Scope) -> str | None:
         """As `EngineClient.full`, of the first one that is there."""
-        there = next((client for client in self._clients if client.is_there), self._clients[0])
-        return await there.full(scope)
+        return await _there(self._clients).full(scope)
 
     async def replay(self, asked: ReplayAsked) -> ReplayTold:
         """As `EngineClient.replay`, of the first one that is there."""
-        there = next((client for client in self._clients if client.is_there), self._clients[0])
-        return await there.replay(asked)
+        return await _there(self._clients).replay(asked)
 
     async def readiness(self) -> dict[str, str]:
         """The parts of the first engine that is ready, else of the own one; and whether all are there and loaded."""
@@ -89,6 +87,10 @@ class Engines:
                 if not isinstance(error, NotSent) and method not in _READ_ONLY:
                     raise
         return await self._clients[0].api(method, raw_path, headers, body)
+
+
+def _there(clients: Sequence[EngineClient]) -> EngineClient:
+    return next((client for client in clients if client.is_there), clients[0])
 
 
 def _trouble(parts: Mapping[str, str]) -> int:
@@ -120,5 +122,4 @@ class AllNotices:
 
     def decided(self, part: ReceiptPart) -> None:
         """The relay's part of a receipt, for one of them."""
-        there = next((client for client in self._clients if client.is_there), self._clients[0])
-        there.notices.decided(part)
+        _there(self._clients).notices.decided(part)

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -14,25 +15,23 @@ from msgspec.structs import astuple
 from prometheus_client import Histogram
 
 from memproxy.auth import client_key
-from memproxy.auth.experiment import Experiment
 from memproxy.core.protocol import Identity, UpstreamAccess
 from memproxy.core.receipt import Carried, ReceiptPart
 from memproxy.errors import Overloaded, RequestError
 from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.relay import bodies
-from memproxy.relay.admission import Admission, MadeResponses
+from memproxy.relay.admission import Admission
 from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
-from memproxy.relay.capture import CaptureJournal, Exchange, SessionNote
+from memproxy.relay.capture import CaptureJournal, Exchange
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import DEGRADED, Decider, Decision
-from memproxy.relay.engines import Engines
-from memproxy.relay.memory_tools import Offer, ToolAnswer, may_be_read
+from memproxy.relay.memory_tools import ToolAnswer, may_be_read
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
 from memproxy.relay.request_trace import RequestTrace
-from memproxy.relay.session_blocks import NO_BLOCK, NewBlock
+from memproxy.relay.session_blocks import NO_BLOCK, Once
 from memproxy.relay.stream import Copies, Keep, NoteName, Tap, relay_body
 from memproxy.relay.upstream import AnyAnswer, Upstream, UpstreamAnswer
 from memproxy.settings import Settings
@@ -89,13 +88,10 @@ class MemoryHandler:
     journal: CaptureJournal
     passthrough: Passthrough
     positions: Positions
-    engine: Engines
     hangups: Hangups
     admission: Admission
-    made: MadeResponses
     work: BodyWork
     copies: Copies
-    experiment: Experiment
     traces: Traces | None = None
     _degraded: Seldom = field(default_factory=Seldom)
 
@@ -146,19 +142,17 @@ class MemoryHandler:
             position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
             context = decision.conversed.context
             edits = decision.offer.edits(chat, context.left_out) if decision.offer is not None else ()
-            rebuild = partial(chat.rebuild_with, decision.blocks, position, context, edits)
-            sent = await self.work.run(rebuild, len(chat.body))
+            rebuild = partial(chat.rebuild_with, decision.blocks, position, context)
+            sent = await self.work.run(partial(rebuild, edits), len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(asked, decision, sent)
+            return await self._exchange(asked, decision, sent, rebuild)
 
     async def _chained(self, caller: Identity | None, chat: RequestBody) -> NoteName | None:
         """See that the response that is gone on from is the caller's own; what notes the name of this one."""
         if caller is None or not isinstance(chat, ResponsesRequest):
             return None
-        user = user_of(caller, chat)
-        await self.admission.check_chain(caller, user, self.upstream.name, chat.kept_upstream)
-        return partial(self.made.note, caller, user, self.upstream.name)
+        return await self.admission.chained(caller, user_of(caller, chat), self.upstream.name, chat.kept_upstream)
 
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also for a body that is too large to be looked at."""
@@ -222,15 +216,9 @@ class MemoryHandler:
     async def _answer(self, asked: _ReadRequest, decision: Decision, text: str) -> int:
         """Answer in the upstream's place. Of the exchange the session alone is noted, so that it goes on as one."""
         answer, request = made_answer(asked.chat, text), asked.request
-        note = None
+        self._note_decided(asked, decision, 200)
         if decision.scope is not None and decision.conversation is not None:
-            note = SessionNote(self.journal, decision.scope, decision.conversation, NO_BLOCK)
-            part = decision.for_receipt(status=200, model=asked.chat.kept_model)
-            self.engine.notices.decided(
-                ReceiptPart(request_id=request.request_id, scope=decision.scope, at=asked.at, decided=part)
-            )
-        noting = note.keep(text, answer.response_id) if note is not None else []
-        if noting:
+            noting = self.journal.note(decision.scope, decision.conversation, NO_BLOCK, text, answer.response_id)
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
         headers = [(b"content-type", answer.content_type)]
         if len(answer.parts) == 1:
@@ -254,31 +242,18 @@ class MemoryHandler:
                 extra={"fields": {"reason": reason, "count": count}},
             )
 
-    def _with_tools(
-        self, asked: _ReadRequest, decision: Decision, offer: Offer, answer: UpstreamAnswer, sent: bytes
-    ) -> ToolAnswer:
-        """The answer whose calls of our tools are answered here."""
-        tools, chat = self.decider.tools, asked.chat
-        position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
-
-        return ToolAnswer(
-            tools,
-            offer,
-            answer,
-            sent=sent,
-            wants_stream=chat.stream,
-            send=partial(self._send, asked, read_here=True),
-            plain=partial(chat.rebuild_with, decision.blocks, position, decision.conversed.context),
-        )
-
-    async def _exchange(self, asked: _ReadRequest, decision: Decision, sent: bytes) -> int:
-        """Send the request and relay its answer, whose end waits until the turn is kept."""
+    async def _exchange(
+        self, asked: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
+    ) -> int:
+        """Send the request and relay its answer, whose end waits until the turn is kept. ``toolless`` makes the same
+        request without tools of ours.
+        """
         request, began = asked.request, time.perf_counter()
         block = self.decider.new_block(decision)
         first = await self._send(asked, sent, read_here=decision.offer is not None)
         answer: AnyAnswer = first
         tap: Tap | None = None
-        note: SessionNote | None = None
+        note: Once | None = None
         try:
             refusal = await refusal_of(first) if decision.is_changed else None
             if refusal is None and decision.offer is not None and first.status in TOOLLESS:
@@ -288,12 +263,20 @@ class MemoryHandler:
                 block = NO_BLOCK
                 decision, answer = await self._send_plain(asked, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
-                answer = answered = self._with_tools(asked, decision, decision.offer, first, sent)
+                answer = answered = ToolAnswer(
+                    self.decider.tools,
+                    decision.offer,
+                    first,
+                    sent=sent,
+                    wants_stream=asked.chat.stream,
+                    send=partial(self._send, asked, read_here=True),
+                    plain=toolless,
+                )
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
-            self._note_decided(asked, decision, answer)
+            self._note_decided(asked, decision, answer.status)
             if decision.scope is not None and decision.conversation is not None and not decision.captures:
-                note = SessionNote(self.journal, decision.scope, decision.conversation, block)
+                note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
             exchange = self._to_capture(asked, decision, answer, block)
             tap = await self._tap(asked, answer, exchange, note, block)
             await request.begin(answer.status, answer.headers)
@@ -334,7 +317,9 @@ class MemoryHandler:
                 metrics().upstream_tokens.labels(memory, kind).inc(count)
         if decision.arm is not None and decision.scope is not None:
             seconds = time.perf_counter() - asked.began
-            self.experiment.note_request(decision.scope, decision.arm, seconds, astuple(usage) if usage else None)
+            self.decider.experiment.note_request(
+                decision.scope, decision.arm, seconds, astuple(usage) if usage else None
+            )
 
     async def _send(self, asked: _ReadRequest, body: bytes, *, read_here: bool = False) -> UpstreamAnswer:
         """``read_here``: what is in the answer decides what the client gets, so it should not be compressed."""
@@ -366,18 +351,16 @@ class MemoryHandler:
         elif refusal is Refusal.LENGTH:
             self.decider.too_long(decision)
 
-    def _note_decided(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
+    def _note_decided(self, asked: _ReadRequest, decision: Decision, status: int) -> None:
         """Report a request to the engine that made no recall. A captured turn reports it too, but later than the client
         may ask for the receipt.
         """
         if decision.scope is not None and not decision.searched:
-            decided = decision.for_receipt(status=answer.status, model=asked.chat.kept_model)
+            decided = decision.for_receipt(status=status, model=asked.chat.kept_model)
             part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=decided)
-            self.engine.notices.decided(part)
+            self.decider.engine.notices.decided(part)
 
-    def _to_capture(
-        self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: NewBlock
-    ) -> Exchange | None:
+    def _to_capture(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
         access = UpstreamAccess(
@@ -402,8 +385,8 @@ class MemoryHandler:
         asked: _ReadRequest,
         answer: AnyAnswer,
         exchange: Exchange | None,
-        note: SessionNote | None,
-        block: NewBlock,
+        note: Once | None,
+        block: Once,
     ) -> Tap | None:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
         keep: Keep | None = None
@@ -441,15 +424,14 @@ class MemoryHandler:
         if asked.trace is not None:
             asked.trace.captured(began)
 
-    async def _note(self, note: SessionNote | None, block: NewBlock, seen: Answer | None = None) -> None:
+    async def _note(self, note: Once | None, block: Once, seen: Answer | None = None) -> None:
         """Note what is not captured. Where there are other relays, one may get the next request of a conversation as
         soon as this answer is complete.
         """
         noting: list[asyncio.Task[None]] = []
         if note is not None:
-            noting = note.keep(seen.text, seen.response_id) if seen is not None else note.keep()
-        if (saving := block.keep()) is not None:
-            noting.append(saving)
+            noting += note.keep(seen.text, seen.response_id) if seen is not None else note.keep()
+        noting += block.keep()
         if self.settings.shares_state and noting:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 

@@ -171,13 +171,13 @@ class BlockKeeper:
             log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
         return None
 
-    def new_block(self, scope: Scope, given: Given) -> "NewBlock":
+    def new_block(self, scope: Scope, given: Given) -> "Once":
         """The block of the last user message, to be kept; not if a memory was erased since it was read."""
         if given.erasures is None:
             return NO_BLOCK
-        return NewBlock(partial(self._start_saving, scope, given, given.blocks[given.place]))
+        return Once(partial(self._start_saving, scope, given, given.blocks[given.place]))
 
-    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> asyncio.Task[None]:
+    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> list[asyncio.Task[None]]:
         """In the background; the session's next request waits for it, for what it reads is not asked for in order."""
         name = session_of(scope)
         earlier = self._saving.get(name)
@@ -189,7 +189,7 @@ class BlockKeeper:
                 del self._saving[name]
 
         saving.add_done_callback(saved)
-        return saving
+        return [saving]
 
     def take_back(self, scope: Scope, given: Given) -> None:
         """The upstream refused the block of the last user message: it was never given."""
@@ -210,23 +210,23 @@ class BlockKeeper:
             log.warning("a block could not be kept, its session will not repeat it: %s", error.message)
 
 
-class NewBlock:
-    """A block that is kept once: after the captured turn, or else when its exchange is over."""
+class Once:
+    """Something that is kept once, in the background: a block (after the captured turn, or else when its exchange is
+    over), or the session of an exchange of which no turn is captured.
+    """
 
-    def __init__(self, start_saving: Callable[[], asyncio.Task[None]] | None = None) -> None:
-        """Without ``start_saving`` there is no block."""
-        self._start_saving = start_saving
-        self._saving: asyncio.Task[None] | None = None
+    def __init__(self, start: Callable[..., list[asyncio.Task[None]]]) -> None:
+        self._start = start
+        self._saving: list[asyncio.Task[None]] | None = None
 
-    def keep(self) -> asyncio.Task[None] | None:
-        """Keep it, in the background, by the task that is returned; the second time nothing more happens."""
-        start, self._start_saving = self._start_saving, None
-        if start is not None:
-            self._saving = start()
+    def keep(self, *said: str | None) -> list[asyncio.Task[None]]:
+        """Keep it, by the tasks that are returned; the second time nothing more happens."""
+        if self._saving is None:
+            self._saving = self._start(*said)
         return self._saving
 
 
-NO_BLOCK = NewBlock()
+NO_BLOCK = Once(list)
 """There is none to keep."""
 
 

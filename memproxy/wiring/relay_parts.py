@@ -114,13 +114,10 @@ def make_relay(
                 journal=journal,
                 passthrough=passthrough,
                 positions=positions,
-                engine=engine,
                 hangups=hangups,
                 admission=admission,
-                made=made,
                 work=work,
                 copies=copies,
-                experiment=experiment,
                 traces=traces,
             ),
             fetched=FetchedResponses(

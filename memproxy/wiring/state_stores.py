@@ -77,34 +77,33 @@ def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "Postgre
     return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
 
 
-def changes_of(state: StateStore) -> ChangeNotices:
-    """Notices of changes to all that share this state; beside an embedded one, within this process alone."""
+def _on_server(state: StateStore) -> "PostgresState | None":
+    """The state where it is on a server; the client of one that is embedded is not loaded."""
     if isinstance(state, SqliteState):
-        return ChangeNotices()
+        return None
     from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
 
-    return state.changes if isinstance(state, PostgresState) else ChangeNotices()
+    return state if isinstance(state, PostgresState) else None
+
+
+def changes_of(state: StateStore) -> ChangeNotices:
+    """Notices of changes to all that share this state; beside an embedded one, within this process alone."""
+    server = _on_server(state)
+    return ChangeNotices() if server is None else server.changes
 
 
 def clock_of(state: StateStore) -> Callable[[], datetime] | None:
     """The clock that all machines on this state go by; None: it is on this one alone. The caller gives the state all
     times by it from now on.
     """
-    if isinstance(state, SqliteState):
-        return None
-    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
-
-    return state.clock() if isinstance(state, PostgresState) else None
+    server = _on_server(state)
+    return None if server is None else server.clock()
 
 
 def wake_on_rows(state: StateStore, told: Callable[[], None]) -> None:
     """Have ``told`` called when another replica has written rows; beside an embedded state there is none."""
-    if isinstance(state, SqliteState):
-        return
-    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
-
-    if isinstance(state, PostgresState):
-        state.on_rows(told)
+    if (server := _on_server(state)) is not None:
+        server.on_rows(told)
 
 
 def sqlite_state(
@@ -165,13 +164,11 @@ def keys_of(state: StateStore) -> "SealedState | PostgresSealedState | None":
         from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, as above
 
         return state if state.seals and isinstance(state, SealedState) else None
-    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - an extra
-
-    if not isinstance(state, PostgresState) or not state.seals:
+    if (server := _on_server(state)) is None or not server.seals:
         return None
     from memproxy.stores.postgres_state_sealed import PostgresSealedState  # noqa: PLC0415 - cryptography, as above
 
-    return state if isinstance(state, PostgresSealedState) else None
+    return server if isinstance(server, PostgresSealedState) else None
 
 
 def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:
