@@ -21,7 +21,7 @@ from memproxy.commands.options import (
     Show,
     Tenant,
     User,
-    a_name,
+    named,
     progress,
     quiet_settings,
     show,
@@ -78,12 +78,7 @@ def export_command(
 def import_command(
     file: Annotated[Path, typer.Argument(help="The file.", metavar="FILE")],
     file_format: Annotated[Format, typer.Option("--format", help="Whose export it is.")] = "memproxy",
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user", help="Whose all of it becomes; by default as the file says.", metavar="U", callback=a_name
-        ),
-    ] = None,
+    user: Annotated[str | None, named("--user", "Whose all of it becomes; by default as the file says.", "U")] = None,
     tenant: Tenant = None,
     config: Config = None,
     *,

@@ -16,7 +16,7 @@ from memproxy.auth import default_user, key_hash
 from memproxy.auth.identity import ACT_AS_USER
 from memproxy.auth.proxy_keys import RECORD_SECONDS
 from memproxy.commands.installation import opened_state
-from memproxy.commands.options import Config, Json, OneTenant, Unread, a_name, a_text, quiet_settings, show
+from memproxy.commands.options import Config, Json, OneTenant, Unread, a_text, named, quiet_settings, show
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError
@@ -36,12 +36,7 @@ def keys_hash(
             show_default=False,
         ),
     ] = None,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            "--tenant", help="Also print the line for auth.tenants that names it.", metavar="T", callback=a_name
-        ),
-    ] = None,
+    tenant: Annotated[str | None, named("--tenant", "Also print the line for auth.tenants that names it.", "T")] = None,
     config: Unread = None,  # noqa: ARG001 - every command takes it
     *,
     json: Json = False,
@@ -80,11 +75,9 @@ def _known_permissions(names: list[str] | None) -> list[str] | None:
 @app.command("new")
 def keys_new(
     *,
-    tenant: Annotated[str, typer.Option(help="Tenant that it belongs to.", metavar="T", callback=a_name)],
-    user: Annotated[str | None, typer.Option(help="The only user it is for.", metavar="U", callback=a_name)] = None,
-    project: Annotated[
-        str | None, typer.Option(help="The only project it is for.", metavar="P", callback=a_name)
-    ] = None,
+    tenant: Annotated[str, named("--tenant", "Tenant that it belongs to.", "T")],
+    user: Annotated[str | None, named("--user", "The only user it is for.", "U")] = None,
+    project: Annotated[str | None, named("--project", "The only project it is for.", "P")] = None,
     name: Annotated[str, typer.Option(help="What it is for.", metavar="TEXT", callback=a_text)] = "",
     permission: Annotated[
         list[str] | None,
@@ -138,10 +131,7 @@ def keys_list(
 @app.command("revoke")
 def keys_revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key (memproxy keys list).", metavar="ID")],
-    tenant: Annotated[
-        str | None,
-        typer.Option("--tenant", help="Only if it is a key of this tenant.", metavar="T", callback=a_name),
-    ] = None,
+    tenant: Annotated[str | None, named("--tenant", "Only if it is a key of this tenant.", "T")] = None,
     config: Config = None,
     *,
     json: Json = False,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from memproxy.commands.installation import Refused, served
-from memproxy.commands.options import Config, Tenant, a_name, quiet_settings, tell_of_tenants
+from memproxy.commands.options import Config, Tenant, named, quiet_settings, tell_of_tenants
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 
@@ -16,18 +16,9 @@ app = typer.Typer()
 
 @app.command()
 def mcp(
-    user: Annotated[
-        str | None,
-        typer.Option("--user", help="Whose memory it is; default the user `default`.", metavar="U", callback=a_name),
-    ] = None,
-    project: Annotated[
-        str | None,
-        typer.Option("--project", help="The project it works in; default all.", metavar="P", callback=a_name),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", help="Its name among the user's agents.", metavar="A", callback=a_name),
-    ] = None,
+    user: Annotated[str | None, named("--user", "Whose memory it is; default the user `default`.", "U")] = None,
+    project: Annotated[str | None, named("--project", "The project it works in; default all.", "P")] = None,
+    agent: Annotated[str | None, named("--agent", "Its name among the user's agents.", "A")] = None,
     tenant: Tenant = None,
     config: Config = None,
 ) -> None:

@@ -50,30 +50,20 @@ def a_text(given: str) -> str:
         raise typer.BadParameter(f"{error.message} Give a name of one line.") from error
 
 
+def named(flag: str, words: str, metavar: str, **more: Any) -> Any:
+    """An option that names a tenant, user, session, project or agent."""
+    return typer.Option(flag, help=words, metavar=metavar, callback=a_name, **more)
+
+
 Tenant = Annotated[
     str | None,
-    typer.Option(
-        "--tenant",
-        help="Whose: a tenant's name, or a key's hash; by default that of callers without key.",
-        metavar="T",
-        callback=a_name,
-    ),
+    named("--tenant", "Whose: a tenant's name, or a key's hash; by default that of callers without key.", "T"),
 ]
-OneTenant = Annotated[
-    str | None,
-    typer.Option("--tenant", help="Of this tenant alone; by default of all.", metavar="T", callback=a_name),
-]
-OneUser = Annotated[str | None, typer.Option("--user", help="This user alone.", metavar="U", callback=a_name)]
-User = Annotated[str, typer.Option("--user", help="Whose memory.", metavar="U", callback=a_name)]
+OneTenant = Annotated[str | None, named("--tenant", "Of this tenant alone; by default of all.", "T")]
+OneUser = Annotated[str | None, named("--user", "This user alone.", "U")]
+User = Annotated[str, named("--user", "Whose memory.", "U")]
 Whole = Annotated[
-    str | None,
-    typer.Option(
-        "--tenant",
-        help="Taken, and without effect: this concerns the whole installation.",
-        metavar="T",
-        callback=a_name,
-        hidden=True,
-    ),
+    str | None, named("--tenant", "Taken, and without effect: this concerns the whole installation.", "T", hidden=True)
 ]
 """Every command takes a tenant. Where it has no effect the help does not list it, and `told_of_all` says so when one is
 named.
@@ -82,9 +72,7 @@ Config = Annotated[Path | None, typer.Option("--config", help="Configuration fil
 Unread = Annotated[
     Path | None, typer.Option("--config", help="Taken, and not read: nothing depends on it.", hidden=True)
 ]
-Session = Annotated[
-    str | None, typer.Option("--session", help="Of this conversation alone.", metavar="S", callback=a_name)
-]
+Session = Annotated[str | None, named("--session", "Of this conversation alone.", "S")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; needed where nobody can be asked (scripts).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 

@@ -27,7 +27,7 @@ from memproxy.commands.options import (
     User,
     Whole,
     Yes,
-    a_name,
+    named,
     progress,
     quiet_settings,
     show,
@@ -56,10 +56,7 @@ MOST_SHOWN = 200
 def mine_command(
     config: Config = None,
     tenant: Annotated[
-        str | None,
-        typer.Option(
-            "--tenant", help="Until nothing of this tenant waits; by default of all.", metavar="T", callback=a_name
-        ),
+        str | None, named("--tenant", "Until nothing of this tenant waits; by default of all.", "T")
     ] = None,
     *,
     retry_parked: Annotated[
@@ -115,9 +112,7 @@ def reindex_command(config: Config = None, tenant: Whole = None, *, json: Json =
 @app.command("forget")
 def forget_command(
     user: User,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Undo this conversation alone.", metavar="S", callback=a_name)
-    ] = None,
+    session: Annotated[str | None, named("--session", "Undo this conversation alone.", "S")] = None,
     tenant: Tenant = None,
     config: Config = None,
     *,
