@@ -98,12 +98,12 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
     scope = _settings_place(call)
     if call.identity.bound_project:
         raise Forbidden("Settings hold in all projects: a key that is bound to one cannot change them.")
-    if body.rerank and api.settings.recall.rerank == "none":
+    if body.rerank and api.parts.settings.recall.rerank == "none":
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
     chosen = Chosen(**body.model_dump(exclude={"user_id", "agent_id"}))
     async with api.locks.of(*scope.owner):
         check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
-        await api.state.choose(scope, chosen, api.clock.now())
+        await api.state.choose(scope, chosen, api.parts.clock.now())
         return await _settings(api, scope)
 
 
@@ -113,10 +113,10 @@ def _settings_place(call: Call) -> Scope:
 
 
 async def _settings(api: Backends, scope: Scope) -> Choices:
-    recall = api.settings.recall
+    recall = api.parts.settings.recall
     own = await api.state.own_choices(scope) or NOTHING_CHOSEN
     holds = await api.state.choices(scope)
-    compress = api.settings.compress
+    compress = api.parts.settings.compress
     above = holds.compress_above_tokens
     if above is None:
         above = compress.tenants.get(scope.tenant, compress.above_tokens)
@@ -126,9 +126,9 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
         mode=holds.mode or "on",
         limit=holds.limit if holds.limit is not None else recall.limit,
         rerank=holds.rerank is not False and recall.rerank != "none",
-        learning=holds.learns and api.settings.learn.enabled,
+        learning=holds.learns and api.parts.settings.learn.enabled,
         compress_above_tokens=above or UNSET,
-        memory_tools=holds.memory_tools or api.settings.tools.memory,
+        memory_tools=holds.memory_tools or api.parts.settings.tools.memory,
         chosen=OwnChoices(
             own.mode,
             own.limit,
@@ -185,7 +185,7 @@ async def stats(api: Backends, call: Call) -> Stats:
     scope = Scope(tenant=identity.tenant, user=call.user, project=identity.project, agent=identity.agent)
     kinds: dict[str, dict[str, int]] = {}
     for kind in Kind:
-        where = MemoryFilter(kinds=(kind,), now=api.clock.now())
+        where = MemoryFilter(kinds=(kind,), now=api.parts.clock.now())
         total = await api.store.count(scope, where)
         active = await api.store.count(scope, msgspec.structs.replace(where, active=True)) if total else 0
         kinds[kind.value] = {"active": active, "total": total}
@@ -205,7 +205,7 @@ async def stats(api: Backends, call: Call) -> Stats:
 
 
 async def _cost(api: Backends, tenant: str) -> TenantCost:
-    today = api.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    today = api.parts.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     spent = [await api.state.tokens_spent(tenant, since=since) for since in (today, today - timedelta(days=365))]
     return TenantCost(*({source: Tokens(*used) for source, used in one.items()} for one in spent))
 

@@ -107,7 +107,7 @@ async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
 
 
 def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[str, Mapping[str, Any]]:
-    now = api.clock.now()
+    now = api.parts.clock.now()
     if keep == BOTH:
         pairs = ((one, other), (other, one))
         return {
@@ -129,7 +129,7 @@ def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[st
 async def _conflicts(api: Backends, scope: Scope) -> dict[str, _Pair]:
     """The conflicts among what the scope sees, by their ids; those learned last first."""
     entries: list[Memory] = []
-    where = MemoryFilter(kinds=FACTS, active=True, quarantined=False, now=api.clock.now())
+    where = MemoryFilter(kinds=FACTS, active=True, quarantined=False, now=api.parts.clock.now())
     async for page in each_page(api, scope, where):
         entries += page
     pairs = await asyncio.to_thread(_pairs, entries)

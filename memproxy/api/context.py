@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import secrets
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -16,22 +18,31 @@ from memproxy.api.quotas import Quotas
 from memproxy.auth import resolve_scope
 from memproxy.auth.experiment import Experiment
 from memproxy.core.audit import AuditEntry
+from memproxy.core.changes import ChangeNotices
 from memproxy.core.memory import Kind, Memory, is_cited_by
 from memproxy.core.protocol import Identity, PlanBody, takes_back
 from memproxy.core.scope import Scope
 from memproxy.core.turn import name_within
 from memproxy.errors import Ambiguous, NotFound, StateUnavailable
+from memproxy.learn.access import ModelAccess
+from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (
+    ChatModel,
     Clock,
     Embedder,
+    HeldStore,
     JournalEntry,
     JournalKind,
     LexicalEncoder,
     MemoryFilter,
     MemoryStore,
+    RebuildableStore,
+    SharedServer,
+    SnapshotStore,
     StateStore,
+    UsageStore,
     WorkingStore,
 )
 from memproxy.recall.hot import Hot
@@ -72,27 +83,52 @@ class Locks:
         return lock
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What an engine is made of; nothing of it is open yet.
+
+    ``held`` is the store where its files are ours to copy, or where its server makes snapshots. ``models`` are the
+    chat models of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
+    changed. ``usage`` (what limits count) and ``working`` (working memory) are the state by default. ``hot``: the
+    memories that are kept hot, where they are; ``shared``: the server of what may be forgotten. ``tally`` counts what
+    questions cost a paid embedder. ``secret`` keys the nonces of blocks (by default one for this process).
+    ``write_timeout_s`` is how long an API write waits to be applied before it is answered as queued.
+    """
+
+    settings: Settings
+    state: StateStore
+    store: RebuildableStore
+    embedder: Embedder
+    lexical: LexicalEncoder
+    recall: Recall
+    worker: Worker
+    access: ModelAccess
+    clock: Clock
+    held: HeldStore | SnapshotStore | None = None
+    changes: ChangeNotices = field(default_factory=ChangeNotices)
+    usage: UsageStore | None = None
+    working: WorkingStore | None = None
+    hot: Hot | None = None
+    shared: SharedServer | None = None
+    models: Sequence[ChatModel] = ()
+    tally: QuestionTally | None = None
+    lexical_version: int = 0
+    secret: bytes = field(default_factory=partial(secrets.token_bytes, 32))
+    write_timeout_s: float = WRITE_TIMEOUT_S
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backends:
     """The parts behind the API, and the one way to write: a journal row first, then wait until it is applied.
 
     ``require`` raises `errors.StoreUnavailable` or `errors.StateUnavailable` while a part that it names (``store``,
     ``state``) is not open; so do the properties of these names. ``receipts_written`` returns when the receipts of all
-    recalls answered so far are written. ``embedder``, ``lexical`` and ``lexical_version`` say what vectors are made by.
-    ``quotas`` are what callers may keep, ``working`` is working memory, ``hot`` the memories that are kept hot.
-    ``eraser`` drops deleted text from the files, ``pruner`` keeps to the limits,
-    ``accesses`` counts what was recalled, ``experiment`` what its arms came to. ``secret`` keys the nonces of blocks.
-    ``write_timeout_s`` is how long a write waits to be applied before it is answered as queued. ``listeners`` counts
-    each owner's open streams of activity.
+    recalls answered so far are written. ``quotas`` are what callers may keep, ``working`` is working memory. ``eraser``
+    drops deleted text from the files, ``pruner`` keeps to the limits, ``accesses`` counts what was recalled,
+    ``experiment`` what its arms came to. ``listeners`` counts each owner's open streams of activity.
     """
 
-    settings: Settings
-    bare_state: StateStore
-    bare_store: MemoryStore
-    recall: Recall
-    worker: Worker
-    clock: Clock
-    secret: bytes
+    parts: Parts
     require: Callable[..., None]
     receipts_written: Callable[[], Awaitable[None]]
     quotas: Quotas
@@ -101,11 +137,6 @@ class Backends:
     pruner: Pruner
     accesses: AccessCounter
     experiment: Experiment
-    embedder: Embedder
-    lexical: LexicalEncoder
-    lexical_version: int = 0
-    hot: Hot | None = None
-    write_timeout_s: float = WRITE_TIMEOUT_S
     locks: Locks = field(default_factory=Locks)
     import_locks: Locks = field(default_factory=Locks)
     call_locks: Locks = field(default_factory=Locks)
@@ -115,18 +146,18 @@ class Backends:
     def state(self) -> StateStore:
         """The state, which is open."""
         self.require("state")
-        return self.bare_state
+        return self.parts.state
 
     @property
     def store(self) -> MemoryStore:
         """The store, which is open."""
         self.require("store")
-        return self.bare_store
+        return self.parts.store
 
     @property
     def redacted(self) -> frozenset[str]:
         """Kinds of secrets that are replaced before a text is kept."""
-        return frozenset[str](self.settings.privacy.redact)
+        return frozenset[str](self.parts.settings.privacy.redact)
 
     async def append(
         self, scope: Scope, kind: JournalKind, body: msgspec.Struct, *, erases: tuple[Scope, ...] = ()
@@ -139,7 +170,7 @@ class Backends:
         """
         self.require("state")
         entry = JournalEntry(kind=kind, scope=scope, body=msgspec.json.encode(body), erases=erases)
-        return await self.worker.submit(entry)
+        return await self.parts.worker.submit(entry)
 
     async def write(self, scope: Scope, plan: PlanBody, *, erases: tuple[Scope, ...] = ()) -> bool:
         """Write a plan (``erases`` is `append`'s); True when it is applied and flushed, False when it is queued (the
@@ -149,11 +180,11 @@ class Backends:
             StateUnavailable: the journal does not take it; nothing is written.
         """
         number = await self.append(scope, JournalKind.PLAN, plan, erases=erases)
-        if self.hot is not None and takes_back(plan):
-            await self.hot.hold(scope, number)
-        applied = await self.worker.applied(number, self.write_timeout_s)
-        if applied and self.hot is not None:
-            self.hot.ended(number)
+        if self.parts.hot is not None and takes_back(plan):
+            await self.parts.hot.hold(scope, number)
+        applied = await self.parts.worker.applied(number, self.parts.write_timeout_s)
+        if applied and self.parts.hot is not None:
+            self.parts.hot.ended(number)
         return applied
 
     async def audit(self, identity: Identity, action: str, counts: dict[str, int], **scope: str | None) -> None:
@@ -161,7 +192,7 @@ class Backends:
         counted, and does not undo the call.
         """
         entry = AuditEntry(
-            at=self.clock.now(),
+            at=self.parts.clock.now(),
             tenant=identity.tenant,
             by=identity.by or identity.tenant,
             action=action,
@@ -218,7 +249,7 @@ async def sees_session(backends: Backends, scope: Scope, session: str | None, ti
         StoreUnavailable, StateUnavailable: that cannot be known.
     """
     backends.require("store", "state")
-    if not await backends.worker.indexed(scope, timeout_s):
+    if not await backends.parts.worker.indexed(scope, timeout_s):
         return True
     return await backends.store.count(scope, MemoryFilter(session_ids=(session or "",))) > 0
 
@@ -241,7 +272,7 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
     memory = next((found[name] for name in names if name in found), None)
     if memory is not None and memory.kind is Kind.TURN and session not in (None, memory.session_id):
         memory = None
-    if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.clock.now()):
+    if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.parts.clock.now()):
         raise NotFound(f"No memory has the id {memory_id!r}.", param="id")
     return memory
 
@@ -252,7 +283,7 @@ async def _cited(backends: Backends, scope: Scope, cited: str, session: str | No
     Raises:
         Ambiguous: there are several.
     """
-    seen = MemoryFilter(now=backends.clock.now())
+    seen = MemoryFilter(now=backends.parts.clock.now())
     found = {
         memory_id
         for memory_id, kind, said_in in await backends.store.columns(scope, seen, ["id", "kind", "session_id"])

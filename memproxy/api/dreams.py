@@ -113,12 +113,12 @@ async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer
     scope = _whole(call)
     api.require("store", "state")
     if body.dry_run:
-        told, steps = await api.worker.dreams.dry_run(scope)
+        told, steps = await api.parts.worker.dreams.dry_run(scope)
         known = {memory.id: memory for step in steps for memory in step.new}
         return Reply(await _answer(api, call, scope, told, known))
-    begun = await api.worker.dreams.begin(scope, "call")
+    begun = await api.parts.worker.dreams.begin(scope, "call")
     await api.audit(call.identity, "user.dream", {}, user_id=scope.user)
-    told = await api.worker.dreams.ended(scope, begun.id, WAIT_S)
+    told = await api.parts.worker.dreams.ended(scope, begun.id, WAIT_S)
     return Reply(await _answer(api, call, scope, told, {}), 202 if told.is_open else 200)
 
 
@@ -137,7 +137,7 @@ async def read_dream(api: Backends, call: Call) -> DreamAnswer:
     """One dream, with all that it did."""
     scope = _whole(call)
     api.require("store", "state")
-    return await _answer(api, call, scope, await api.worker.dreams.read(scope, call.path["id"]), {})
+    return await _answer(api, call, scope, await api.parts.worker.dreams.read(scope, call.path["id"]), {})
 
 
 @operation("POST", "/v1/memory/dreams/{id}/undo", "memory:write", errors=(404, 409), query=UserQuery)
@@ -148,7 +148,7 @@ async def undo_dream(api: Backends, call: Call) -> DreamAnswer:
     """
     scope = _whole(call)
     api.require("store", "state")
-    taken_back = await api.worker.dreams.undo(scope, call.path["id"])
+    taken_back = await api.parts.worker.dreams.undo(scope, call.path["id"])
     await api.audit(call.identity, "user.dream.undo", {}, user_id=scope.user)
     return await _answer(api, call, scope, taken_back, {})
 
@@ -173,7 +173,7 @@ async def reflect(api: Backends, call: Call, body: ReflectBody) -> Reply[Reflect
     """Draw conclusions from several memories by a model; they are kept as reflective memories with their sources."""
     scope = msgspec.structs.replace(call.scope(), session=None)
     api.require("store", "state")
-    found = await api.worker.dreams.reflect(scope, body.query)
+    found = await api.parts.worker.dreams.reflect(scope, body.query)
     await api.audit(call.identity, "user.reflect", {"memories": len(found)}, user_id=scope.user)
     return Reply(Reflections([call.show(one) for one in found]), 201)
 

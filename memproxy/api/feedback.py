@@ -108,7 +108,7 @@ async def _judge(
     api: Backends, scope: Scope, body: FeedbackBody, memories: list[Memory], text: str | None
 ) -> tuple[PlanBody, list[str]]:
     """The plan, and the ids of the memories that the answer shows."""
-    now = api.clock.now()
+    now = api.parts.clock.now()
     given = {one.id for one in memories}
     facts_of_turns = [one for one in await _facts_of(api, scope, memories) if one.id not in given]
     memories = [*memories, *(one for one in facts_of_turns if _changes_with_turn(one, body.signal))]
@@ -148,7 +148,7 @@ async def _correct(
             f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
             param="memory_id",
         )
-    wrong, now = memories[0], api.clock.now()
+    wrong, now = memories[0], api.parts.clock.now()
     if wrong.superseded_by is not None:
         raise Conflict("This memory was superseded already: correct the one that took its place.", param="memory_id")
     await api.quotas.admit_memories(scope, 1)

@@ -161,7 +161,7 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     session = clean_id(call.path["id"], "session_id")
-    there = not call.identity.bound_project or await sees_session(api, scope, session, api.write_timeout_s)
+    there = not call.identity.bound_project or await sees_session(api, scope, session, api.parts.write_timeout_s)
     deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session), MemoryFilter())
     await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
     if applied and not there:
@@ -178,7 +178,7 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
     scope = Scope(tenant=call.identity.tenant, user=call.user)
     if call.identity.bound_project:
         raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
-    with api.worker.erasing(scope.owner):
+    with api.parts.worker.erasing(scope.owner):
         deleted, applied = await _forget_where(api, scope, Deletion())
     erased = False
     if applied:  # deleted text stays in the store's files until they are written anew: here that is worth the pause
@@ -204,7 +204,7 @@ async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryF
     async with api.locks.of(*scope.owner):
         await api.receipts_written()
         # what is known to wait is not waited for: the deletion may go ahead of it
-        settled = not api.worker.waits(scope) and await api.write(scope, PlanBody())
+        settled = not api.parts.worker.waits(scope) and await api.write(scope, PlanBody())
         before = await api.store.count(scope, where) if settled else 0
         applied = await api.write(scope, plan, erases=_emptied_by(scope, plan))
         await api.state.erase_answers(scope)

@@ -44,11 +44,11 @@ class _Answer(msgspec.Struct, frozen=True):
 
 async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[Call], Awaitable[Response]]) -> Response:
     """The answer that the call got before under this key; otherwise ``answer`` makes it, and it is kept."""
-    body = await whole_body(call.request, api.settings.server.max_body_bytes)
+    body = await whole_body(call.request, api.parts.settings.server.max_body_bytes)
     scope = Scope(tenant=call.identity.tenant, user=call.user)
-    keyed = _KeyedCall.of(api.secret, scope, key, _what(call.request, call.identity), body)
+    keyed = _KeyedCall.of(api.parts.secret, scope, key, _what(call.request, call.identity), body)
     async with api.call_locks.of(*scope.owner, keyed.name):
-        state, now = api.state, api.clock.now()
+        state, now = api.state, api.parts.clock.now()
         given = await state.given_answer(scope, keyed.name)
         if given is None or now - given.at > ANSWERS_KEPT:
             given = GivenAnswer(asked=keyed.asked, at=now)

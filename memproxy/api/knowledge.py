@@ -60,7 +60,7 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
         for memory in memories:
             census.add(memory)
 
-    async for page in each_page(api, scope, MemoryFilter(now=api.clock.now())):
+    async for page in each_page(api, scope, MemoryFilter(now=api.parts.clock.now())):
         # off the event loop: names are looked for in every word of what may be long texts
         await asyncio.to_thread(count, page)
     prefix = slug(query.prefix) if query.prefix is not None else ""
@@ -103,7 +103,7 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)
     same = await api.state.palace_names(scope)
-    key, now = _key(same, name), api.clock.now()
+    key, now = _key(same, name), api.parts.clock.now()
 
     def naming(memories: list[Memory]) -> list[tuple[datetime, Memory, Edge]]:
         return [
@@ -183,7 +183,7 @@ async def categories(api: Backends, call: Call, query: CategoriesQuery) -> Categ
     scope = call.scope()
     totals: Counter[str] = Counter()
     active: Counter[str] = Counter()
-    async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=api.clock.now())):
+    async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=api.parts.clock.now())):
         totals.update(memory.category for memory in page if memory.category)
         active.update(memory.category for memory in page if memory.category and memory.active)
     ordered = sorted(totals.items(), key=lambda each: (-each[1], each[0]))[: query.limit]

@@ -137,7 +137,7 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     Always a new memory under a new id.
     """
     scope = call.scope(body.session_id)
-    now = api.clock.now()
+    now = api.parts.clock.now()
     if body.expires_at is not None and body.expires_at <= now:
         raise RequestError("expires_at: must lie in the future; else it would never be there.", param="expires_at")
     await api.quotas.admit_memories(scope, 1)
@@ -156,7 +156,7 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     memory = await marked_unless_own(msgspec.convert(fields, Memory))
     location = {"location": f"/v1/memory/{memory.id}"}
     applied = await api.write(scope, PlanBody(upserts=[memory]))
-    if body.refine and api.settings.learn.enabled and api.settings.learn.mode == "model":
+    if body.refine and api.parts.settings.learn.enabled and api.parts.settings.learn.mode == "model":
         try:
             await api.append(scope, JournalKind.LEARN, LearnBody(unlearned=0, reason=REFINE, refine=memory.id))
         except StateUnavailable as error:  # it is stored, and stays as it was told
@@ -178,7 +178,7 @@ async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
 @operation("GET", "/v1/memory", "memory:read", etag=True, audited_read="user.list")
 async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPage:
     """List memories, newest first."""
-    scope, where = scope_and_filter(call.identity, query, api.clock.now())
+    scope, where = scope_and_filter(call.identity, query, api.parts.clock.now())
     where = await in_palace(api, scope, query, await below_categories(api, scope, where))
     page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
     return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)
@@ -250,7 +250,7 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
         raise RequestError("valid_to: must not lie before valid_from.", param="valid_to")
     if not changed:
         return {}
-    now = api.clock.now()
+    now = api.parts.clock.now()
     if "valid_to" in changed and current.superseded_by is None:
         changed["active"] = _holds(changed["valid_to"], now)
     return changed | {"updated_at": now}

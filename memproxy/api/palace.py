@@ -163,7 +163,7 @@ async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
         raise RequestError("closet: name its wing and room too.", param="room")
     if query.closet is not None:
         where = _within(place, "closet", slug(query.closet) or query.closet)
-        where = msgspec.structs.replace(where, now=api.clock.now())
+        where = msgspec.structs.replace(where, now=api.parts.clock.now())
         page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
         drawers = [
             PalaceEntry(level="drawer", name=one.id, pointer=one.pointer, memory=call.show(one))
@@ -191,7 +191,7 @@ async def _entries(
     while found := await api.state.palace(scope, parent, after=after, limit=_READ_AT_ONCE):
         for one in found:
             after = one.number
-            where = msgspec.structs.replace(_within(place, level, one.name), now=api.clock.now())
+            where = msgspec.structs.replace(_within(place, level, one.name), now=api.parts.clock.now())
             total = await api.store.count(scope, where)
             if not total:
                 continue

@@ -89,18 +89,18 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     recall for this query would leave it out (``rejected``; null: nothing but the budget speaks against it), and
     ``floor`` is the score that it needs.
     """
-    scope, where = scope_and_filter(call.identity, body, api.clock.now())
+    scope, where = scope_and_filter(call.identity, body, api.parts.clock.now())
     if not body.active and body.as_of is None:
         where = msgspec.structs.replace(where, active=True)
     api.require("store")
     where = await in_palace(api, scope, body, await below_categories(api, scope, where))
-    found = await api.recall.search(scope, body.query, limit=body.limit, where=where)
+    found = await api.parts.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
     data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]
     if not body.explain:
         return Found(data)
-    limits = Limits.of(api.settings, RecallLimits())
-    for one, reason in zip(data, why_left_out(found, limits, body.query, now=api.clock.now()), strict=True):
+    limits = Limits.of(api.parts.settings, RecallLimits())
+    for one, reason in zip(data, why_left_out(found, limits, body.query, now=api.parts.clock.now()), strict=True):
         one.rejected = reason
     return Found(data, floor=limits.floor)
 
@@ -138,7 +138,7 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
     if said and said[-1].strip() == body.query.strip():
         said.pop()  # the whole conversation was sent, its last message is the query
-    skip = frozenset[str](api.settings.gate.skip if api.settings.gate.enabled else ())
+    skip = frozenset[str](api.parts.settings.gate.skip if api.parts.settings.gate.enabled else ())
     verdict = _verdict(api, chosen, body.query, skip, follows=bool(said))
     if not verdict.reaches_memory:
         return _recalled(RecallAnswer(result="empty"), verdict, explain=body.explain)
@@ -149,7 +149,7 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
         request_id=f"api_{uuid.uuid4().hex}",
         scope=scope,
         queries=[*said[-EARLIER_QUERIES:], body.query],
-        nonce=session_nonce(api.secret, scope.tenant, scope.user, scope.session or ""),
+        nonce=session_nonce(api.parts.secret, scope.tenant, scope.user, scope.session or ""),
         present=[*present, text_digest(body.query), *quoted_digests(instructions, [*said, body.query])],
         explain=body.explain,
         verdict=verdict.reason,
@@ -157,7 +157,7 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
         first_turn=gate.is_first_search(said, skip),
         limits=RecallLimits(max_tokens=body.max_tokens, retrieval_limit=chosen.limit, rerank=chosen.rerank),
     )
-    found = await api.recall.recall(request)
+    found = await api.parts.recall.recall(request)
     if found.result == "degraded" and found.reason in AWAY:
         raise StoreUnavailable("The memory store does not answer just now; nothing was recalled. Try again shortly.")
     api.accesses.note(scope, [line.memory_id for line in found.citations])
@@ -173,7 +173,7 @@ def _verdict(api: Backends, chosen: Choices, query: str, skip: frozenset[str], *
         return gate.Verdict(searched=False, reason="settings")
     if is_housekeeping(query):
         return gate.Verdict(searched=False, reason="housekeeping")
-    if not api.settings.gate.enabled:
+    if not api.parts.settings.gate.enabled:
         return gate.Verdict(searched=True, reason="gate_off")
     return gate.judge(query, skip, follows=follows)
 

@@ -183,7 +183,7 @@ async def _stored(api: Backends, scope: Scope, request_id: str) -> StoredReceipt
     found = await api.state.receipt(scope, request_id)
     if found is None or not _is_captured(found.decided):
         # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
-        await api.worker.indexed(scope, SOON_S)
+        await api.parts.worker.indexed(scope, SOON_S)
         found = await api.state.receipt(scope, request_id)
     # within a project (agent) is seen what is of that one or of none
     if found is None or not scope.sees(found.scope.project, found.scope.agent):
@@ -215,7 +215,7 @@ async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
         found = await api.store.get(place, distinct) if distinct else {}
     except StoreUnavailable:
         return {}
-    now = api.clock.now()
+    now = api.parts.clock.now()
     return {name: one for name, one in found.items() if not is_expired(one, now)}
 
 
@@ -249,7 +249,7 @@ async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, s
         return LearnedFromTurn("done", shown, tokens=spent)
     if not _is_captured(found.decided):
         return LearnedFromTurn("none", [])
-    if not api.settings.learn.enabled:
+    if not api.parts.settings.learn.enabled:
         return LearnedFromTurn("off", [])
     for row in await api.state.parked(found.scope, limit=MOST_PARKED):
         if row.scope.session == found.scope.session and row.parked_at >= found.at:
@@ -473,7 +473,7 @@ async def retry(api: Backends, call: Call) -> Retried:
     if call.identity.bound_project:
         raise Forbidden("What was given up is of all projects: a key that is bound to one cannot retry it.")
     retried = await api.state.unpark(scope)
-    api.worker.wake()
+    api.parts.worker.wake()
     return Retried(retried)
 
 

@@ -67,7 +67,7 @@ def api_routes(api: Backends) -> list[Route]:
 
 def _endpoint(api: Backends, operation: Operation) -> Endpoint:
     """Checks a request from the outside in (caller, query, body), makes the call, and writes its answer."""
-    max_bytes = api.settings.server.max_body_bytes
+    max_bytes = api.parts.settings.server.max_body_bytes
 
     async def made(call: Call) -> Response:
         result = await operation.make(api, call)

@@ -57,10 +57,11 @@ class SessionPage(msgspec.Struct):
 async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> SessionPage:
     """A user's conversations, that in which something was said last first."""
     scope = msgspec.structs.replace(call.scope(), session=None)
-    now = api.clock.now()
+    now = api.parts.clock.now()
     page = await api.store.conversations(scope, MemoryFilter(now=now), limit=query.limit, cursor=query.cursor)
     over = await api.state.ended(scope, [one.id for one in page.conversations])
-    silence = timedelta(seconds=api.settings.conversation.silence_s)  # over until somebody says something in it again
+    # over until somebody says something in it again
+    silence = timedelta(seconds=api.parts.settings.conversation.silence_s)
     return SessionPage(
         [
             Session(
@@ -107,8 +108,8 @@ async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     """
 
     async def ended(scope: Scope, within_s: float) -> bool:
-        await api.state.note_end(scope, at=api.clock.now())
-        return await api.worker.end_session(scope, within_s)
+        await api.state.note_end(scope, at=api.parts.clock.now())
+        return await api.parts.worker.end_session(scope, within_s)
 
     return await _learn(api, call, ended)
 
@@ -125,7 +126,7 @@ async def end_session(api: Backends, call: Call) -> Reply[Learned]:
 )
 async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
     """Learn from the session again; the second time changes nothing."""
-    return await _learn(api, call, api.worker.mine)
+    return await _learn(api, call, api.parts.worker.mine)
 
 
 async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
@@ -136,7 +137,7 @@ async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awai
     within_s = WAIT_S if call.query.wait else BEGIN_S
     learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
     done = await learn(scope, within_s) if learns else True
-    if not api.settings.learn.enabled or not (await api.state.choices(scope)).learns:
+    if not api.parts.settings.learn.enabled or not (await api.state.choices(scope)).learns:
         return Reply(Learned(scope.session or "", "off"), 200)
     return Reply(Learned(scope.session or "", "done" if done else "pending"), 200 if done else 202)
 
@@ -147,7 +148,7 @@ async def begin_learning(api: Backends, request: Request) -> Response:
     tenant, or with ``everybody=true`` of all. With ``retry_parked=true`` what was given up is tried again.
     """
     api.require("state", "store")
-    params, worker, state = request.query_params, api.worker, api.state
+    params, worker, state = request.query_params, api.parts.worker, api.state
     tenant = None if params.get("everybody") == "true" else caller(request, "memory:write").tenant
     if params.get("retry_parked") == "true":
         if tenant is None:
@@ -159,7 +160,7 @@ async def begin_learning(api: Backends, request: Request) -> Response:
     # of a tenant they are picked from all there are: another one's, which nothing is done about, must not stand before
     # them for ever
     limit = SESSIONS_AT_ONCE if tenant is None else MOST_SESSIONS
-    due = await state.due_sessions(every=1, idle_before=api.clock.now(), limit=limit)
+    due = await state.due_sessions(every=1, idle_before=api.parts.clock.now(), limit=limit)
     scopes = [one.scope for one in due if tenant in {None, one.scope.tenant}][:SESSIONS_AT_ONCE]
     await asyncio.gather(*(worker.learned(scope, BEGIN_S) for scope in scopes))
     if tenant is None:

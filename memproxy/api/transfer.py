@@ -290,7 +290,7 @@ def _memory_line(point: Point, *, dense: bool, nulls: bool) -> bytes:
 
 
 def _header(api: Backends) -> Header:
-    return Header(embedder=api.embedder.name, lexical=api.lexical_version)
+    return Header(embedder=api.parts.embedder.name, lexical=api.parts.lexical_version)
 
 
 class ImportQuery(Body):
@@ -345,13 +345,13 @@ async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[I
     same lines again go on from there when there is room.
     """
     until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
-    one = _Import(api, call, query)
+    one, max_bytes = _Import(api, call, query), api.parts.settings.server.max_body_bytes
     # what was read goes before its rows are waited for
-    numbers, conversations = await one.journal(await read_lines_body(call.request, api.settings.server.max_body_bytes))
+    numbers, conversations = await one.journal(await read_lines_body(call.request, max_bytes))
     applied = True
     for number in numbers:
         left = until - asyncio.get_running_loop().time()
-        applied = applied and await api.worker.applied(number, max(0.0, left))
+        applied = applied and await api.parts.worker.applied(number, max(0.0, left))
     for said in conversations if applied else ():
         if conflicts := await conflicting(api, said.scope, said.named):
             some = ", ".join(conflicts[:_MOST_NAMED]) + (" and others" if len(conflicts) > _MOST_NAMED else "")
@@ -480,7 +480,7 @@ class _Import:
         async with AsyncExitStack() as held:
             for scope in sorted(groups, key=lambda scope: scope.owner):  # one order, or two could wait for each other
                 await held.enter_async_context(api.import_locks.of(*scope.owner))
-                await api.worker.indexed(scope, max(0.0, until - loop.time()))
+                await api.parts.worker.indexed(scope, max(0.0, until - loop.time()))
             try:
                 for owner, taken in groups.items():
                     place, rest, earlier = owner.at(self._identity.only_project, None), iter(taken), dict[str, Memory]()

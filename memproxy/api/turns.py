@@ -136,7 +136,7 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     if indexed and (conflicts := await conflicting(api, scope, _with_own_ids(body, messages))):
         taken.conflicts = [given_ids[name] for name in conflicts]
     if query.wait:
-        learned = indexed and await api.worker.learned(scope, _left(deadline))
+        learned = indexed and await api.parts.worker.learned(scope, _left(deadline))
         taken.learning = "done" if learned else "pending"
     return Reply(taken, 201) if indexed else Reply(taken, 202, QUEUED)
 
@@ -226,7 +226,7 @@ async def _append(api: Backends, scope: Scope, body: NewTurns, messages: list[Me
     """Journal the messages that say something; the row's number, None where none does."""
     turns = TurnsBody(
         messages=[message for message in messages if message.content.strip()],
-        said_at=api.clock.now(),
+        said_at=api.parts.clock.now(),
         source=source,
         metadata=redact_all(body.metadata, api.redacted),
     )
@@ -235,8 +235,8 @@ async def _append(api: Backends, scope: Scope, body: NewTurns, messages: list[Me
 
 async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float) -> bool:
     """Wait until the row's turns are indexed; False when the store is away, or has no room for them."""
-    while not await api.worker.applied(number, min(STEP_S, _left(deadline))):
-        if _left(deadline) <= 0 or api.worker.waits(scope):
+    while not await api.parts.worker.applied(number, min(STEP_S, _left(deadline))):
+        if _left(deadline) <= 0 or api.parts.worker.waits(scope):
             return False
         try:
             await api.store.points()

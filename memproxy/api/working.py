@@ -122,7 +122,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
 
     201 for a new key, 200 where an earlier entry is replaced.
     """
-    key, scope, settings = _key(call), call.scope(), api.settings.working
+    key, scope, settings = _key(call), call.scope(), api.parts.settings.working
     if not may_write(scope, key):
         raise Forbidden(
             f"{key}: another session's or agent's namespace. Write below session/{scope.session or '…'} or agent/"
@@ -133,7 +133,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
         raise BodyTooLarge(
             f"data: {size:,} bytes of JSON, at most {settings.max_value_bytes:,} are kept (working.max_value_bytes)."
         )
-    now = api.clock.now()
+    now = api.parts.clock.now()
     ttl_s = settings.default_ttl_s if body.ttl_s is None else body.ttl_s
     entry = WorkingEntry(
         key=key,
@@ -172,7 +172,7 @@ async def get_entry(api: Backends, call: Call) -> WorkingItem:
     """
     key = _key(call)
     api.require("state")
-    entry = await api.working.working(call.scope(), key, api.clock.now())
+    entry = await api.working.working(call.scope(), key, api.parts.clock.now())
     if entry is None:
         raise _not_there(key)
     return WorkingItem(**msgspec.structs.asdict(_info(entry)), data=msgspec.json.decode(entry.data or b"null"))
@@ -195,7 +195,7 @@ async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     if not may_write(scope, key):
         raise Forbidden(f"{key}: another session's or agent's namespace, which can be read and not written.")
     api.require("state")
-    if not await api.working.drop_working(scope, key, api.clock.now()):
+    if not await api.working.drop_working(scope, key, api.parts.clock.now()):
         raise _not_there(key)
     return Reply(None, 204)
 
@@ -227,8 +227,8 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
     if any(where):
         found, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)
     else:
-        found = await api.working.newest_working(scope, api.clock.now(), most=LOOKED_THROUGH, words=True)
-    scores = await asyncio.to_thread(word_scores, api.lexical, body.query, [one.words for one in found])
+        found = await api.working.newest_working(scope, api.parts.clock.now(), most=LOOKED_THROUGH, words=True)
+    scores = await asyncio.to_thread(word_scores, api.parts.lexical, body.query, [one.words for one in found])
     best = sorted(zip(scores, found, strict=True), key=lambda each: (-each[0], each[1].key))
     hits = [WorkingHit(_info(one), score, one.words[:SNIPPET]) for score, one in best[: body.limit] if score > 0]
     return WorkingHits(hits)
@@ -247,7 +247,7 @@ async def _entries(
 ) -> tuple[list[WorkingEntry], Place | None]:
     """The first entries behind a place, and the place behind which there are more."""
     found: list[WorkingEntry] = []
-    now, at_once, last = api.clock.now(), min(most + 1, READ_AT_ONCE), after
+    now, at_once, last = api.parts.clock.now(), min(most + 1, READ_AT_ONCE), after
     while True:
         page = await api.working.working_page(scope, prefix, now, after=after, most=at_once, words=words)
         for one, place in zip(page.entries, page.places, strict=True):

@@ -4,23 +4,20 @@ report its readiness from the start.
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
-from memproxy.api.context import WRITE_TIMEOUT_S, Backends
+from memproxy.api.context import Backends, Parts
 from memproxy.api.quotas import Quotas
 from memproxy.auth.experiment import Experiment
-from memproxy.core.changes import Change, ChangeNotices
+from memproxy.core.changes import Change
 from memproxy.core.history import Said, replayed, step_of
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import (
@@ -41,30 +38,14 @@ from memproxy.engine.maintenance import BackingUp, Reindexing
 from memproxy.engine.readiness import LOADING, REFUSED, Readiness
 from memproxy.engine.receipt_keeper import ReceiptKeeper
 from memproxy.errors import ConfigError, Conflict, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
-from memproxy.learn.access import ModelAccess
-from memproxy.learn.budget import QuestionTally
-from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (
     STORE_ID,
-    ChatModel,
-    Clock,
-    Embedder,
-    HeldStore,
     JournalEntry,
     JournalKind,
     JournalRow,
-    LexicalEncoder,
     MemoryFilter,
-    RebuildableStore,
-    SharedServer,
-    SnapshotStore,
-    StateStore,
-    UsageStore,
-    WorkingStore,
 )
-from memproxy.recall.hot import Hot
-from memproxy.recall.pipeline import Recall
 from memproxy.recall.recall_answer import Judgement
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
@@ -128,40 +109,6 @@ class IndexInLulls:
             return
         self._timer = None
         self._index()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
-    """What an engine is made of; nothing of it is open yet.
-
-    ``held`` is the store where its files are ours to copy, or where its server makes snapshots. ``models`` are the
-    chat models of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
-    changed. ``usage`` (what limits count) and ``working`` (working memory) are the state by default. ``hot``: the
-    memories that are kept hot, where they are; ``shared``: the server of what may be forgotten. ``tally`` counts what
-    questions cost a paid embedder. ``secret`` keys the nonces of blocks (by default one for this process).
-    ``write_timeout_s`` is how long an API write waits to be applied before it is answered as queued.
-    """
-
-    settings: Settings
-    state: StateStore
-    store: RebuildableStore
-    embedder: Embedder
-    lexical: LexicalEncoder
-    recall: Recall
-    worker: Worker
-    access: ModelAccess
-    clock: Clock
-    held: HeldStore | SnapshotStore | None = None
-    changes: ChangeNotices = field(default_factory=ChangeNotices)
-    usage: UsageStore | None = None
-    working: WorkingStore | None = None
-    hot: Hot | None = None
-    shared: SharedServer | None = None
-    models: Sequence[ChatModel] = ()
-    tally: QuestionTally | None = None
-    lexical_version: int = 0
-    secret: bytes = field(default_factory=partial(secrets.token_bytes, 32))
-    write_timeout_s: float = WRITE_TIMEOUT_S
 
 
 SWEEP_EVERY_S = 3600.0
@@ -277,28 +224,16 @@ class Engine:
 
     def backends(self) -> Backends:
         """What the API's calls work with."""
-        parts = self.parts
         return Backends(
-            settings=parts.settings,
-            bare_state=parts.state,
-            bare_store=parts.store,
-            recall=parts.recall,
-            worker=parts.worker,
-            clock=parts.clock,
-            secret=parts.secret,
+            parts=self.parts,
             require=self._readiness.require,
-            write_timeout_s=parts.write_timeout_s,
             receipts_written=self.receipts.written,
             eraser=self._eraser,
             pruner=self._pruner,
             accesses=self._accesses,
             experiment=self._experiment,
             quotas=self._quotas,
-            working=parts.working or parts.state,
-            hot=parts.hot,
-            embedder=parts.embedder,
-            lexical=parts.lexical,
-            lexical_version=parts.lexical_version,
+            working=self.parts.working or self.parts.state,
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memproxy.engine.engine import Engine, Parts
+from memproxy.api.context import Parts
+from memproxy.engine.engine import Engine
 from memproxy.engine.role import TenantModel
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import QuestionTally, TokenMeter

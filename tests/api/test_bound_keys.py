@@ -149,7 +149,7 @@ async def test_another_projects_conversation_is_answered_as_one_that_is_not_ther
 
 
 async def test_a_conversation_of_another_project_that_waits_to_be_indexed_is_not_undone(own_api: Api) -> None:
-    worker, clock = own_api.engine.backends().worker, own_api.engine.backends().clock
+    worker, clock = own_api.engine.backends().parts.worker, own_api.engine.backends().parts.clock
     body = TurnsBody(messages=[Message(role="user", content="of zeus")], said_at=clock.now())
     scope = Scope(tenant="acme", user="alice", project="zeus", session="s1")
     number = await worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body)))
@@ -165,7 +165,7 @@ async def test_receipts_and_activity_name_nothing_of_another_project(own_api: Ap
     ]
     decided = Decided(result="injected", memories=[Cited(memory_id=name) for name in (mine, theirs)], tokens=10)
     backends = own_api.engine.backends()
-    place, now = Scope(tenant="acme", user="alice"), backends.clock.now()
+    place, now = Scope(tenant="acme", user="alice"), backends.parts.clock.now()
     await backends.state.note_receipts([ReceiptPart(scope=place, request_id="req_1", at=now, decided=decided)])
     edit = {"tags": ["a"]}
     for identity, name in ((ALICE, theirs), (ALICE, mine)):

@@ -132,6 +132,6 @@ async def test_a_full_disk_holds_up_no_deletion(tmp_path: Path, path: str, left:
 
         async def settled() -> bool:
             scope = Scope(tenant=api.tenant, user="ann")
-            return await api.engine.backends().worker.indexed(scope, 1.0) and await contents(api) == left
+            return await api.engine.backends().parts.worker.indexed(scope, 1.0) and await contents(api) == left
 
         await eventually(settled, what="what waited, as far as it was not deleted")

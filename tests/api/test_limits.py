@@ -81,7 +81,7 @@ async def test_learning_on_demand_is_refused_when_the_hours_tokens_are_spent(tmp
     settings = limited(user={"model_tokens_per_hour": 100})
     async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
         backends = api.engine.backends()
-        now = backends.clock.now()
+        now = backends.parts.clock.now()
         charge = token_charge(api.tenant, "default", amount=100)
         await backends.state.spend([charge], now)
         for call in ("end", "mine"):

@@ -31,7 +31,7 @@ async def test_an_explained_search_says_what_recall_would_leave_out_and_why(api:
     told = (await api.call("POST", "/v1/memory/search", json=body)).json()
     fates = {found["memory"]["content"]: found["rejected"] for found in told["data"]}
     assert fates[asked["content"]] == "tells_nothing"
-    assert told["floor"] == api.engine.backends().settings.recall.similarity_threshold
+    assert told["floor"] == api.engine.backends().parts.settings.recall.similarity_threshold
 
 
 async def test_an_explained_recall_shows_every_candidate_with_its_fate(api: Api) -> None:

@@ -64,7 +64,7 @@ async def captured(api: Api, request_id: str, decided: Decided, *said: str) -> N
         metadata={"request_id": request_id},
         decision=decided,
     )
-    worker = api.engine.backends().worker
+    worker = api.engine.backends().parts.worker
     number = await worker.submit(
         JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id=request_id)
     )
@@ -92,7 +92,7 @@ async def test_a_receipt_asked_for_at_once_knows_what_came_with_the_turn(api: Ap
     )
     scope = Scope(tenant=api.tenant, user="default", session="s1")
     entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id="req_now")
-    await api.engine.backends().worker.submit(entry)
+    await api.engine.backends().parts.worker.submit(entry)
     found = await receipt(api, "req_now")
     assert (found["result"], found["mode"], found["captured"]) == ("shadow", "shadow", True)
 
@@ -113,7 +113,7 @@ async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> 
     candidates = {one["memory_id"]: one for one in found["candidates"]}
     assert candidates[budget["id"]]["injected"] is True
     assert candidates[garden["id"]]["rejected"] in {"elbow", "score"}
-    assert found["floor"] == api.engine.backends().settings.recall.similarity_threshold
+    assert found["floor"] == api.engine.backends().parts.settings.recall.similarity_threshold
     assert all(one["signals"] for one in candidates.values())
     assert found["learned"] == {"state": "none", "outcomes": []}
 

@@ -85,7 +85,7 @@ async def test_a_vague_query_is_searched_as_a_model_completes_it(tmp_path: Path,
         assert answer.notes == []
         assert answer.timings["rewrite"] > 0
         assert (await recall(api, "What's my budget for the Hawaii vacation?")).query.startswith("What's my")
-        since = api.engine.backends().clock.now().replace(hour=0, minute=0)
+        since = api.engine.backends().parts.clock.now().replace(hour=0, minute=0)
         noted = await api.engine.backends().state.tokens_spent("acme", since=since - timedelta(days=1))
         assert noted == {"rewrite": (7, 3)}
     assert len(upstream.received) == 1

@@ -28,7 +28,7 @@ async def receipt_of_both(api: Api) -> dict[str, str]:
     part = ReceiptPart(
         scope=Scope(tenant="acme", user="alice"),
         request_id="req_1",
-        at=api.engine.backends().clock.now(),
+        at=api.engine.backends().parts.clock.now(),
         decided=decided,
     )
     await api.engine.backends().state.note_receipts([part])
@@ -116,7 +116,7 @@ async def test_statistics_for_a_key_of_one_project_count_what_it_sees(own_api: A
 async def test_a_tenants_cost_is_told_to_who_speaks_for_all_of_it(
     own_api: Api, permissions: set[str], told: bool
 ) -> None:
-    clock = own_api.engine.backends().clock
+    clock = own_api.engine.backends().parts.clock
     await own_api.engine.backends().state.note_tokens("acme", "extract", given=100, made=20, at=clock.now())
     someone = Identity(tenant="acme", default_user="alice", bound_user=True, permissions=frozenset(permissions))
     seen = await own_api.call("GET", "/v1/memory/stats", identity=someone)

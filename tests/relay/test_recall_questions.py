@@ -159,7 +159,7 @@ async def _read(state: SqliteState, query: Any) -> str | None:
 
 
 async def _applied(engine: Engine, scope: Scope, body: PlanBody) -> None:
-    worker = engine.backends().worker
+    worker = engine.backends().parts.worker
     number = await worker.submit(JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(body)))
     assert await worker.applied(number, 30)
 

@@ -12,9 +12,10 @@ import httpx
 import msgspec
 import uvicorn
 
+from memproxy.api.context import Parts
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.engine.app import build_app
-from memproxy.engine.engine import Engine, Parts
+from memproxy.engine.engine import Engine
 from memproxy.errors import StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
