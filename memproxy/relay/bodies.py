@@ -96,7 +96,7 @@ def decompressed(body: bytes, encoding: str, limit: int, stop: Stop) -> bytes:
     """
     if encoding not in _COMPRESS:
         raise Unreadable("encoding")
-    decoder, parts = BodyDecoder(encoding.encode("utf-8", "replace"), limit), []
+    decoder, parts = BodyDecoder(encoding, limit), []
     for part in decoder.parts(body):
         stop.check()
         parts.append(part)

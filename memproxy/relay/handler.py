@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import astuple
 from prometheus_client import Histogram
 
-from memproxy.auth import client_key
-from memproxy.core.protocol import Identity, UpstreamAccess
+from memproxy.core.protocol import Identity
 from memproxy.core.receipt import Carried, ReceiptPart
 from memproxy.errors import Overloaded, RequestError
 from memproxy.logs import Seldom
@@ -32,8 +31,8 @@ from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
 from memproxy.relay.request_trace import RequestTrace
 from memproxy.relay.session_blocks import NO_BLOCK, Once
-from memproxy.relay.stream import Copies, Keep, NoteName, Tap, relay_body
-from memproxy.relay.upstream import AnyAnswer, Upstream, UpstreamAnswer
+from memproxy.relay.stream import AnyAnswer, Copies, Keep, NoteName, Tap, relay_body
+from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.settings import Settings
 from memproxy.traces import Traces
 from memproxy.wire.answer import Answer
@@ -363,17 +362,12 @@ class MemoryHandler:
     def _to_capture(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
-        access = UpstreamAccess(
-            base_url=self.upstream.base_url,
-            model=asked.chat.kept_model or "",
-            api_key=client_key(asked.request.headers) if self.upstream.takes_client_key else None,
-        )
         return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
             messages=asked.chat.new_messages,
             request_id=asked.request.request_id,
-            access=access,
+            access=self.upstream.access(asked.request.headers, asked.chat.kept_model),
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),
             block=block,
             asks=decision.conversed.asks,

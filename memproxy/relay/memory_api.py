@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from memproxy.auth import Authenticator, Headers, client_key, encode_identity
-from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity, UpstreamAccess
+from memproxy.auth import Authenticator, Headers, encode_identity
+from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError
 from memproxy.page import PATH as PAGE
@@ -111,8 +111,7 @@ class MemoryApi:
         if not _is_learned_from(request.pieces) or not self._upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
-        access = UpstreamAccess(base_url=self._upstream.base_url, model="", api_key=client_key(request.headers))
-        self._engine.notices.lend(Captured(scope=scope, access=access))
+        self._engine.notices.lend(Captured(scope=scope, access=self._upstream.access(request.headers, None)))
 
 
 def _check_named(headers: Headers, identity: Identity) -> None:

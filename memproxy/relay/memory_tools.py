@@ -427,5 +427,4 @@ def may_be_read(answer: UpstreamAnswer) -> bool:
 
 
 def _decoder(answer: UpstreamAnswer) -> BodyDecoder:
-    encoding = answer.header("content-encoding")
-    return BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None, limit=2**62)
+    return BodyDecoder(answer.header("content-encoding"), limit=2**62)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from memproxy.auth import Authenticator, client_key
-from memproxy.core.protocol import Identity, UpstreamAccess
+from memproxy.auth import Authenticator
+from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
@@ -162,20 +162,14 @@ class FetchedResponses:
         known = await self.sessions.known(owner, key)
         if known is None or known.answer is not None:
             return None
+        model = answer.model if answer.model is not None and len(answer.model) <= LONGEST_NAME else None
         return Exchange(
             scope=_owner(identity, user, session=known.session),
             conversation=Conversation(session=known.session, said_at=now, asked_at=known.said_at, keys=(key,)),
             messages=[],
             request_id=request.request_id,
-            access=self._access(request, answer),
+            access=self.upstream.access(request.headers, model),
             answer_id=kept_id(response_id),
-        )
-
-    def _access(self, request: Request, answer: Answer) -> UpstreamAccess:
-        return UpstreamAccess(
-            base_url=self.upstream.base_url,
-            model=answer.model if answer.model is not None and len(answer.model) <= LONGEST_NAME else "",
-            api_key=client_key(request.headers) if self.upstream.takes_client_key else None,
         )
 
 

@@ -83,9 +83,7 @@ async def _beginning(answer: UpstreamAnswer) -> str:
             body = await answer.peek(MOST_READ)
     except (TimeoutError, UpstreamUnreachable, UpstreamTimeout):
         pass  # an error without its words: relaying the answer meets the same trouble and reports it
-    encoding = answer.header("content-encoding")
-    decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None, MOST_READ)
-    return decoder.feed(body).decode("utf-8", "replace")
+    return BodyDecoder(answer.header("content-encoding"), MOST_READ).feed(body).decode("utf-8", "replace")
 
 
 REMEMBERED_BYTES = 1024 * 1024

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from memproxy.metrics import metrics
+from memproxy.relay.memory_tools import ToolAnswer
 from memproxy.relay.request import Request
-from memproxy.relay.upstream import AnyAnswer
+from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.wire.answer import Answer, Usage
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import WireFormat
@@ -30,6 +31,9 @@ MOST_HELD = 64 * 1024
 
 NOTED_WITHIN_S = 1.0
 """How long an answer's end waits for the note of its name."""
+
+AnyAnswer = UpstreamAnswer | ToolAnswer
+"""An answer as it is relayed: the upstream's own, or one with something taken out of it."""
 
 Keep = Callable[[Answer], Awaitable[None]]
 """Keeps what an answer came to; the answer's end waits for it."""
@@ -79,7 +83,7 @@ class Tap:
         content_type = (answer.header("content-type") or "").lower()
         streamed = content_type.startswith("text/event-stream") or (asked_for_stream and "json" not in content_type)
         encoding = answer.header("content-encoding")
-        self._decoder = BodyDecoder(encoding.encode("latin-1", "replace") if encoding else None)
+        self._decoder = BodyDecoder(encoding)
         self._streamed = streamed
         self._made = wire.stream_answer if streamed else wire.json_answer
         self._reader: Answer = self._made()

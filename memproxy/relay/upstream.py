@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import aiohttp
@@ -23,7 +23,8 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
-from memproxy.auth import Headers
+from memproxy.auth import Headers, client_key
+from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import MemproxyError, NotFound, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.relay.request import RawHeaders
@@ -207,6 +208,11 @@ class Upstream:
             sent["content-length"] = str(length)
         return sent
 
+    def access(self, headers: Headers, model: str | None) -> UpstreamAccess:
+        """How a request with these headers reaches its model, so that it can be learned from in the same way."""
+        key = client_key(headers) if self.takes_client_key else None
+        return UpstreamAccess(base_url=self.base_url, model=model or "", api_key=key)
+
     async def send(
         self, method: str, raw_path: bytes, headers: CIMultiDict[str], body: bytes | AsyncIterable[bytes] | None
     ) -> "UpstreamAnswer":
@@ -336,23 +342,6 @@ class Connections(aiohttp.TCPConnector):
             return False
         self._got_new.discard(task)
         return True
-
-
-class AnyAnswer(Protocol):
-    """An answer as it is relayed: the upstream's own, or one with something taken out of it (`ToolAnswer`)."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def is_success(self) -> bool: ...
-    @property
-    def headers(self) -> RawHeaders: ...
-    @property
-    def ended(self) -> bool: ...
-    def header(self, name: str) -> str | None: ...
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
-    async def __anext__(self) -> bytes: ...
-    def close(self) -> None: ...
 
 
 class UpstreamAnswer:

@@ -126,15 +126,15 @@ def _one_more(members: int) -> int:
     return members + 1
 
 
-_DECODERS: Mapping[bytes, Callable[[], Decoder]] = MappingProxyType(
+_DECODERS: Mapping[str, Callable[[], Decoder]] = MappingProxyType(
     {
-        b"": _Identity,
-        b"identity": _Identity,
-        b"gzip": lambda: _Inflate(is_deflate=False),
-        b"x-gzip": lambda: _Inflate(is_deflate=False),
-        b"deflate": lambda: _Inflate(is_deflate=True),
-        b"br": _Brotli,
-        b"zstd": _Zstd,
+        "": _Identity,
+        "identity": _Identity,
+        "gzip": lambda: _Inflate(is_deflate=False),
+        "x-gzip": lambda: _Inflate(is_deflate=False),
+        "deflate": lambda: _Inflate(is_deflate=True),
+        "br": _Brotli,
+        "zstd": _Zstd,
     }
 )
 _ERRORS = (zlib.error, brotli.error, zstandard.ZstdError, TooManyMembers)
@@ -150,8 +150,8 @@ class BodyDecoder:
 
     __slots__ = ("_decoder", "_given", "_left", "_limit", "_taken", "broken", "supported", "truncated")
 
-    def __init__(self, encoding: bytes | None, limit: int = MAX_DECODED) -> None:
-        make = _DECODERS.get((encoding or b"").strip().lower())
+    def __init__(self, encoding: str | None, limit: int = MAX_DECODED) -> None:
+        make = _DECODERS.get((encoding or "").strip().lower())
         self.supported = make is not None
         self.broken = False
         self.truncated = False

@@ -20,7 +20,6 @@ from memproxy.wire.splice import (
     apply,
     check_encoding,
     contains,
-    contains_any_case,
     without_half_surrogates,
 )
 from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
@@ -208,7 +207,7 @@ class RequestBody(ABC):
     def _present(self, digests: list[str], said: Sequence[str], messages: Sequence[ChatMessage]) -> list[str]:
         held = digests + quoted_digests(self._instructions(), said)
         # a client may have changed the case of a block's letters, or escaped some
-        if contains_any_case(self.body, b"<" + NAME.encode(), b"<") or contains(self.body, b"\\u00", b"\\"):
+        if contains(self.body, b"<" + NAME.encode(), b"<", any_case=True) or contains(self.body, b"\\u00", b"\\"):
             held += [text_digest(text) for message in messages for text in shown_texts(message.text)]
         return held
 

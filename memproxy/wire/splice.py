@@ -223,31 +223,25 @@ a rare byte of what is looked for is found first, and what stands around it comp
 """
 
 
-def contains(body: bytes, wanted: bytes, rare: bytes) -> bool:
-    """The same as ``wanted in body``; ``rare`` is the byte of ``wanted`` that few bodies have many of."""
-    before = wanted.index(rare)
-    place = body.find(rare)
-    for _ in range(MOST_CANDIDATES):
-        if place < 0:
-            return False
-        if place >= before and body.startswith(wanted, place - before):
-            return True
-        place = body.find(rare, place + 1)
-    return place >= 0 and body.find(wanted, max(0, place - before)) >= 0
-
-
-def contains_any_case(body: bytes, wanted: bytes, rare: bytes) -> bool:
-    """The same as ``wanted in body.lower()``, for a ``rare`` byte that has no case."""
+def contains(body: bytes, wanted: bytes, rare: bytes, *, any_case: bool = False) -> bool:
+    """The same as ``wanted in body`` (``any_case``: in ``body.lower()``); ``rare`` is the byte of ``wanted`` that few
+    bodies have many of, and that has no case.
+    """
     before = wanted.index(rare)
     place = body.find(rare)
     for _ in range(MOST_CANDIDATES):
         if place < 0:
             return False
         start = place - before
-        if start >= 0 and body[start : start + len(wanted)].lower() == wanted:
+        if start >= 0 and body.startswith(wanted, start):
+            return True
+        if any_case and start >= 0 and body[start : start + len(wanted)].lower() == wanted:
             return True
         place = body.find(rare, place + 1)
-    return place >= 0 and wanted in body[max(0, place - before) :].lower()
+    if place < 0:
+        return False
+    start = max(0, place - before)
+    return wanted in body[start:].lower() if any_case else body.find(wanted, start) >= 0
 
 
 def escapes_small_letters(body: bytes, start: int = 0, end: int | None = None) -> bool:

@@ -135,7 +135,7 @@ async def test_a_compressed_request_carries_memory_and_nothing_of_ours_and_goes_
     off = await post_compressed(relay, compressed(plain, encoding), encoding, **{"x-memproxy-memory": "off"})
     assert (told, off) == ("injected", "off")
     assert relay.engine.asked[-1].scope.user == "ann"
-    bodies = [json.loads(BodyDecoder(encoding.encode()).feed(received.body)) for received in upstream.received]
+    bodies = [json.loads(BodyDecoder(encoding).feed(received.body)) for received in upstream.received]
     assert ["memory_context" in body for body in bodies] == [False, False]
     assert ["recalled-memory" in str(body["messages"]) for body in bodies] == [True, False]
     assert {received.header("content-encoding") for received in upstream.received} == {encoding}
