@@ -131,10 +131,8 @@ class Engine:
         self._quotas = Quotas(settings, parts.usage or state, store, clock, parts.changes)
         self._experiment = Experiment(settings.experiment.holdout, parts.secret, state, clock.now)
         self._indexing = IndexInLulls(worker.wake_index)
-        self.backing_up = BackingUp(parts.held, state, clock)
-        self.reindexing = Reindexing(
-            settings.embedding, store=store, embedder=parts.embedder, lexical=parts.lexical, worker=worker
-        )
+        self.backing_up = BackingUp(parts)
+        self.reindexing = Reindexing(parts)
         self._all_open = asyncio.Event()
         parts.recall.own_words.found_by(worker.soon_indexed)
         worker.on_ended(self._row_ended)

@@ -9,25 +9,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
+from memproxy.api.context import Parts
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.backup_manifest import STATE, STORE, Snapshot
 from memproxy.core.protocol import BackupTold, ReindexAsked, ReindexTold
 from memproxy.engine import sparse
 from memproxy.errors import Conflict, EmbedderUnavailable, MemproxyError, NotBuilt
 from memproxy.learn.reindex import Reindexer
-from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
-from memproxy.ports import (
-    Clock,
-    Embedder,
-    HeldStore,
-    LexicalEncoder,
-    Rebuild,
-    RebuildableStore,
-    SnapshotStore,
-    StateStore,
-)
-from memproxy.settings import EmbeddingSettings
+from memproxy.ports import HeldStore, Rebuild, SnapshotStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -62,28 +52,12 @@ def _telling(told: ReindexTold | BackupTold, what: str) -> Iterator[None]:
 
 
 class Reindexing:
-    """Rewrites the whole store for the configured embedder.
-
-    Args:
-        settings: The configured embedder.
-        store, embedder, lexical: The store that is rebuilt, and what makes its vectors.
-        worker: Told whose memories have no vectors, to fill them in when there is an embedder.
+    """Rewrites the whole store for the configured embedder. The worker is told whose memories have no vectors, to fill
+    them in when there is an embedder.
     """
 
-    def __init__(
-        self,
-        settings: EmbeddingSettings,
-        *,
-        store: RebuildableStore,
-        embedder: Embedder,
-        lexical: LexicalEncoder,
-        worker: Worker,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._embedder = embedder
-        self._lexical = lexical
-        self._worker = worker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._tasks = TaskOwner("engine.reindex")
         self._last = ReindexTold()
         self._reindexer: Reindexer | None = None
@@ -105,9 +79,8 @@ class Reindexing:
         Raises:
             Conflict: the caller's configuration has another embedder.
         """
-        here = ReindexAsked(
-            provider=self._settings.provider, model=self._settings.model, dimension=self._settings.dimension
-        )
+        embedding = self._parts.settings.embedding
+        here = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
         if asked != here:
             raise Conflict(
                 f"The running server has embedding {_named(here)}, this configuration {_named(asked)}. Start the "
@@ -129,33 +102,33 @@ class Reindexing:
     ) -> None:
         with _telling(run, "reindex"):
             await self._wait_for_embedder()
-            rebuild = await self._store.begin_rebuild(expected_id)
+            rebuild = await self._parts.store.begin_rebuild(expected_id)
             run.state = COPYING
             await self._rebuild(rebuild)
             if opened is not None:
                 await opened()
         self._last, self._reindexer = self.progress, None
         if run.state == DONE:
-            log.info("reindexed %d memories for %s", run.done, self._embedder.name)
+            log.info("reindexed %d memories for %s", run.done, self._parts.embedder.name)
 
     async def _wait_for_embedder(self) -> None:
         while True:
-            if self._embedder.state != "loading":
+            if self._parts.embedder.state != "loading":
                 break
             await asyncio.sleep(_POLL_S)
-        if self._embedder.state not in {"ready", "off"}:
+        if self._parts.embedder.state not in {"ready", "off"}:
             raise EmbedderUnavailable(
-                f"The embedder is {self._embedder.state}. A reindex needs it: mend that, or set embedding.provider: "
-                "none to be without."
+                f"The embedder is {self._parts.embedder.state}. A reindex needs it: mend that, or set "
+                "embedding.provider: none to be without."
             )
 
     async def _rebuild(self, rebuild: Rebuild) -> None:
         try:
-            self._reindexer = Reindexer(rebuild, embedder=self._embedder, lexical=self._lexical)
-            without_vectors = self._embedder.state == "off"
+            self._reindexer = Reindexer(rebuild, embedder=self._parts.embedder, lexical=self._parts.lexical)
+            without_vectors = self._parts.embedder.state == "off"
             await self._reindexer.run()
             if without_vectors:
-                await self._worker.without_vectors(self._reindexer.owners)
+                await self._parts.worker.without_vectors(self._reindexer.owners)
         finally:
             try:
                 await rebuild.close()
@@ -175,10 +148,8 @@ class BackingUp:
     it is copied); searches do not.
     """
 
-    def __init__(self, store: HeldStore | SnapshotStore | None, state: StateStore, clock: Clock) -> None:
-        self._store = store
-        self._state = state
-        self._clock = clock
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._tasks = TaskOwner("engine.backup")
         self.progress = BackupTold()
 
@@ -189,14 +160,14 @@ class BackingUp:
             NotBuilt: the memories are in PostgreSQL.
             Conflict: another one runs, or the folder cannot be used.
         """
-        if self._store is None:
+        if (held := self._parts.held) is None:
             raise NotBuilt("Memories in PostgreSQL are backed up by pg_dump (docs/postgres.md).")
         if self.progress.state == COPYING:
             raise Conflict("A backup is being made; wait until it is done.")
         if not folder.is_dir() or any(folder.iterdir()):
             raise Conflict(f"{folder} is no empty folder that the server can see.")
         self.progress = BackupTold(run=uuid4().hex, state=COPYING)
-        self._tasks.start(self._run(self._store, folder, state=state), "backup")
+        self._tasks.start(self._run(held, folder, state=state), "backup")
         return self.progress
 
     async def close(self) -> None:
@@ -210,10 +181,9 @@ class BackingUp:
             except OSError as error:
                 words = f"{folder} cannot be written ({error.strerror}); look at the disk."
                 raise MemproxyError(words) from error
-            counts = {"bytes": self.progress.done}
-            await self._state.note_audit(
-                [AuditEntry(at=self._clock.now(), tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)]
-            )
+            now, counts = self._parts.clock.now(), {"bytes": self.progress.done}
+            entry = AuditEntry(at=now, tenant=EVERYBODY, by=COMMAND_LINE, action="backup", counts=counts)
+            await self._parts.state.note_audit([entry])
 
     async def _copied(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:
         async with store.held() if isinstance(store, HeldStore) else store.snapshot() as source:
@@ -222,7 +192,7 @@ class BackingUp:
             else:
                 await asyncio.to_thread(self._copy, source, folder / STORE)
             if state:
-                await self._state.backup(folder / STATE)
+                await self._parts.state.backup(folder / STATE)
 
     def _copy(self, source: Path, target: Path) -> None:
         """Copy the store's files without their holes. Its lock is not copied; packing is left to the command, for

@@ -24,6 +24,7 @@ from memproxy.relay.bodies import BodyWork
 from memproxy.relay.engines import Engines
 from memproxy.relay.session_blocks import NO_BLOCK, Once
 from memproxy.relay.session_lookup import Conversation, Sessions
+from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.traces import TRACEPARENT
 from memproxy.wire.responses import background_key
@@ -200,31 +201,23 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureJournal:
-    """Writes exchanges to the journal. An answer waits for it ``commit_timeout_s`` at most, then goes out anyway.
+    """Writes exchanges to the journal. An answer waits for it ``state.commit_timeout_ms`` at most, and goes out then.
 
     Where nothing is captured, the session of the exchange is still noted: else its next request would not be
     recognised as the same conversation.
     """
 
     def __init__(
-        self,
-        state: StateStore,
-        sessions: Sessions,
-        engine: Engines,
-        *,
-        commit_timeout_s: float,
-        redact_kinds: frozenset[str],
-        work: BodyWork,
-        shared: bool = False,
+        self, state: StateStore, sessions: Sessions, engine: Engines, work: BodyWork, settings: Settings
     ) -> None:
-        """``shared``: other relays may get the conversation's next request, so an answer waits for its session too."""
-        self._shared = shared
+        self._shared = settings.shares_state
+        """Whether other relays may get the conversation's next request, so that an answer waits for its session too."""
         self._trouble: str | None = None
         self._state = state
         self._sessions = sessions
         self._engine = engine
-        self._commit_timeout_s = commit_timeout_s
-        self._redact = redact_kinds
+        self._commit_timeout_s = settings.state.commit_timeout_ms / 1000
+        self._redact = frozenset[str](settings.privacy.redact)
         self._work = work
         self._tasks = TaskOwner("relay.journal")
         self._backlog = CaptureBacklog(state)

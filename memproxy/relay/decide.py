@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
-from memproxy.ports import ChoiceStore
+from memproxy.ports import ChoiceStore, UsageStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, Wanted
 from memproxy.relay.engine_client import NOT_ASKED
@@ -44,7 +44,7 @@ from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, Once, session_of
 from memproxy.relay.session_lookup import Conversation, Sessions
-from memproxy.settings import GateSettings, Settings
+from memproxy.settings import GateSettings, LimitsSettings, Settings
 from memproxy.wire.request_body import RequestBody
 
 log = logging.getLogger(__name__)
@@ -561,10 +561,10 @@ _QUOTAS_BYTES = 4 * 1024 * 1024
 class ChatLimits:
     """What the limits mean for a chat request. Trouble in counting refuses nothing."""
 
-    def __init__(self, rates: Rates, engine: Engines, *, bounds_memories: bool) -> None:
-        self._rates = rates
+    def __init__(self, limits: LimitsSettings, usage: UsageStore, engine: Engines) -> None:
+        self._rates = Rates(limits, usage, lambda: datetime.now(UTC))
         self._engine = engine
-        self._bounds_memories = bounds_memories
+        self._bounds_memories = bool(limits.tenant.memories or limits.user.memories)
         self._full: BoundedCache[tuple[str, str], tuple[float, str | None]] = BoundedCache(_QUOTAS_BYTES)
 
     @property

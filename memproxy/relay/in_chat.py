@@ -22,6 +22,7 @@ from memproxy.errors import EngineUnavailable
 from memproxy.metrics import metrics
 from memproxy.relay.controls import Mode
 from memproxy.relay.engines import Engines
+from memproxy.settings import Settings
 from memproxy.wire.made_answer import may_be_answered
 from memproxy.wire.request_body import RequestBody
 
@@ -53,10 +54,10 @@ class _Refused(Exception):
 class InChat:
     """Carries out such messages."""
 
-    def __init__(self, engine: Engines, redact_kinds: frozenset[str], *, enabled: bool) -> None:
+    def __init__(self, engine: Engines, settings: Settings) -> None:
         self._engine = engine
-        self._redact = redact_kinds
-        self._enabled = enabled
+        self._redact = frozenset[str](settings.privacy.redact)
+        self._enabled = settings.control.in_chat
 
     def may_be_asked(self, chat: RequestBody, mode: Mode) -> bool:
         """Whether a line of ours can be an answer to the request at all: no tools run, no other form is wanted, and

@@ -25,6 +25,7 @@ from memproxy.relay.controls import Controls
 from memproxy.relay.engines import Engines
 from memproxy.relay.request import RawHeaders
 from memproxy.relay.upstream import UpstreamAnswer
+from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.request_body import RequestBody
@@ -107,11 +108,10 @@ class Made(msgspec.Struct, frozen=True):
 class MemoryTools:
     """Offers the tools, and carries out calls of them."""
 
-    def __init__(self, engine: Engines, tasks: TaskOwner, *, offered: bool) -> None:
-        """``offered``: to each request that does not say otherwise."""
+    def __init__(self, engine: Engines, tasks: TaskOwner, settings: Settings) -> None:
         self._engine = engine
         self._owner = tasks
-        self._offered = offered
+        self._offered = settings.tools.memory == "inject"
         self._tools: tuple[Tool, ...] = ()
         self._asking: asyncio.Task[tuple[Tool, ...]] | None = None
         self._asked_at = -ASK_AGAIN_S

@@ -23,6 +23,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import BlockLine, BlockStore, SessionBlocks
+from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wire.request_body import RequestBody
 
@@ -121,15 +122,12 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 class BlockKeeper:
     """Reads and keeps the blocks of sessions."""
 
-    def __init__(self, state: BlockStore, tasks: TaskOwner, *, repeats: bool, deadline_s: float) -> None:
-        """``repeats`` False (``inject.sticky: false``): a turn's block is kept for its own tool loop only.
-
-        ``deadline_s`` is recall's.
-        """
+    def __init__(self, state: BlockStore, tasks: TaskOwner, settings: Settings) -> None:
         self._state = state
         self._tasks = tasks
-        self._repeats = repeats
-        self._patience_s = deadline_s * STATE_SHARE
+        self._repeats = settings.inject.sticky
+        """False: a turn's block is kept for its own tool loop only."""
+        self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
         self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
         self._logged_at = -LOG_EVERY_S
 

@@ -1,12 +1,10 @@
 """What the relay is put together from."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
 from memproxy.auth.experiment import Experiment
-from memproxy.auth.limits import Rates
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.bodies import BodyWork
@@ -49,28 +47,18 @@ def make_relay(
     the folder whose disk the metrics show; ``traces`` makes spans of requests.
     """
     tasks = TaskOwner("relay")
-    shared = settings.shares_state
     caches = make_caches(settings, state)
-    sessions = Sessions(state, shared=shared, changes=caches.changes)
+    sessions = Sessions(state, shared=settings.shares_state, changes=caches.changes)
     engine = Engines(engine_sockets, deadline_s=recall_seconds(settings))
     upstream = Upstream(settings.upstream, takes_client_key=settings.auth.mode == "passthrough")
     work, hangups, copies = BodyWork(), Hangups(tasks), Copies()
-    journal = CaptureJournal(
-        state,
-        sessions,
-        engine,
-        commit_timeout_s=settings.state.commit_timeout_ms / 1000,
-        redact_kinds=frozenset(settings.privacy.redact),
-        work=work,
-        shared=shared,
-    )
+    journal = CaptureJournal(state, sessions, engine, work, settings)
     passthrough = Passthrough(upstream, hangups)
     gate, budgets = Gate(settings.gate), Budgets(settings)
-    deadline_s = settings.recall.deadline_ms / 1000
-    block_keeper = BlockKeeper(state, tasks, repeats=settings.inject.sticky, deadline_s=deadline_s)
+    block_keeper = BlockKeeper(state, tasks, settings)
     conversations = Conversations(settings, state, engine, caches.working or state)
     made = MadeResponses(sessions, tasks)
-    tools = MemoryTools(engine, tasks, offered=settings.tools.memory == "inject")
+    tools = MemoryTools(engine, tasks, settings)
     positions = Positions(settings.inject.position, state, tasks)
     experiment = Experiment(settings.experiment.holdout, secret, state)
     before: Settings | None = None
@@ -85,7 +73,6 @@ def make_relay(
             authenticator = make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
         before = now
         admission = Admission(now, authenticator, made, upstream.name)
-        limits = now.limits
         decider = Decider(
             secret=secret,
             authenticator=authenticator,
@@ -95,14 +82,10 @@ def make_relay(
             block_keeper=block_keeper,
             conversations=conversations,
             budgets=budgets,
-            limits=ChatLimits(
-                Rates(limits, caches.usage, lambda: datetime.now(UTC)),
-                engine,
-                bounds_memories=bool(limits.tenant.memories or limits.user.memories),
-            ),
+            limits=ChatLimits(now.limits, caches.usage, engine),
             state=state,
             experiment=experiment,
-            in_chat=InChat(engine, frozenset(now.privacy.redact), enabled=now.control.in_chat),
+            in_chat=InChat(engine, now),
             tools=tools,
             memory_for=who_is_remembered(now.auth, now.server),
         )

@@ -114,10 +114,12 @@ def sqlite_state(
     spares: bool = False,
 ) -> SqliteState:
     """The embedded state store of these settings. Raises as `make_state`."""
-    path = state_path(settings.state, home)
+    path, sync = state_path(settings.state, home), settings.state.sync
     if settings.privacy.encrypt:
-        return sealed_state(settings, path, checkpoint_pages=checkpoint_pages, spares=spares)
-    return SqliteState(path, sync=settings.state.sync, checkpoint_pages=checkpoint_pages, spares=spares)
+        from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, which others do not need
+
+        return SealedState(path, sync=sync, masters=_masters(), checkpoint_pages=checkpoint_pages, spares=spares)
+    return SqliteState(path, sync=sync, checkpoint_pages=checkpoint_pages, spares=spares)
 
 
 def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore:
@@ -136,20 +138,6 @@ def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore
         state = ApartSealedState(path, sync=sync, masters=_masters(), reads_only=True)
     state.writes_by(socket)
     return state
-
-
-def sealed_state(
-    settings: Settings,
-    path: Path,
-    *,
-    checkpoint_pages: int = CHECKPOINT_PAGES,
-    spares: bool = False,
-) -> "SealedState":
-    """The encrypted state store of these settings. Raises as `make_state`."""
-    from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, which others do not need
-
-    sync = settings.state.sync
-    return SealedState(path, sync=sync, masters=_masters(), checkpoint_pages=checkpoint_pages, spares=spares)
 
 
 def _masters() -> "MasterKeys":
