@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import time
+from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -33,37 +35,27 @@ class _Trouble(msgspec.Struct):
     until: float = 0.0
 
 
+@dataclass(kw_only=True, eq=False)
 class TenantModel:
-    """Implements `ports.RoleModel` over a chat model and what is known of each tenant's way to it."""
+    """Implements `ports.RoleModel` over a chat model and what is known of each tenant's way to it. ``source`` labels
+    its tokens, which ``meter`` counts; ``timeout_s`` is how long a request waits for one answer.
+    """
 
-    def __init__(
-        self,
-        model: ChatModel,
-        access: ModelAccess,
-        settings: ModelSettings,
-        *,
-        source: str,
-        timeout_s: float,
-        meter: TokenMeter,
-    ) -> None:
-        """``source`` labels its tokens, which ``meter`` counts; ``timeout_s`` is how long a request waits for one
-        answer.
-        """
-        self._model = model
-        self._access = access
-        self._settings = settings
-        self._source = source
-        self._timeout_s = timeout_s
-        self._meter = meter
-        self._troubles: BoundedCache[str, _Trouble] = BoundedCache(_TENANTS_BYTES)
+    model: ChatModel
+    access: ModelAccess
+    settings: ModelSettings
+    source: str
+    timeout_s: float
+    meter: TokenMeter
+    _troubles: BoundedCache[str, _Trouble] = field(default_factory=partial(BoundedCache, _TENANTS_BYTES))
 
     async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
-        credential = self._access.credential(tenant, self._settings)
+        credential = self.access.credential(tenant, self.settings)
         if credential is None:
-            raise ModelRefused(f"no request of this tenant said yet how to reach a model for models.{self._source}")
+            raise ModelRefused(f"no request of this tenant said yet how to reach a model for models.{self.source}")
         trouble = self._troubles.get(tenant) or _Trouble()
         if trouble.until > time.monotonic():
-            raise ModelError(f"the model of models.{self._source} failed repeatedly and is left alone for a while")
+            raise ModelError(f"the model of models.{self.source} failed repeatedly and is left alone for a while")
         try:
             reply = await self._answer(credential, system, user, json_mode=json_mode)
         except ModelError:
@@ -75,10 +67,10 @@ class TenantModel:
 
     async def _answer(self, credential: Credential, system: str, user: str, *, json_mode: bool) -> ModelReply:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._model.complete(credential, system=system, user=user, json_mode=json_mode)
+            async with asyncio.timeout(self.timeout_s):
+                return await self.model.complete(credential, system=system, user=user, json_mode=json_mode)
         except TimeoutError as error:
-            message = f"the model of models.{self._source} did not answer within {self._timeout_s:g} s"
+            message = f"the model of models.{self.source} did not answer within {self.timeout_s:g} s"
             raise ModelError(message) from error
 
     def _note_failure(self, tenant: str, trouble: _Trouble) -> None:
@@ -91,7 +83,7 @@ class TenantModel:
         """Write down what it cost. A request does not wait long for that: what cannot be written is logged."""
         try:
             async with asyncio.timeout(COUNT_S):
-                await self._meter.note(tenant, self._source, reply, prompt)
+                await self.meter.note(tenant, self.source, reply, prompt)
         except (StateUnavailable, TimeoutError) as error:
             metrics().internal_errors.labels(where="recall.tokens").inc()
-            log.warning("the tokens of a %s call are not in the statistics: %r", self._source, error)
+            log.warning("the tokens of a %s call are not in the statistics: %r", self.source, error)

@@ -1,13 +1,14 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header; serves the memory page."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from memproxy.auth import Authenticator, Headers, encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError
 from memproxy.page import PATH as PAGE
-from memproxy.page import page_files
+from memproxy.page import PageFile, page_files
 from memproxy.relay.engines import Engines
 from memproxy.relay.request import Hangups, RawHeaders, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
@@ -22,26 +23,18 @@ _OPEN_PATHS = frozenset({"/openapi.json"})
 _PAGES = frozenset({PAGE, "/openapi.json"})
 
 
+@dataclass(eq=False)
 class MemoryApi:
     """Answers ``/v1/memory*``, ``/mcp`` and ``/openapi.json``, and serves the page at ``/memory``, which asks the rest
     as any other client does.
     """
 
-    def __init__(
-        self,
-        engine: Engines,
-        authenticator: Authenticator,
-        upstream: Upstream,
-        hangups: Hangups,
-        *,
-        max_body_bytes: int,
-    ) -> None:
-        self._engine = engine
-        self._upstream = upstream
-        self._hangups = hangups
-        self._authenticator = authenticator
-        self._max_body_bytes = max_body_bytes
-        self._page = page_files()
+    engine: Engines
+    authenticator: Authenticator
+    upstream: Upstream
+    hangups: Hangups
+    max_body_bytes: int
+    page: Mapping[str, PageFile] = field(default_factory=page_files)
 
     @staticmethod
     def claims(path: str) -> bool:
@@ -67,19 +60,19 @@ class MemoryApi:
         names = _PASSED_TO_MCP if request.path == "/mcp" else _PASSED
         headers = {name.decode(): value for name in names if (value := _passed(request.headers, name)) is not None}
         if request.path not in _OPEN_PATHS:
-            identity = await self._authenticator.identify(request.headers)
+            identity = await self.authenticator.identify(request.headers)
             _check_named(request.headers, identity)
             headers[IDENTITY_HEADER] = encode_identity(identity)
             self._lend_key(request, identity)
-        body = await request.body(self._max_body_bytes)
+        body = await request.body(self.max_body_bytes)
         path = request.raw_path.decode("latin-1")
-        status, answered, chunks = await self._engine.api(request.method, path, headers, body)
+        status, answered, chunks = await self.engine.api(request.method, path, headers, body)
         await request.begin(status, _end_to_end(answered))
         if not _is_stream(answered):
             async for chunk in chunks:
                 await request.write(chunk)
         else:
-            with self._hangups.watching(request):
+            with self.hangups.watching(request):
                 async for chunk in chunks:
                     await request.write(chunk)
                     if ends():
@@ -94,7 +87,7 @@ class MemoryApi:
         if request.path == f"{PAGE}/":
             await request.answer(308, [(b"location", b"../memory")], b"")
             return 308
-        file = self._page.get(request.path)
+        file = self.page.get(request.path)
         if file is None:
             raise NotFound(f"{request.path[:200]} is no file of the memory page, which is at {PAGE}.")
         known = file.is_known(request.headers.get(b"if-none-match"))
@@ -108,10 +101,10 @@ class MemoryApi:
         """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
         asks for it.
         """
-        if not _is_learned_from(request.pieces) or not self._upstream.takes_client_key:
+        if not _is_learned_from(request.pieces) or not self.upstream.takes_client_key:
             return
         scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
-        self._engine.notices.lend(Captured(scope=scope, access=self._upstream.access(request.headers, None)))
+        self.engine.notices.lend(Captured(scope=scope, access=self.upstream.access(request.headers, None)))
 
 
 def _check_named(headers: Headers, identity: Identity) -> None:

@@ -180,7 +180,8 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
     def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
         chat = OpenAIChatModel(role, role=source)
         models.append(chat)
-        return TenantModel(chat, access, role, source=source, timeout_s=min(timeout_s, role.timeout_s), meter=meter)
+        within_s = min(timeout_s, role.timeout_s)
+        return TenantModel(model=chat, access=access, settings=role, source=source, timeout_s=within_s, meter=meter)
 
     redacted = frozenset[str](settings.privacy.redact)
     folder = settings.learn.prompts_dir

@@ -111,7 +111,7 @@ def make_relay(
                 upstream=upstream,
                 copies=copies,
             ),
-            memory_api=MemoryApi(engine, authenticator, upstream, hangups, max_body_bytes=now.server.max_body_bytes),
+            memory_api=MemoryApi(engine, authenticator, upstream, hangups, now.server.max_body_bytes),
             guard=BrowserGuard(now.server),
             admission=admission,
             max_concurrent_requests=now.server.max_concurrent_requests,
