@@ -136,6 +136,16 @@ def _asked(kind: type[Message], call: Callable[[Message], Awaitable[object]], st
     return answered
 
 
+def _told(name: str, read: Callable[[], object]) -> Endpoint:
+    """Answers a `GET` with what is read then."""
+
+    async def told(_request: Request) -> Response:
+        return answer(read())
+
+    told.__name__ = name
+    return told
+
+
 def _tenant(request: Request) -> str | None:
     """Whose users the command line means; None: everybody."""
     everybody = request.query_params.get("everybody") == "true"
@@ -154,12 +164,6 @@ def _internal(engine: Engine) -> list[Route]:
     async def backup(asked: BackupAsked) -> BackupTold:
         return engine.back_up(Path(asked.folder), state=asked.state)
 
-    async def backup_progress(_request: Request) -> Response:
-        return answer(engine.backing_up.progress)
-
-    async def reindex_progress(_request: Request) -> Response:
-        return answer(engine.reindexing.progress)
-
     async def prune(request: Request) -> Response:
         """By the command line: prune everybody, or its tenant's users, or tell what would go."""
         dry_run = request.query_params.get("dry_run") == "true"
@@ -170,9 +174,6 @@ def _internal(engine: Engine) -> list[Route]:
         tenant = _tenant(request)
         return answer({"data": [one.owner for one in await engine.everybody() if tenant in {None, one.tenant}]})
 
-    async def ready(_request: Request) -> Response:
-        return answer(engine.readiness())
-
     endpoints = [
         ("POST", DECIDED_PATH, _asked(list[ReceiptPart], decided, 204)),
         ("POST", FULL_PATH, _asked(Scope, full)),
@@ -180,10 +181,10 @@ def _internal(engine: Engine) -> list[Route]:
         ("POST", PRUNE_PATH, prune),
         ("GET", OWNERS_PATH, owners),
         ("POST", REINDEX_PATH, _asked(ReindexAsked, engine.reindex)),
-        ("GET", REINDEX_PATH, reindex_progress),
+        ("GET", REINDEX_PATH, _told("reindex", lambda: engine.reindexing.progress)),
         ("POST", BACKUP_PATH, _asked(BackupAsked, backup)),
-        ("GET", BACKUP_PATH, backup_progress),
-        ("GET", READY_PATH, ready),
+        ("GET", BACKUP_PATH, _told("backup", lambda: engine.backing_up.progress)),
+        ("GET", READY_PATH, _told("ready", engine.readiness)),
     ]
     return [Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in endpoints]
 

@@ -25,7 +25,7 @@ from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
 from memproxy.relay.capture import CaptureJournal, Exchange
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import DEGRADED, Decider, Decision
-from memproxy.relay.memory_tools import ToolAnswer, may_be_read
+from memproxy.relay.memory_tools import Offer, ToolAnswer, may_be_read
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
@@ -241,12 +241,17 @@ class MemoryHandler:
                 extra={"fields": {"reason": reason, "count": count}},
             )
 
+    def _with_tools(
+        self, asked: _ReadRequest, offer: Offer, first: UpstreamAnswer, sent: bytes, toolless: Callable[[], bytes]
+    ) -> ToolAnswer:
+        """The answer whose calls of our tools are answered here."""
+        again, stream = partial(self._send, asked, read_here=True), asked.chat.stream
+        return ToolAnswer(self.decider.tools, offer, first, sent=sent, wants_stream=stream, send=again, plain=toolless)
+
     async def _exchange(
         self, asked: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
     ) -> int:
-        """Send the request and relay its answer, whose end waits until the turn is kept. ``toolless`` makes the same
-        request without tools of ours.
-        """
+        """Send the request (``toolless`` makes it without our tools); its answer's end waits until the turn is kept."""
         request, began = asked.request, time.perf_counter()
         block = self.decider.new_block(decision)
         first = await self._send(asked, sent, read_here=decision.offer is not None)
@@ -262,15 +267,7 @@ class MemoryHandler:
                 block = NO_BLOCK
                 decision, answer = await self._send_plain(asked, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
-                answer = answered = ToolAnswer(
-                    self.decider.tools,
-                    decision.offer,
-                    first,
-                    sent=sent,
-                    wants_stream=asked.chat.stream,
-                    send=partial(self._send, asked, read_here=True),
-                    plain=toolless,
-                )
+                answer = answered = self._with_tools(asked, decision.offer, first, sent, toolless)
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
             self._note_decided(asked, decision, answer.status)
