@@ -209,10 +209,14 @@ def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str,
     if left == fact.turn_ids:
         return {}
     told = [turn for turn in owned.turns if turn.id in left]
-    changes: dict[str, Any] = {"turn_ids": left, "updated_at": now}
+    noted = dict(fact.metadata)
+    quoted = noted.get(EVIDENCE)
+    if isinstance(quoted, str) and not any(quoted in turn.content for turn in told):
+        del noted[EVIDENCE]
+    changes: dict[str, Any] = {"turn_ids": left, "metadata": noted, "updated_at": now}
     if told:
         first, last = min(turn.created_at for turn in told), max(turn.created_at for turn in told)
-        changes["metadata"] = fact.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+        changes["metadata"] = noted | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
         if fact.valid_from == said_at(fact):
             changes["valid_from"] = first
         if fact.session_id == session:

@@ -71,6 +71,17 @@ async def test_what_other_conversations_say_too_stays(tmp_path: Path) -> None:
         assert await holder(r) == [kept.id]
 
 
+async def test_what_others_say_too_no_longer_quotes_an_undone_conversation(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+        await told(r, SECOND, "For Hawaii the budget is $10,000, as ever", "$10,000")
+        (fact,) = await r.facts()
+        assert fact.metadata["evidence"] == "My budget for Hawaii is $10,000"
+        (left,) = await undo(r, "first")
+        assert left.turn_ids == fact.turn_ids[1:]
+        assert "evidence" not in left.metadata
+
+
 async def test_what_an_undone_conversation_took_back_holds_again(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
