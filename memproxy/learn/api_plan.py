@@ -1,7 +1,7 @@
 """What the API asks for (store, edit, delete, undo), as a plan: statements take their slots, what goes frees them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -35,14 +35,14 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.similar import affirms, repeats, terms
 from memproxy.core.slots import same_value, slot_name, slot_value
+from memproxy.learn import succession
 from memproxy.learn.dream_plan import dreamt
 from memproxy.learn.forget_everything import ended_with, meant_by, standing
-from memproxy.learn.outdated import ENDED_BY, PREDICATE, outdated_with, still_ended_by
+from memproxy.learn.outdated import ENDED_BY, outdated_with, still_ended_by
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.pending import CHANGES
-from memproxy.learn.plan_view import GONE_PREFIX, PlanView, tombstone
-from memproxy.learn.succession import Succession
-from memproxy.ports import MemoryFilter, MemoryStore, StateStore
+from memproxy.learn.plan_view import GONE_PREFIX, PlanView, matching, tombstone
+from memproxy.ports import MemoryFilter, every
 
 MOST_TOLD = 100
 """Outcomes noted of one plan: an import of thousands is not thousands of events."""
@@ -78,36 +78,40 @@ _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _PAGE = 200
 
 
-async def unlearn(known: PlanView, store: MemoryStore, turn: Memory, *, now: datetime) -> list[Memory]:
+async def unlearn(known: PlanView, turn: Memory) -> list[Memory]:
     """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
     Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
     is the person's own word.
     """
-    elsewhere = {one.session_id for one in await _all(known, store, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))}
-    elsewhere.discard(turn.session_id)
-    told = await _all(known, store, MemoryFilter(turn_ids=(turn.id,), kinds=_FACTS))
+    same_id = await _all(known, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
+    elsewhere = {one.session_id for one in same_id} - {turn.session_id}
+    told = await _all(known, MemoryFilter(turn_ids=(turn.id,), kinds=_FACTS))
     told = [known.current(fact) for fact in told if fact.session_id not in elsewhere]
     names = sorted({name for fact in told for name in fact.turn_ids} - {turn.id})
-    others = await _turns(known, store, names)
+    others: list[Memory] = []
+    for start in range(0, len(names), _PAGE):
+        others += await _all(known, MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,)))
     lost = []
     for fact in told:
         there = {one.id: one for one in sorted(others, key=lambda one: one.session_id == fact.session_id)}
         left = [there[name] for name in fact.turn_ids if name in there]
-        if fact.predicate == PREDICATE or (not left and turn.superseded_by != fact.id):
+        if fact.predicate == SUMMARY or (not left and turn.superseded_by != fact.id):
             lost.append(fact)
         else:
-            await known.change(fact.id, _without(fact, turn, left, now))
+            await known.change(fact.id, _without(fact, {turn.id}, left, known.now))
     return lost
 
 
-def _without(fact: Memory, turn: Memory, left: Sequence[Memory], now: datetime) -> dict[str, Any]:
-    """The fields of a fact that stays, without the turn: its words, and when it was said by it."""
+def _without(fact: Memory, gone: Set[str], left: Sequence[Memory], now: datetime) -> dict[str, Any]:
+    """The fields of a fact that stays, without the turns that are ``gone``: its words, and when it was said by those
+    that are ``left``.
+    """
     noted = dict(fact.metadata)
     quoted = noted.get(EVIDENCE)
     if isinstance(quoted, str) and not any(quoted in one.content for one in left):
         del noted[EVIDENCE]
     fields: dict[str, Any] = {
-        "turn_ids": [name for name in fact.turn_ids if name != turn.id],
+        "turn_ids": [name for name in fact.turn_ids if name not in gone],
         "metadata": noted,
         "updated_at": now,
     }
@@ -121,23 +125,8 @@ def _without(fact: Memory, turn: Memory, left: Sequence[Memory], now: datetime) 
     return fields
 
 
-async def _turns(known: PlanView, store: MemoryStore, names: Sequence[str]) -> list[Memory]:
-    """Those of these turns that are still there, of every session in which an id is used."""
-    found: list[Memory] = []
-    for start in range(0, len(names), _PAGE):
-        where = MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,))
-        found += await _all(known, store, where)
-    return found
-
-
-async def _all(known: PlanView, store: MemoryStore, where: MemoryFilter) -> list[Memory]:
-    found: list[Memory] = []
-    cursor = None
-    while True:
-        page = await store.page(known.owner, where, limit=_PAGE, cursor=cursor)
-        found += page.memories
-        if (cursor := page.next_cursor) is None:
-            return found
+async def _all(known: PlanView, where: MemoryFilter) -> list[Memory]:
+    return [one async for one in every(known.store, known.owner, where)]
 
 
 class _Owned(msgspec.Struct, frozen=True):
@@ -155,37 +144,32 @@ class _Owned(msgspec.Struct, frozen=True):
     orders: list[Memory]
 
 
-async def undo(known: PlanView, store: MemoryStore, session: str, *, within: Scope, now: datetime) -> Counter[str]:
+async def undo(known: PlanView, session: str, within: Scope) -> Counter[str]:
     """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
     is. What another project has there stays, without what it knows from messages that go.
     """
-    owned = await _owned(known, store, session, within)
+    owned = await _owned(known, session, within)
     for fact in owned.facts:
-        if fact.id not in owned.lost:
-            await known.change(fact.id, _less(fact, owned, session, now))
-    for fact in owned.facts:
-        if fact.id in owned.lost:
-            await _undo_fact(known, fact, owned, now)
-    replaced = await _give_back_all(known, owned, now)
+        if fact.id not in owned.lost and not owned.gone.isdisjoint(fact.turn_ids):
+            left = [turn for turn in owned.turns if turn.id in fact.turn_ids]
+            await known.change(fact.id, _without(fact, owned.gone, left, known.now))
+    for fact in owned.lost.values():
+        await _undo_fact(known, fact, owned)
+    replaced = await _give_back_all(known, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
         if fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced):
             known.mark(turn, fields)
-    await _give_back_summaries(known, owned, now)
+    await _give_back_summaries(known, owned)
     ids = [turn.id for turn in owned.going]
     if ids:
         known.sweep(Deletion(ids=ids, session_ids=[session]))
     return Counter({"delete": len(ids) + len(owned.lost)})
 
 
-async def _owned(known: PlanView, store: MemoryStore, session: str, within: Scope) -> _Owned:
-    memories: list[Memory] = []
-    cursor = None
-    while True:
-        page = await store.page(known.owner, MemoryFilter(), limit=_PAGE, cursor=cursor)
-        memories += [known.current(one) if one.kind is not Kind.TURN else one for one in page.memories]
-        if (cursor := page.next_cursor) is None:
-            break
+async def _owned(known: PlanView, session: str, within: Scope) -> _Owned:
+    stored = await _all(known, MemoryFilter())
+    memories = [known.current(one) if one.kind is not Kind.TURN else one for one in stored]
     here = {id(one) for one in memories if one.session_id == session and within.sees(one.project_id, one.agent_id)}
     turns = [one for one in memories if one.kind is Kind.TURN and id(one) not in here]
     going = [one for one in memories if one.kind is Kind.TURN and id(one) in here]
@@ -203,32 +187,12 @@ def _rests_on(fact: Memory, gone: frozenset[str], elsewhere: set[str], *, said_h
     return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
 
-def _less(fact: Memory, owned: _Owned, session: str, now: datetime) -> dict[str, Any]:
-    """A fact that others tell too, without what the session said of it."""
-    left = [name for name in fact.turn_ids if name not in owned.gone]
-    if left == fact.turn_ids:
-        return {}
-    told = [turn for turn in owned.turns if turn.id in left]
-    noted = dict(fact.metadata)
-    quoted = noted.get(EVIDENCE)
-    if isinstance(quoted, str) and not any(quoted in turn.content for turn in told):
-        del noted[EVIDENCE]
-    changes: dict[str, Any] = {"turn_ids": left, "metadata": noted, "updated_at": now}
-    if told:
-        first, last = min(turn.created_at for turn in told), max(turn.created_at for turn in told)
-        changes["metadata"] = noted | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
-        if fact.valid_from == said_at(fact):
-            changes["valid_from"] = first
-        if fact.session_id == session:
-            changes["session_id"] = told[0].session_id
-    return changes
-
-
-async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned, now: datetime) -> None:
+async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
     """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
+    now = known.now
     fact = await known.memory(fact.id) or fact
     before = await known.memory(fact.supersedes) if fact.supersedes else None
-    await known.unlink(fact.id, now=now)
+    await known.unlink(fact.id)
     await known.delete(fact.id)
     if before is None or before.superseded_by != fact.id:
         return
@@ -243,10 +207,10 @@ async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned, now: datetime
         closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
         await known.change(before.id, {"superseded_by": None} | closed)
     elif fact.active or taken is not None:
-        await _give_back(known, before.id, owned.orders, now)
+        await _give_back(known, before.id, owned.orders)
 
 
-async def _give_back_all(known: PlanView, owned: _Owned, now: datetime) -> dict[str, str]:
+async def _give_back_all(known: PlanView, owned: _Owned) -> dict[str, str]:
     """Make active again what the undone turns took back. Returns, by turn, the statement that has meanwhile replaced
     what the turn says. The latest statement takes its slot, and a summary that repeats what was replaced stays
     inactive.
@@ -256,17 +220,17 @@ async def _give_back_all(known: PlanView, owned: _Owned, now: datetime) -> dict[
     for fact in sorted(taken, key=last_said_at, reverse=True):
         if fact.id in owned.lost:
             continue
-        await _give_back(known, fact.id, owned.orders, now)
+        await _give_back(known, fact.id, owned.orders)
         given = await known.memory(fact.id)
         if given is not None and given.superseded_by is not None:
             replaced |= dict.fromkeys(given.turn_ids, given.superseded_by)
     for fact in taken:
-        if fact.id not in owned.lost and fact.predicate == PREDICATE and replaced.keys() & set(fact.turn_ids):
-            await known.change(fact.id, {"active": False, "valid_to": now, "updated_at": now})
+        if fact.id not in owned.lost and fact.predicate == SUMMARY and replaced.keys() & set(fact.turn_ids):
+            await known.change(fact.id, {"active": False, "valid_to": known.now, "updated_at": known.now})
     return replaced
 
 
-async def _give_back_summaries(known: PlanView, owned: _Owned, now: datetime) -> None:
+async def _give_back_summaries(known: PlanView, owned: _Owned) -> None:
     """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
     they tell holds again.
     """
@@ -276,16 +240,16 @@ async def _give_back_summaries(known: PlanView, owned: _Owned, now: datetime) ->
         facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
         turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in (*owned.turns, *owned.going)]
         left = still_ended_by(summary, facts, turns)
-        await known.change(summary.id, outdated_with(summary, left) | {"updated_at": now})
+        await known.change(summary.id, outdated_with(summary, left) | {"updated_at": known.now})
         if not left:
-            await _give_back(known, summary.id, owned.orders, now)
+            await _give_back(known, summary.id, owned.orders)
 
 
-async def _give_back(known: PlanView, name: str, orders: Sequence[Memory], now: datetime) -> None:
+async def _give_back(known: PlanView, name: str, orders: Sequence[Memory]) -> None:
     """Make a memory active again, with its slot. One of the orders to forget everything that means it ends it;
     when somebody else holds its slot by now, it stays in the history, before what was said later.
     """
-    memory = await known.memory(name)
+    memory, now = await known.memory(name), known.now
     if memory is None or memory.active:
         return
     fields = reopened(memory, now=now)
@@ -381,174 +345,162 @@ _EXTRACTOR = "extractor"
 _BY_CALL = PlanBody().deleted_by
 
 
-class ApiPlanner:
-    """Adds to a plan what was asked for from outside."""
+async def asked_for(known: PlanView, body: PlanBody, within: Scope) -> Counter[str]:
+    """Add to a plan everything the row asks for, of who stands ``within``; how many of each operation that is.
 
-    def __init__(self, store: MemoryStore, state: StateStore, succession: Succession) -> None:
-        self._store = store
-        self._state = state
-        self._succession = succession
-
-    async def plan(self, known: PlanView, body: PlanBody, within: Scope, now: datetime) -> Counter[str]:
-        """Everything the row asks for, of who stands ``within``; how many of each operation that is.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
-            msgspec.ValidationError: a changed field does not take its value.
-        """
-        counts: Counter[str] = Counter()
-        if body.dream is not None:
-            return await dreamt(known, self._store, self._succession, body, now)
-        await known.load([*body.changes, *body.deletes])
-        await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
-        for memory in body.upserts:
-            counts[await self._put(known, memory, now)] += 1
-        for name, fields in body.changes.items():
-            await self._edit(known, name, fields, now)
+    Raises:
+        StoreUnavailable, StateUnavailable: what is known could not be read.
+        msgspec.ValidationError: a changed field does not take its value.
+    """
+    counts: Counter[str] = Counter()
+    if body.dream is not None:
+        return await dreamt(known, body)
+    await known.load([*body.changes, *body.deletes])
+    await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
+    for memory in body.upserts:
+        counts[await _put(known, memory)] += 1
+    for name, fields in body.changes.items():
+        await _edit(known, name, fields)
+        counts["change"] += 1
+    for session, turns in body.turn_changes.items():
+        place = msgspec.structs.replace(known.owner, session=session or None)
+        for turn in (await known.store.get(place, list(turns))).values():
+            known.mark(turn, _beside(known.marked(turn), _noted_still(turn, turns[turn.id])))
             counts["change"] += 1
-        for session, turns in body.turn_changes.items():
-            within = msgspec.structs.replace(known.owner, session=session or None)
-            for turn in (await self._store.get(within, list(turns))).values():
-                known.mark(turn, _beside(known.marked(turn), _noted_still(turn, turns[turn.id])))
-                counts["change"] += 1
-        if body.deletes:
-            await self._delete(known, body, now)
-            counts["delete"] += len(body.deletes)
-        if body.undo_session is not None:
-            counts += await undo(known, self._store, body.undo_session, within=within, now=now)
-        if body.delete_where is not None:
-            if body.delete_where.ids and body.deleted_by == _BY_CALL:
-                counts["delete"] += await self._unlearn(known, body.delete_where, now)
-            await self._sweep(known, body.delete_where)
-        return counts
-
-    async def _put(self, known: PlanView, memory: Memory, now: datetime) -> str:
-        memory = msgspec.structs.replace(memory, slot=slot_name(memory))
-        await known.unbury(memory.id)
-        holder = await known.holder(memory.slot) if memory.slot and memory.active else None
-        if holder is None or holder == memory.id:
-            await known.add(memory)
-            return Operation.ADD.value
-        target = await known.memory(holder)
-        if target is None:
-            # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
-            # superseded (`apply.Applier`).
-            await known.add(msgspec.structs.replace(memory, supersedes=holder))
-        else:
-            await self._succession.supersede(known, memory, target, now)
-        return Operation.UPDATE.value
-
-    async def _edit(self, known: PlanView, name: str, fields: Mapping[str, Any], now: datetime) -> None:
-        """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
-        slot's holder stand there in the order of their times. What its turns say is not learned from them again where
-        the statement was changed, nor given out of them beside what it says now.
-        """
-        before = await known.memory(name)
-        if before is not None:
-            fields = _noted_still(before, fields)
-            if _STATED & fields.keys():
-                await known.forget(before)
-        await known.change(name, {"updated_at": now, **fields})
-        memory = await known.memory(name)
-        if before is not None and memory is not None and before.kind is not Kind.TURN:
-            await self._tell_turns(known, before, memory, now)
-        if not _SLOT_FIELDS & fields.keys():
-            return
-        slot = slot_name(memory) if memory is not None and memory.active else None
-        holder = await known.holder(slot) if slot else None
-        if memory is not None and holder is not None and holder != name:
-            chain = await known.chain(holder)
-            effects = place(memory, chain[-1:], now=now)
-            for other, changed in effects.changes.items():
-                await known.change(other, changed)
-            if effects.new is not None:
-                await known.change(name, _differences(memory, effects.new))
-        await known.take(name)
-
-    async def _tell_turns(self, known: PlanView, before: Memory, after: Memory, now: datetime) -> None:
-        """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
-        it made hold again they may tell again.
-        """
-        if not _is_told(before):
-            if _is_told(after):
-                await self._succession.show_stated(known, before)
-        elif after.superseded_by:
-            if (by := await known.memory(after.superseded_by)) is not None:
-                await self._succession.mark_stated(known, before, by)
-        elif not _is_told(after):
-            await self._succession.hide_stated(known, before, now)
-        elif not _still_says(after, before):
-            await self._succession.mark_stated(known, before, after)
-
-    async def _delete(self, known: PlanView, body: PlanBody, now: datetime) -> None:
-        """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
-        plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
-        What somebody deleted is not given out of its turns either; what was pruned was only too much.
-        """
-        learning = await self._is_learning(known)
-        by_call = body.deleted_by == _BY_CALL
-        for name in body.deletes:
-            before: Memory | None = None
-            if (memory := await known.memory(name)) is not None:
-                if body.gives_back and memory.supersedes and memory.superseded_by is None:
-                    before = await known.memory(memory.supersedes)
-                await known.forget(memory)
-                if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
-                    await self._drop_learned(known, memory, now)
-                elif by_call and _is_told(memory):
-                    await self._succession.hide_stated(known, memory, now)
-            await _drop(known, name, now, bury=learning)
-            if before is not None and before.superseded_by == name:
-                await _give_back(known, before.id, (), now)
-                await self._succession.unmark(known, before, name)
-
-    async def _is_learning(self, known: PlanView) -> bool:
-        """Whether a plan may be saved that does not know of what is deleted now."""
-        if any((await self._state.backlog(known.owner)).get("learn", {}).values()):
-            return True
-        # every plan that these were noted for is carried out
-        await self._state.drop_slots(known.owner, GONE_PREFIX)
-        return False
-
-    async def _unlearn(self, known: PlanView, gone: Deletion, now: datetime) -> int:
-        """Delete with messages what was learned from them alone; answers how many memories that is."""
-        turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
-        here = [turn for turn in turns if turn.session_id in gone.session_ids]
-        return sum([await self._drop_learned(known, turn, now) for turn in here])
-
-    async def _drop_learned(self, known: PlanView, turn: Memory, now: datetime) -> int:
-        """What goes with a deleted message; where the assistant repeats it, that is hidden."""
-        lost = await unlearn(known, self._store, turn, now=now)
-        learning = await self._is_learning(known) if lost else False
-        for memory in lost:
-            if memory.predicate != SUMMARY:
-                await self._succession.hide_repeated(known, memory)
-            await _drop(known, memory.id, now, bury=learning)
-        return len(lost)
-
-    async def _sweep(self, known: PlanView, gone: Deletion) -> None:
-        """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
-        known.sweep(gone)
-        where = MemoryFilter(
-            ids=tuple(gone.ids),
-            session_ids=tuple(gone.session_ids),
-            project_ids=tuple(gone.project_ids),
-            agent_ids=tuple(gone.agent_ids),
-            kinds=tuple(kind for kind in Kind if kind is not Kind.TURN),
-            active=True,
-        )
-        cursor = None
-        while True:
-            page = await self._store.page(known.owner, where, limit=_PAGE, cursor=cursor)
-            for memory in page.memories:
-                await known.release(memory)
-            if (cursor := page.next_cursor) is None:
-                return
+    if body.deletes:
+        await _delete(known, body)
+        counts["delete"] += len(body.deletes)
+    if body.undo_session is not None:
+        counts += await undo(known, body.undo_session, within)
+    if body.delete_where is not None:
+        if body.delete_where.ids and body.deleted_by == _BY_CALL:
+            counts["delete"] += await _unlearn(known, body.delete_where)
+        await _sweep(known, body.delete_where)
+    return counts
 
 
-async def _drop(known: PlanView, name: str, now: datetime, *, bury: bool) -> None:
+async def _put(known: PlanView, memory: Memory) -> str:
+    memory = msgspec.structs.replace(memory, slot=slot_name(memory))
+    await known.unbury(memory.id)
+    holder = await known.holder(memory.slot) if memory.slot and memory.active else None
+    if holder is None or holder == memory.id:
+        await known.add(memory)
+        return Operation.ADD.value
+    target = await known.memory(holder)
+    if target is None:
+        # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
+        # superseded (`apply.Applier`).
+        await known.add(msgspec.structs.replace(memory, supersedes=holder))
+    else:
+        await succession.supersede(known, memory, target)
+    return Operation.UPDATE.value
+
+
+async def _edit(known: PlanView, name: str, fields: Mapping[str, Any]) -> None:
+    """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
+    slot's holder stand there in the order of their times. What its turns say is not learned from them again where
+    the statement was changed, nor given out of them beside what it says now.
+    """
+    before = await known.memory(name)
+    if before is not None:
+        fields = _noted_still(before, fields)
+        if _STATED & fields.keys():
+            await known.forget(before)
+    await known.change(name, {"updated_at": known.now, **fields})
+    memory = await known.memory(name)
+    if before is not None and memory is not None and before.kind is not Kind.TURN:
+        await _tell_turns(known, before, memory)
+    if not _SLOT_FIELDS & fields.keys():
+        return
+    slot = slot_name(memory) if memory is not None and memory.active else None
+    holder = await known.holder(slot) if slot else None
+    if memory is not None and holder is not None and holder != name:
+        chain = await known.chain(holder)
+        effects = place(memory, chain[-1:], now=known.now)
+        for other, changed in effects.changes.items():
+            await known.change(other, changed)
+        if effects.new is not None:
+            await known.change(name, _differences(memory, effects.new))
+    await known.take(name)
+
+
+async def _tell_turns(known: PlanView, before: Memory, after: Memory) -> None:
+    """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
+    it made hold again they may tell again.
+    """
+    if not _is_told(before):
+        if _is_told(after):
+            await succession.show_stated(known, before)
+    elif after.superseded_by:
+        if (by := await known.memory(after.superseded_by)) is not None:
+            await succession.mark_stated(known, before, by)
+    elif not _is_told(after):
+        await succession.hide_stated(known, before)
+    elif not _still_says(after, before):
+        await succession.mark_stated(known, before, after)
+
+
+async def _delete(known: PlanView, body: PlanBody) -> None:
+    """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
+    plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
+    What somebody deleted is not given out of its turns either; what was pruned was only too much.
+    """
+    learning = await _is_learning(known)
+    by_call = body.deleted_by == _BY_CALL
+    for name in body.deletes:
+        before: Memory | None = None
+        if (memory := await known.memory(name)) is not None:
+            if body.gives_back and memory.supersedes and memory.superseded_by is None:
+                before = await known.memory(memory.supersedes)
+            await known.forget(memory)
+            if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
+                await _drop_learned(known, memory)
+            elif by_call and _is_told(memory):
+                await succession.hide_stated(known, memory)
+        await _drop(known, name, bury=learning)
+        if before is not None and before.superseded_by == name:
+            await _give_back(known, before.id, ())
+            await succession.unmark(known, before, name)
+
+
+async def _is_learning(known: PlanView) -> bool:
+    """Whether a plan may be saved that does not know of what is deleted now."""
+    if any((await known.state.backlog(known.owner)).get("learn", {}).values()):
+        return True
+    # every plan that these were noted for is carried out
+    await known.state.drop_slots(known.owner, GONE_PREFIX)
+    return False
+
+
+async def _unlearn(known: PlanView, gone: Deletion) -> int:
+    """Delete with messages what was learned from them alone; answers how many memories that is."""
+    turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
+    here = [turn for turn in turns if turn.session_id in gone.session_ids]
+    return sum([await _drop_learned(known, turn) for turn in here])
+
+
+async def _drop_learned(known: PlanView, turn: Memory) -> int:
+    """What goes with a deleted message; where the assistant repeats it, that is hidden."""
+    lost = await unlearn(known, turn)
+    learning = await _is_learning(known) if lost else False
+    for memory in lost:
+        if memory.predicate != SUMMARY:
+            await succession.hide_repeated(known, memory)
+        await _drop(known, memory.id, bury=learning)
+    return len(lost)
+
+
+async def _sweep(known: PlanView, gone: Deletion) -> None:
+    """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
+    known.sweep(gone)
+    where = msgspec.structs.replace(matching(gone), kinds=_FACTS, active=True)
+    async for memory in every(known.store, known.owner, where):
+        await known.release(memory)
+
+
+async def _drop(known: PlanView, name: str, *, bury: bool) -> None:
     """Delete a memory; its chain closes over the gap."""
-    await known.unlink(name, now=now)
+    await known.unlink(name)
     await known.delete(name)
     if bury:
         await known.bury(name)

@@ -23,7 +23,7 @@ from memproxy.learn.nearby import taken_back, traces_of
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
 from memproxy.learn.placement import Palace, places_of
-from memproxy.learn.plan_view import of_session, of_turns, tombstone
+from memproxy.learn.plan_view import matching, of_session, of_turns, tombstone
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotStore, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
@@ -179,12 +179,7 @@ class Applier:
     async def _take_away(self, owner: Scope, plan: PlanBody) -> None:
         await self._delete(owner, plan.deletes)
         if (gone := plan.delete_where) is not None:
-            where = MemoryFilter(
-                ids=tuple(gone.ids),
-                session_ids=tuple(gone.session_ids),
-                project_ids=tuple(gone.project_ids),
-                agent_ids=tuple(gone.agent_ids),
-            )
+            where = matching(gone)
             await self._store.delete(owner, where)
             await self._unmark(owner, gone)
             if where == MemoryFilter():

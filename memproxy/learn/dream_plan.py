@@ -33,19 +33,15 @@ from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.slots import value_name
 from memproxy.errors import Conflict
+from memproxy.learn import succession
 from memproxy.learn.plan_view import PlanView
-from memproxy.learn.succession import Succession
-from memproxy.ports import MemoryFilter, MemoryStore
-
-_PAGE = 200
+from memproxy.ports import MemoryFilter, every
 
 OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELETE: "deleted"}
 """What the activity calls it; whatever else a dream does is ``stored`` or ``edited``."""
 
 
-async def dreamt(
-    known: PlanView, store: MemoryStore, succession: Succession, body: PlanBody, now: datetime
-) -> Counter[str]:
+async def dreamt(known: PlanView, body: PlanBody) -> Counter[str]:
     """Add to the plan what a row's step does; returns how many of each operation. The outcomes are noted as the row's.
 
     A change is left out where a memory that it rests on is another than it was when the change was decided: the next
@@ -58,8 +54,7 @@ async def dreamt(
     if step is None:
         return Counter()
     if step.undo:
-        return await undone(known, store, step.dream, now)
-    planning = _Planning(known, succession, step.dream, now)
+        return await undone(known, step.dream)
     new = {memory.id: memory for memory in step.new}
     named = {name for change in step.changes for name in (change.memory_id, *change.sources)} - new.keys()
     await known.load(sorted([*named, *new]))
@@ -71,7 +66,7 @@ async def dreamt(
         if made is not None and await _is_known(known, made, stored):
             continue
         if {change.memory_id, *change.sources} - new.keys() <= as_seen:
-            await planning.carry_out(change, new.get(change.memory_id))
+            await _carry_out(known, step.dream, change, made)
             counts[change.action] += 1
             body.outcomes += _told(change, step.dream)
     return counts
@@ -85,65 +80,57 @@ async def _is_known(known: PlanView, made: Memory, stored: Mapping[str, Memory])
     return bool(sessions) and await known.forgotten(made, sessions)
 
 
-class _Planning:
-    """What a step adds to a plan, change by change."""
+async def _carry_out(known: PlanView, dream: str, change: Change, new: Memory | None) -> None:
+    """Add to the plan what a change does; ``new`` is the memory that it makes."""
+    now = known.now
+    memory = await known.memory(change.memory_id)
+    if change.action == MERGE:
+        await _merge(known, dream, change, new)
+    elif new is not None:
+        await known.add(made_by(new, dream, now))
+    elif memory is None:
+        return
+    elif change.action == SUPERSEDE:
+        await _supersede(known, memory, change.sources)
+    elif change.action == END:
+        over = min(one for one in (memory.valid_to, memory.expires_at) if one is not None)
+        await known.change(memory.id, ended(memory, over, now=now))
+    elif change.action == DELETE:
+        gone, at = take_back(memory, dream, now, now=now), now + UNDOABLE
+        await known.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
+    elif change.action == CATEGORISE:
+        await known.change(memory.id, change.labels | {"updated_at": now})
+    elif change.action == CONFLICT:
+        others = [*memory.metadata.get(CONFLICTS_WITH, ()), *change.sources]
+        metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
+        await known.change(memory.id, {"metadata": metadata, "updated_at": now})
 
-    def __init__(self, known: PlanView, succession: Succession, dream: str, now: datetime) -> None:
-        self._known = known
-        self._succession = succession
-        self._dream = dream
-        self._now = now
 
-    async def carry_out(self, change: Change, new: Memory | None) -> None:
-        """Add to the plan what a change does; ``new`` is the memory that it makes."""
-        known, now = self._known, self._now
-        memory = await known.memory(change.memory_id)
-        if change.action == MERGE:
-            await self._merge(change, new)
-        elif new is not None:
-            await known.add(made_by(new, self._dream, now))
-        elif memory is None:
-            return
-        elif change.action == SUPERSEDE:
-            await self._supersede(memory, change.sources)
-        elif change.action == END:
-            over = min(one for one in (memory.valid_to, memory.expires_at) if one is not None)
-            await known.change(memory.id, ended(memory, over, now=now))
-        elif change.action == DELETE:
-            gone, at = take_back(memory, self._dream, now, now=now), now + UNDOABLE
-            await known.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
-        elif change.action == CATEGORISE:
-            await known.change(memory.id, change.labels | {"updated_at": now})
-        elif change.action == CONFLICT:
-            others = [*memory.metadata.get(CONFLICTS_WITH, ()), *change.sources]
-            metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
-            await known.change(memory.id, {"metadata": metadata, "updated_at": now})
+async def _merge(known: PlanView, dream: str, change: Change, new: Memory | None) -> None:
+    """Set the sources aside for one of them, or for a new sentence; what stays is known since the first was."""
+    now = known.now
+    sources = [one for name in change.sources if (one := await known.memory(name)) is not None]
+    for source in sources:
+        over = ended(source, begins(source), now=now)  # it never held by itself
+        metadata = over.get("metadata", source.metadata) | {MERGED_INTO: change.memory_id}
+        await known.change(source.id, over | {"superseded_by": change.memory_id, "metadata": metadata})
+    if new is not None:
+        await known.add(made_by(new, dream, now))
+        return
+    kept = await known.memory(change.memory_id)
+    if kept is not None and (fields := _joined(kept, sources)):
+        await known.change(kept.id, fields | {"updated_at": now})
 
-    async def _merge(self, change: Change, new: Memory | None) -> None:
-        """Set the sources aside for one of them, or for a new sentence; what stays is known since the first was."""
-        known, now = self._known, self._now
-        sources = [one for name in change.sources if (one := await known.memory(name)) is not None]
-        for source in sources:
-            over = ended(source, begins(source), now=now)  # it never held by itself
-            metadata = over.get("metadata", source.metadata) | {MERGED_INTO: change.memory_id}
-            await known.change(source.id, over | {"superseded_by": change.memory_id, "metadata": metadata})
-        if new is not None:
-            await known.add(made_by(new, self._dream, now))
-            return
-        kept = await known.memory(change.memory_id)
-        if kept is not None and (fields := _joined(kept, sources)):
-            await known.change(kept.id, fields | {"updated_at": now})
 
-    async def _supersede(self, newest: Memory, sources: Sequence[str]) -> None:
-        known, now = self._known, self._now
-        older = sorted([one for name in sources if (one := await known.memory(name)) is not None], key=begins)
-        for one in older:
-            await known.change(one.id, ended(one, begins(newest), now=now) | {"superseded_by": newest.id})
-            await self._succession.mark(known, one, newest)
-        if older and newest.supersedes is None:
-            await known.change(newest.id, {"supersedes": older[-1].id, "updated_at": now})
-        if newest.slot:  # of two that filled one slot the other one may have held it
-            await known.take(newest.id)
+async def _supersede(known: PlanView, newest: Memory, sources: Sequence[str]) -> None:
+    older = sorted([one for name in sources if (one := await known.memory(name)) is not None], key=begins)
+    for one in older:
+        await known.change(one.id, ended(one, begins(newest), now=known.now) | {"superseded_by": newest.id})
+        await succession.mark(known, one, newest)
+    if older and newest.supersedes is None:
+        await known.change(newest.id, {"supersedes": older[-1].id, "updated_at": known.now})
+    if newest.slot:  # of two that filled one slot the other one may have held it
+        await known.take(newest.id)
 
 
 def _joined(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
@@ -185,19 +172,14 @@ def _told(change: Change, dream: str) -> list[Outcome]:
     return [Outcome(result=result, reason=dream, memory_id=change.memory_id)]
 
 
-async def undone(known: PlanView, store: MemoryStore, dream: str, now: datetime) -> Counter[str]:
+async def undone(known: PlanView, dream: str) -> Counter[str]:
     """Add to the plan what takes a dream back: everything that notes it is as it was before, what it made goes.
 
     Raises:
         Conflict: a later dream changed some of it, or it is too long ago.
     """
-    touched: list[Memory] = []
-    cursor = None
-    while True:
-        page = await store.page(known.owner, MemoryFilter(), limit=_PAGE, cursor=cursor)
-        touched += [memory for memory in page.memories if mark_of(memory, dream) is not None]
-        if (cursor := page.next_cursor) is None:
-            break
+    stored = every(known.store, known.owner, MemoryFilter())
+    touched = [memory async for memory in stored if mark_of(memory, dream) is not None]
     later = sorted({marks_of(memory)[-1]["id"] for memory in touched} - {dream})
     if later:
         raise Conflict(
@@ -208,7 +190,7 @@ async def undone(known: PlanView, store: MemoryStore, dream: str, now: datetime)
     for memory in touched:
         mark = mark_of(memory, dream)
         if memory.kind is Kind.TURN:
-            known.mark(memory, restored(memory, dream, now))
+            known.mark(memory, restored(memory, dream, known.now))
         elif mark is not None and mark["was"] is None:
             if memory.updated_at == _made_at(memory):
                 await known.delete(memory.id)
@@ -216,7 +198,7 @@ async def undone(known: PlanView, store: MemoryStore, dream: str, now: datetime)
                 kept = {name: value for name, value in memory.metadata.items() if name != "dreams"}
                 await known.change(memory.id, {"metadata": kept})
         else:
-            await _restore(known, memory, restored(memory, dream, now))
+            await _restore(known, memory, restored(memory, dream, known.now))
         counts["change"] += 1
     return counts
 

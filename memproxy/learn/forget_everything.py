@@ -4,7 +4,7 @@ The order is recognised by rules in every mode: a model can neither give nor sup
 stay in the history, and are active again when the conversation of the order is undone.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,10 +21,9 @@ from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_re
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.learn.rules.said import mask, sets_a_stage
-from memproxy.ports import MemoryFilter, MemoryStore
+from memproxy.ports import MemoryFilter, every
 
 _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
-_PAGE = 200
 _JUST_BEFORE = timedelta(microseconds=1)
 """What ends, ends before the order's message: what else that message says is said after it."""
 
@@ -139,45 +138,27 @@ def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any
     return take_back(memory, order.id, order.created_at - _JUST_BEFORE, now=now)
 
 
-class ForgetEverything:
-    """Adds to a plan what an order to forget everything does."""
+async def forget_everything(known: PlanView, scope: Scope, order: Memory) -> tuple[Memory, ...] | None:
+    """Add to a plan what an order does: end what its turn means, and hide what was said; answers what ended. None: it
+    was carried out before.
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    async def all_of(self, known: PlanView, scope: Scope, order: Memory, now: datetime) -> tuple[Memory, ...] | None:
-        """End what the order's turn means, and hide what was said; answers what ended. None: it was carried out before.
-
-        That is what a request of the order's project and agent sees: all of the user's without one.
-        """
-        stored = await known.turns(order.session_id, [order.id])
-        if any(is_all_forgotten(turn.metadata) for turn in stored):
-            return None
-        place = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
-        ended: list[Memory] = []
-        async for page in self._pages(place, MemoryFilter(kinds=_FACTS, active=True)):
-            ended += await self._end(known, [known.current(one) for one in page], order, now)
-        ended += await self._end(known, [one for one in known.new_memories() if one.kind is not Kind.TURN], order, now)
-        async for page in self._pages(place, MemoryFilter(kinds=(Kind.TURN,))):
-            for turn in page:
-                if _falls_under(turn, order) and (turn.active or not is_all_forgotten(turn.metadata)):
-                    known.mark(turn, _hidden(turn, order))
-        return tuple(ended)
-
-    async def _end(self, known: PlanView, facts: Iterable[Memory], order: Memory, now: datetime) -> list[Memory]:
-        meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
-        await known.load_slots([one.slot for one in meant if one.slot])
-        for one in meant:
-            await known.change(one.id, ended_with(one, order, now=now))
-        return meant
-
-    async def _pages(self, place: Scope, where: MemoryFilter) -> AsyncIterator[Sequence[Memory]]:
-        cursor = None
-        while True:
-            page = await self._store.page(place, where, limit=_PAGE, cursor=cursor)
-            yield page.memories
-            if (cursor := page.next_cursor) is None:
-                return
+    That is what a request of the order's project and agent sees: all of the user's without one.
+    """
+    stored = await known.turns(order.session_id, [order.id])
+    if any(is_all_forgotten(turn.metadata) for turn in stored):
+        return None
+    place = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
+    active = MemoryFilter(kinds=_FACTS, active=True)
+    facts = [known.current(one) async for one in every(known.store, place, active)]
+    facts += [one for one in known.new_memories() if one.kind is not Kind.TURN]
+    meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
+    await known.load_slots([one.slot for one in meant if one.slot])
+    for one in meant:
+        await known.change(one.id, ended_with(one, order, now=known.now))
+    async for turn in every(known.store, place, MemoryFilter(kinds=(Kind.TURN,))):
+        if _falls_under(turn, order) and (turn.active or not is_all_forgotten(turn.metadata)):
+            known.mark(turn, _hidden(turn, order))
+    return tuple(meant)
 
 
 def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:

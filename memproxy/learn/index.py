@@ -18,7 +18,8 @@ from memproxy.learn.erasure import Erasure, Gone
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
-from memproxy.learn.pending import Marks, Pending
+from memproxy.learn.pending import Marks
+from memproxy.learn.pending import marks as pending_marks
 from memproxy.learn.placement import Palace
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
@@ -38,6 +39,7 @@ class Indexer:
         self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone, corrected: Callable[[Scope, int], None]
     ) -> None:
         """``corrected`` is called with the number of a user's messages in a chat that corrected earlier ones."""
+        self._parts = parts
         self._store = parts.store
         self._state = parts.state
         self._vectors = parts.vectors
@@ -46,7 +48,6 @@ class Indexer:
         self._clock = parts.clock
         self._planner = planner
         self._applier = applier
-        self._pending = Pending(parts.store, parts.state, parts.lexical)
         self._palace = Palace(parts.state)
         self._erasure = Erasure(parts, gone)
         self._corrected = corrected
@@ -70,7 +71,7 @@ class Indexer:
                 if new:
                     near = await self._near(scope, new)
                     await self._note(rows, await self._from_the_end(scope, new, near))
-                    marks = await self._pending.marks(scope, new, self._clock.now())
+                    marks = await pending_marks(self._parts, scope, new, self._clock.now())
                     if marks is not None:
                         new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
                         await self._carry_out(scope, marks, said)

@@ -32,6 +32,7 @@ from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
 from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
+from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
 from memproxy.learn.placement import Palace
@@ -446,7 +447,7 @@ class Learner:
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
         await self._step(scope)
-        await self._summarise(planned, scope, progress.summary, now)
+        await self._summarise(planned, scope, progress.summary)
         return planned
 
     async def _only_asked(self, scope: Scope, progress: _Progress) -> list[Memory]:
@@ -482,12 +483,12 @@ class Learner:
                 with self._flushes.of("learn", scope.owner):
                     await self._store.set_fields(scope, moved)
 
-    async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None, now: datetime) -> None:
+    async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None) -> None:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
         summary = await still_so(summary, planned.known) if summary is not None else None
         if summary is not None:
-            await self._summariser.put(planned.known, scope, summary, min_trust=self._min_trust, now=now)
-        await self._summariser.end_outdated(planned.known, now=now)
+            await self._summariser.put(planned.known, scope, summary, self._min_trust)
+        await end_outdated(planned.known)
 
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:
         """Without those whose turn was deleted while the model was asked."""

@@ -4,7 +4,7 @@ traces of retractions that came before the statement.
 
 import itertools
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -28,8 +28,8 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.learn.outdated import PREDICATE as SUMMARY
-from memproxy.learn.plan_view import MOST_PAST, PlanView
-from memproxy.ports import Candidate, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.learn.plan_view import MOST_PAST, PlanView, Vector
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore
 
 TRACE_TAG = "retraction"
 """The tag of a trace."""
@@ -46,43 +46,39 @@ def is_trace(memory: Memory) -> bool:
     return TRACE_TAG in memory.tags and RETRACTED_BY in memory.metadata and memory.slot is None
 
 
-class Traces:
-    """Leaves traces in a plan, and ends what they mean."""
+async def leave_trace(known: PlanView, request: Memory) -> None:
+    """Note a request to forget that means nothing known; one that names nothing in particular leaves no trace."""
+    if not is_specific(request):
+        return
+    at, turn = said_at(request), request.turn_ids[0]
+    trace = msgspec.structs.replace(
+        request,
+        id=str(uuid.uuid5(_NAMES, f"{request.tenant}|{request.user_id}|{turn}|{request.content}")),
+        slot=None,
+        active=False,
+        tags=[TRACE_TAG],
+        valid_from=at,
+        valid_to=at,
+        relations=[],
+        expires_at=known.now + _KEPT,
+        metadata=request.metadata | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()},
+    )
+    if await known.memory(trace.id) is None:
+        await known.add(trace)
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
 
-    async def leave(self, known: PlanView, request: Memory, now: datetime) -> None:
-        """Note a request to forget that means nothing known; one that names nothing in particular leaves no trace."""
-        if not is_specific(request):
-            return
-        at, turn = said_at(request), request.turn_ids[0]
-        trace = msgspec.structs.replace(
-            request,
-            id=str(uuid.uuid5(_NAMES, f"{request.tenant}|{request.user_id}|{turn}|{request.content}")),
-            slot=None,
-            active=False,
-            tags=[TRACE_TAG],
-            valid_from=at,
-            valid_to=at,
-            relations=[],
-            expires_at=now + _KEPT,
-            metadata=request.metadata | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()},
-        )
-        if await known.memory(trace.id) is None:
-            await known.add(trace)
+async def ended(known: PlanView, candidate: Memory, decision: Decision) -> Memory | None:
+    """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
+    if not _would_hold(candidate, decision):
+        return None
+    return taken_back(await _traces(known), candidate, known.now)
 
-    async def ended(self, known: PlanView, candidate: Memory, decision: Decision, now: datetime) -> Memory | None:
-        """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
-        if not _would_hold(candidate, decision):
-            return None
-        return taken_back(await self._of(known, now), candidate, now)
 
-    async def _of(self, known: PlanView, now: datetime) -> Sequence[Memory]:
-        if known.traces is None:
-            known.traces = await traces_of(self._store, known.owner, now)
-        found = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
-        return list(found.values())
+async def _traces(known: PlanView) -> Sequence[Memory]:
+    if known.traces is None:
+        known.traces = await traces_of(known.store, known.owner, known.now)
+    found = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
+    return list(found.values())
 
 
 async def traces_of(store: MemoryStore, owner: Scope, now: datetime) -> list[Memory]:
@@ -107,8 +103,6 @@ def _would_hold(candidate: Memory, decision: Decision) -> bool:
     return decision.operation is Operation.UPDATE and not (decision.target and is_older(candidate, decision.target))
 
 
-Vector = list[float] | None
-
 _NEAR = 8
 _TO_FORGET = 32
 """Neighbours by vector and as many by words; for a request to forget more, as it may mean several."""
@@ -116,107 +110,90 @@ _TO_FORGET = 32
 _FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 
-class Nearby:
-    """Finds what is known near a candidate, as the plan so far leaves it."""
-
-    def __init__(self, store: MemoryStore, lexical: LexicalEncoder) -> None:
-        self._store = store
-        self._lexical = lexical
-
-    async def chain(self, known: PlanView, candidate: Memory) -> list[Memory]:
-        """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
-        which was taken back after the candidate was said, else that of its active holder; where there is none, that of
-        what was known by another name of its subject.
-        """
-        if candidate.slot is None:
-            return []
-        for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
-            past = await known.past(slot)
-            if len(past) >= MOST_PAST:
-                past += await known.told(slot, candidate.turn_ids)
-            if (again := told_already(candidate, past)) is not None:
-                return await known.chain_of(again)
-            ended = segment(candidate, past)
-            last = ended.id if ended is not None else await known.holder(slot)
-            if last is not None:
-                return await known.chain_for(candidate, last)
+async def chain(known: PlanView, candidate: Memory) -> list[Memory]:
+    """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
+    which was taken back after the candidate was said, else that of its active holder; where there is none, that of
+    what was known by another name of its subject.
+    """
+    if candidate.slot is None:
         return []
+    for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
+        past = await known.past(slot)
+        if len(past) >= MOST_PAST:
+            past += await known.told(slot, candidate.turn_ids)
+        if (again := told_already(candidate, past)) is not None:
+            return await known.chain_of(again)
+        ended = segment(candidate, past)
+        last = ended.id if ended is not None else await known.holder(slot)
+        if last is not None:
+            return await known.chain_for(candidate, last)
+    return []
 
-    async def of(
-        self, scope: Scope, known: PlanView, candidate: Memory, vectors: Mapping[str, Vector]
-    ) -> list[Neighbour]:
-        """Neighbours of its kind and place: the ended ones of its slot, then those near by vector and by words in turn
-        (two orders, not one sum: what either finds first is looked at first), the active ones before the others.
-        """
-        found = await self._found(scope, known, candidate, vectors, kinds=(candidate.kind,), limit=_NEAR)
-        slot = await known.past(candidate.slot) if candidate.slot else []
-        near = _once([*(Neighbour(memory, _cosine_of(memory, found)) for memory in slot), *found])
-        same_place = [one for one in near if _place(one.memory) == _place(candidate) and not is_trace(one.memory)]
-        return sorted(same_place, key=lambda one: not one.memory.active)
 
-    async def to_replace(
-        self, scope: Scope, known: PlanView, candidate: Memory, vectors: Mapping[str, Vector], *, wrong: str | None
-    ) -> list[Neighbour]:
-        """What a correction could be about: its neighbours, those of what it calls wrong, and what was learned last in
-        its session.
-        """
-        found = await self.of(scope, known, candidate, vectors)
-        if wrong:
-            named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
-            found += await self._found(scope, known, named, {}, kinds=_FACTS, limit=_TO_FORGET)
-        where = MemoryFilter(
-            kinds=_FACTS, active=True, session_ids=(scope.session,) if scope.session is not None else ()
-        )
-        latest = await self._store.page(known.owner, where, limit=_NEAR)
-        found += [Neighbour(known.current(memory)) for memory in latest.memories]
-        return [one for one in _once(found) if _place(one.memory) == _place(candidate)]
+async def neighbours(known: PlanView, scope: Scope, candidate: Memory) -> list[Neighbour]:
+    """Neighbours of its kind and place: the ended ones of its slot, then those near by vector and by words in turn
+    (two orders, not one sum: what either finds first is looked at first), the active ones before the others.
+    """
+    found = await _found(known, scope, candidate, kinds=(candidate.kind,), limit=_NEAR)
+    slot = await known.past(candidate.slot) if candidate.slot else []
+    near = _once([*(Neighbour(memory, _cosine_of(memory, found)) for memory in slot), *found])
+    same_place = [one for one in near if _place(one.memory) == _place(candidate) and not is_trace(one.memory)]
+    return sorted(same_place, key=lambda one: not one.memory.active)
 
-    async def worded(self, scope: Scope, known: PlanView, candidate: Memory, words: str) -> list[Memory]:
-        """The active statements of the candidate's place, told by then, that are nearest to these words."""
-        named = msgspec.structs.replace(candidate, id="", content=words)
-        found = await self._found(scope, known, named, {}, kinds=_FACTS, limit=_TO_FORGET)
-        near = [one.memory for one in _once(found) if one.memory.active and _place(one.memory) == _place(candidate)]
-        return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
 
-    async def to_forget(
-        self, scope: Scope, known: PlanView, request: Memory, vectors: Mapping[str, Vector]
-    ) -> list[Neighbour]:
-        """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
-        held = await known.memory(holder) if request.slot and (holder := await known.holder(request.slot)) else None
-        found = await self._found(scope, known, request, vectors, kinds=_FACTS, limit=_TO_FORGET)
-        near = _once([*([Neighbour(held)] if held is not None else []), *found])
-        return [one for one in near if _visible(request, one.memory)]
+async def to_replace(known: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:
+    """What a correction could be about: its neighbours, those of what it calls wrong, and what was learned last in
+    its session.
+    """
+    found = await neighbours(known, scope, candidate)
+    if wrong:
+        named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
+        found += await _found(known, scope, named, kinds=_FACTS, limit=_TO_FORGET)
+    where = MemoryFilter(kinds=_FACTS, active=True, session_ids=(scope.session,) if scope.session is not None else ())
+    latest = await known.store.page(known.owner, where, limit=_NEAR)
+    found += [Neighbour(known.current(memory)) for memory in latest.memories]
+    return [one for one in _once(found) if _place(one.memory) == _place(candidate)]
 
-    async def _found(
-        self,
-        scope: Scope,
-        known: PlanView,
-        candidate: Memory,
-        vectors: Mapping[str, Vector],
-        *,
-        kinds: tuple[Kind, ...],
-        limit: int,
-    ) -> list[Neighbour]:
-        vector = vectors.get(candidate.id)
-        query = HybridQuery(
-            dense=vector,
-            bm25=self._lexical.encode_query(candidate.content),
-            limit=limit,
-            where=MemoryFilter(kinds=kinds),
-            background=True,
-        )
-        stored = await known.searched(scope, query, candidate.content)
-        ordered = _in_turn(
-            sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0)),
-            sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0)),
-        )
-        near = [Neighbour(known.current(one.memory), one.cosine) for one in ordered if one.memory.id != known.aside]
-        new = [
-            Neighbour(memory, _cosine(vector, vectors.get(memory.id)))
-            for memory in known.new_memories()
-            if memory.kind in kinds
-        ]
-        return [*sorted(new, key=lambda one: _closeness(candidate, one), reverse=True), *near]
+
+async def worded(known: PlanView, scope: Scope, candidate: Memory, words: str) -> list[Memory]:
+    """The active statements of the candidate's place, told by then, that are nearest to these words."""
+    named = msgspec.structs.replace(candidate, id="", content=words)
+    found = await _found(known, scope, named, kinds=_FACTS, limit=_TO_FORGET)
+    near = [one.memory for one in _once(found) if one.memory.active and _place(one.memory) == _place(candidate)]
+    return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
+
+
+async def to_forget(known: PlanView, scope: Scope, request: Memory) -> list[Neighbour]:
+    """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
+    held = await known.memory(holder) if request.slot and (holder := await known.holder(request.slot)) else None
+    found = await _found(known, scope, request, kinds=_FACTS, limit=_TO_FORGET)
+    near = _once([*([Neighbour(held)] if held is not None else []), *found])
+    return [one for one in near if _visible(request, one.memory)]
+
+
+async def _found(
+    known: PlanView, scope: Scope, candidate: Memory, *, kinds: tuple[Kind, ...], limit: int
+) -> list[Neighbour]:
+    vector = known.vectors.get(candidate.id)
+    query = HybridQuery(
+        dense=vector,
+        bm25=known.lexical.encode_query(candidate.content),
+        limit=limit,
+        where=MemoryFilter(kinds=kinds),
+        background=True,
+    )
+    stored = await known.searched(scope, query, candidate.content)
+    ordered = _in_turn(
+        sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0)),
+        sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0)),
+    )
+    near = [Neighbour(known.current(one.memory), one.cosine) for one in ordered if one.memory.id != known.aside]
+    new = [
+        Neighbour(memory, _cosine(vector, known.vectors.get(memory.id)))
+        for memory in known.new_memories()
+        if memory.kind in kinds
+    ]
+    return [*sorted(new, key=lambda one: _closeness(candidate, one), reverse=True), *near]
 
 
 def _in_turn(*orders: Sequence[Candidate]) -> list[Candidate]:

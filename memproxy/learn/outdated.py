@@ -1,8 +1,7 @@
 """Outdated summaries: a conversation's summary ends as soon as one of the statements in it does."""
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memproxy.core.block import strip_blocks
@@ -11,7 +10,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
 from memproxy.learn.plan_view import PlanView
-from memproxy.ports import MemoryFilter, MemoryStore
+from memproxy.ports import MemoryFilter, every
 
 PREDICATE = "had conversation"
 """The predicate of a summary."""
@@ -23,11 +22,8 @@ ENDED_BY = "ended_by"
 _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 """The head of a summary of extracts; its date is none of the numbers that were said."""
 
-_PAGE = 200
-"""Summaries that are read at once; all of an owner's are looked at, however long ago."""
 
-
-async def end_outdated(known: PlanView, store: MemoryStore, *, now: datetime) -> None:
+async def end_outdated(known: PlanView) -> None:
     """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
     shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
     """
@@ -37,7 +33,8 @@ async def end_outdated(known: PlanView, store: MemoryStore, *, now: datetime) ->
     withheld = await _withheld(known, names)
     if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
         return
-    async for stored in _summaries(known, store):
+    where = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True)
+    async for stored in every(known.store, known.owner, where):
         summary = known.current(stored)
         if summary.predicate != PREDICATE or not summary.active:
             continue
@@ -47,20 +44,10 @@ async def end_outdated(known: PlanView, store: MemoryStore, *, now: datetime) ->
         retold = [pair for pair in pairs if _tells(summary, *pair)]
         quoted = await _quoted(summary, known, unsaid)
         if retold or quoted:
-            causes = [await _ended_by(known, *pair) for pair in retold] + [
-                _hidden_by(known.marked(one)) for one in quoted
-            ]
-            await known.change(summary.id, outdated_with(summary, causes) | {"valid_to": now, "updated_at": now})
-
-
-async def _summaries(known: PlanView, store: MemoryStore) -> AsyncIterator[Memory]:
-    where, cursor = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True), None
-    while True:
-        page = await store.page(known.owner, where, limit=_PAGE, cursor=cursor)
-        for memory in page.memories:
-            yield memory
-        if (cursor := page.next_cursor) is None:
-            return
+            causes = [await _ended_by(known, *pair) for pair in retold]
+            causes += [_hidden_by(known.marked(one)) for one in quoted]
+            over = {"valid_to": known.now, "updated_at": known.now}
+            await known.change(summary.id, outdated_with(summary, causes) | over)
 
 
 def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, Any]:

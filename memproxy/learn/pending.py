@@ -30,14 +30,15 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.text import sentences
 from memproxy.core.turn import in_order
+from memproxy.learn import succession
 from memproxy.learn.outcomes import requests_of
 from memproxy.learn.outdated import end_outdated
+from memproxy.learn.parts import Parts
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.learn.rules import reader
 from memproxy.learn.rules.corrections import terms
-from memproxy.learn.succession import Succession
-from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, SlotChange, SlotStore
+from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
 
 CHANGES = "changes_pending"
 """Name in the ``metadata`` of the message that changes something: what is pending by it, ``facts`` by id and ``turns``
@@ -68,143 +69,128 @@ class Marks(msgspec.Struct, frozen=True):
     outcomes: list[Outcome]
 
 
-class Pending:
-    """Finds what new messages surely end, and marks it. Callers hold the owner's lock."""
-
-    def __init__(self, store: MemoryStore, state: SlotStore, lexical: LexicalEncoder) -> None:
-        self._store = store
-        self._state = state
-        self._lexical = lexical
-        self._succession = Succession(store, lexical)
-
-    async def marks(self, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
-        """What these messages, which are not written yet, change; None where none of them changes anything."""
-        asking = [turn for turn in new if _may_speak(turn)]
-        if not asking:
-            return None
-        asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
-        if not asking:
-            return None
-        known = PlanView(scope, self._store, self._state)
-        under_way = _Plan(scope, known, new, now)
-        for turn in asking:
-            under_way.turns[turn.id] = await self._of(under_way, turn)
-        turns = under_way.turns
-        await end_outdated(known, self._store, now=now)
-        plan = known.plan()
-        here = plan.turn_changes.get(scope.session or "", {})
-        written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
-        stored = {
-            session: {name: fields for name, fields in changed.items() if changed is not here or name not in turns}
-            for session, changed in plan.turn_changes.items()
-        }
-        plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
-        return Marks(written, plan, known.slot_changes(), under_way.outcomes)
-
-    async def _of(self, under_way: "_Plan", turn: Memory) -> Memory:
-        """The message with what it changes noted, and that in the plan."""
-        known = under_way.known
-        words = await asyncio.to_thread(reader.words_of, turn)
-        facts = {one.id: one for one in await self._facts(under_way, turn, words)}
-        covered = {name for one in facts.values() for name in one.turn_ids}
-        before, place = await self._said_before(under_way, turn, words)
-        before = {number: one for number, one in before.items() if one.id not in covered}
-        ledger = await asyncio.to_thread(reader.stated_before, list(before.items()), list(facts.values()))
-        found = await asyncio.to_thread(reader.touched, turn, ledger, place)
-        ended: list[str] = []
-        for one in found:
-            if one.held.memory is not None:
-                await self._end(known, facts[one.held.memory], turn, _how([one]), under_way.now)
-                ended.append(one.held.memory)
-                under_way.tell(turn, facts[one.held.memory], _how([one]))
-        gone: list[Memory] = []
-        for number, earlier in before.items():
-            said = [one for one in found if one.held.memory is None and one.held.turn == number]
-            if said and _says_no_more(earlier, reader.covered(said)):
-                gone.append(self._hide(known, earlier, turn, _how(said)))
-        orders = await asyncio.to_thread(reader.orders_of, turn)
-        for _, wanted in orders if not found else ():
-            about = [earlier for earlier in before.values() if _is_about(earlier, wanted)]
-            gone += [self._hide(known, earlier, turn, TAKEN_BACK) for earlier in about]
-        for earlier in gone:
-            under_way.tell(turn, earlier, str(known.marked(earlier)["metadata"][PENDING]))
-        noted = _without(turn.metadata, CHANGES)
-        if ended or gone:
-            noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
-        if orders and only_asks_to_forget(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
-            return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
-        return msgspec.structs.replace(turn, metadata=noted)
-
-    async def _end(self, known: PlanView, fact: Memory, turn: Memory, how: str, now: datetime) -> None:
-        await self._succession.retract(known, fact, turn.id, turn.created_at, now)
-        ended = await known.memory(fact.id) or fact
-        await known.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
-        await known.release(fact)
-        for earlier in await known.turns(fact.session_id, fact.turn_ids):
-            noted = known.marked(earlier).get("metadata", {})
-            if noted.get(RETRACTED_BY) == turn.id:
-                self._hide(known, msgspec.structs.replace(earlier, metadata=noted), turn, how)
-
-    def _hide(self, known: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
-        at = turn.created_at.isoformat()
-        noted = earlier.metadata | {RETRACTED_BY: turn.id, RETRACTED_AT: at, PENDING: how}
-        known.mark(earlier, {"active": False, "metadata": noted})
-        return earlier
-
-    async def _facts(self, under_way: "_Plan", turn: Memory, words: str) -> list[Memory]:
-        """The facts nearest to the message in words and those that were learned last, if it may be about them."""
-        place = _place_of(under_way.scope, turn)
-        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
-        found = [one.memory for one in await self._store.search(place, query)]
-        latest = await self._store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
-        once = {one.id: one for one in (*found, *latest.memories)}
-        before = [as_before(under_way.known.current(one), turn) for one in once.values()]
-        return [one for one in before if _is_meant(one, turn)]
-
-    async def _said_before(self, under_way: "_Plan", turn: Memory, words: str) -> tuple[dict[int, Memory], int]:
-        """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
-        conversation stand last, with what was said just before at the very end.
-        """
-        place = _place_of(under_way.scope, turn)
-        where = MemoryFilter(kinds=(Kind.TURN,))
-        query = HybridQuery(bm25=self._lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
-        found = [one.memory for one in await self._store.search(place, query)]
-        here: list[Memory] = []
-        if (session := under_way.scope.session) is not None:
-            where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(session,))
-            here += (await self._store.page(place, where, limit=_JUST_SAID)).memories
-        new = under_way.turns
-        here = in_order([*(one for one in here if one.id not in new), *new.values()])
-        upto = next((number for number, one in enumerate(here) if one.id == turn.id), len(here))
-        just_said = here[max(0, upto - _JUST_SAID) : upto]
-        recent = {(one.session_id, one.id) for one in here}
-        others = in_order([one for one in found if (one.session_id, one.id) not in recent])
-        last = 2 * _APART + len(others)
-        placed = dict(enumerate(others)) | {last + number: one for number, one in enumerate(just_said)}
-        current = {
-            number: msgspec.structs.replace(one, **under_way.known.marked(one)) for number, one in placed.items()
-        }
-        return {number: one for number, one in current.items() if _is_read(one, turn)}, last + len(just_said)
+async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
+    """What these messages, which are not written yet, surely end; None where none of them changes anything. Callers
+    hold the owner's lock.
+    """
+    asking = [turn for turn in new if _may_speak(turn)]
+    if not asking:
+        return None
+    asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
+    if not asking:
+        return None
+    known = PlanView(parts, scope, now)
+    turns = {turn.id: turn for turn in new}
+    outcomes: list[Outcome] = []
+    for turn in asking:
+        turns[turn.id] = await _marked(known, turn, turns, outcomes)
+    await end_outdated(known)
+    plan = known.plan()
+    here = plan.turn_changes.get(scope.session or "", {})
+    written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
+    stored = {
+        session: {name: fields for name, fields in changed.items() if changed is not here or name not in turns}
+        for session, changed in plan.turn_changes.items()
+    }
+    plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
+    return Marks(written, plan, known.slot_changes(), outcomes)
 
 
-class _Plan:
-    """What is made of some new messages so far."""
+async def _marked(known: PlanView, turn: Memory, turns: Mapping[str, Memory], outcomes: list[Outcome]) -> Memory:
+    """The message with what it changes noted, and that in the plan and the outcomes. ``turns`` are the new ones."""
+    words = await asyncio.to_thread(reader.words_of, turn)
+    facts = {one.id: one for one in await _facts(known, turn, words)}
+    covered = {name for one in facts.values() for name in one.turn_ids}
+    before, place = await _said_before(known, turn, turns, words)
+    before = {number: one for number, one in before.items() if one.id not in covered}
+    ledger = await asyncio.to_thread(reader.stated_before, list(before.items()), list(facts.values()))
+    found = await asyncio.to_thread(reader.touched, turn, ledger, place)
+    ended: list[str] = []
+    for one in found:
+        if one.held.memory is not None:
+            await _end(known, facts[one.held.memory], turn, _how([one]))
+            ended.append(one.held.memory)
+            outcomes.append(_told(turn, facts[one.held.memory], _how([one])))
+    gone: list[Memory] = []
+    for number, earlier in before.items():
+        said = [one for one in found if one.held.memory is None and one.held.turn == number]
+        if said and _says_no_more(earlier, reader.covered(said)):
+            gone.append(_hide(known, earlier, turn, _how(said)))
+    orders = await asyncio.to_thread(reader.orders_of, turn)
+    for _, wanted in orders if not found else ():
+        about = [earlier for earlier in before.values() if _is_about(earlier, wanted)]
+        gone += [_hide(known, earlier, turn, TAKEN_BACK) for earlier in about]
+    outcomes += [_told(turn, one, str(known.marked(one)["metadata"][PENDING])) for one in gone]
+    noted = _without(turn.metadata, CHANGES)
+    if ended or gone:
+        noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
+    if orders and only_asks_to_forget(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
+        return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
+    return msgspec.structs.replace(turn, metadata=noted)
 
-    def __init__(self, scope: Scope, known: PlanView, new: Sequence[Memory], now: datetime) -> None:
-        self.scope = scope
-        self.known = known
-        self.turns = {turn.id: turn for turn in new}
-        self.now = now
-        self.outcomes: list[Outcome] = []
 
-    def tell(self, turn: Memory, ended: Memory, how: str) -> None:
-        """Note for the receipt what a message ended."""
-        told = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
-        self.outcomes.append(msgspec.structs.replace(told, request_ids=requests_of([turn])))
+async def _end(known: PlanView, fact: Memory, turn: Memory, how: str) -> None:
+    await succession.retract(known, fact, turn.id, turn.created_at)
+    ended = await known.memory(fact.id) or fact
+    await known.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
+    await known.release(fact)
+    for earlier in await known.turns(fact.session_id, fact.turn_ids):
+        noted = known.marked(earlier).get("metadata", {})
+        if noted.get(RETRACTED_BY) == turn.id:
+            _hide(known, msgspec.structs.replace(earlier, metadata=noted), turn, how)
 
 
-def _place_of(scope: Scope, turn: Memory) -> Scope:
-    return Scope(tenant=scope.tenant, user=scope.user, project=turn.project_id, agent=turn.agent_id)
+def _hide(known: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
+    at = turn.created_at.isoformat()
+    noted = earlier.metadata | {RETRACTED_BY: turn.id, RETRACTED_AT: at, PENDING: how}
+    known.mark(earlier, {"active": False, "metadata": noted})
+    return earlier
+
+
+async def _facts(known: PlanView, turn: Memory, words: str) -> list[Memory]:
+    """The facts nearest to the message in words and those that were learned last, if it may be about them."""
+    place = _place_of(known, turn)
+    query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
+    found = [one.memory for one in await known.store.search(place, query)]
+    latest = await known.store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
+    once = {one.id: one for one in (*found, *latest.memories)}
+    before = [as_before(known.current(one), turn) for one in once.values()]
+    return [one for one in before if _is_meant(one, turn)]
+
+
+async def _said_before(
+    known: PlanView, turn: Memory, new: Mapping[str, Memory], words: str
+) -> tuple[dict[int, Memory], int]:
+    """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
+    conversation stand last, with what was said just before at the very end.
+    """
+    place = _place_of(known, turn)
+    where = MemoryFilter(kinds=(Kind.TURN,))
+    query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
+    found = [one.memory for one in await known.store.search(place, query)]
+    here: list[Memory] = []
+    if (session := known.owner.session) is not None:
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(session,))
+        here += (await known.store.page(place, where, limit=_JUST_SAID)).memories
+    here = in_order([*(one for one in here if one.id not in new), *new.values()])
+    upto = next((number for number, one in enumerate(here) if one.id == turn.id), len(here))
+    just_said = here[max(0, upto - _JUST_SAID) : upto]
+    recent = {(one.session_id, one.id) for one in here}
+    others = in_order([one for one in found if (one.session_id, one.id) not in recent])
+    last = 2 * _APART + len(others)
+    placed = dict(enumerate(others)) | {last + number: one for number, one in enumerate(just_said)}
+    current = {number: msgspec.structs.replace(one, **known.marked(one)) for number, one in placed.items()}
+    return {number: one for number, one in current.items() if _is_read(one, turn)}, last + len(just_said)
+
+
+def _told(turn: Memory, ended: Memory, how: str) -> Outcome:
+    """What a message ended, for the receipt."""
+    told = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
+    return msgspec.structs.replace(told, request_ids=requests_of([turn]))
+
+
+def _place_of(known: PlanView, turn: Memory) -> Scope:
+    return Scope(tenant=known.owner.tenant, user=known.owner.user, project=turn.project_id, agent=turn.agent_id)
 
 
 def _how(touched: Sequence[Any]) -> str:
@@ -282,7 +268,7 @@ def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now:
     return msgspec.structs.replace(candidate, **take_back(candidate, by, datetime.fromisoformat(at), now=now))
 
 
-async def opened(known: PlanView, turns: Sequence[Memory], now: datetime) -> dict[str, Memory]:
+async def opened(known: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
     """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
     message. One whose place was taken meanwhile stays as it is.
     """
@@ -292,15 +278,13 @@ async def opened(known: PlanView, turns: Sequence[Memory], now: datetime) -> dic
         if fact is None or fact.active or fact.metadata.get(RETRACTED_BY) != turn.id or PENDING not in fact.metadata:
             continue
         if fact.slot is None or await known.holder(fact.slot) is None:
-            await known.change(name, reopened(fact, now=now))
+            await known.change(name, reopened(fact, now=known.now))
             await known.take(name)
             found[name] = turn
     return found
 
 
-async def settled(
-    known: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory], now: datetime
-) -> list[Outcome]:
+async def settled(known: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
     """What learning left of the facts that `opened` named: those that their message only told once more hold again,
     with what was hidden for them; all else stays ended, and is pending no more.
     """
@@ -312,7 +296,7 @@ async def settled(
         told = Outcome(result="retracted", turn_id=turn.id, memory_id=name, request_ids=requests_of([turn]))
         holds = fact.active and turn.id in fact.turn_ids
         if fact.active and not holds:
-            await known.change(name, take_back(fact, turn.id, turn.created_at, now=now))
+            await known.change(name, take_back(fact, turn.id, turn.created_at, now=known.now))
             outcomes.append(told)
         elif holds:
             outcomes.append(msgspec.structs.replace(told, result="kept"))

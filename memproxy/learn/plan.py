@@ -32,20 +32,19 @@ from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.core.slots import slot_name
 from memproxy.core.telling import LEAST, PLAINLY, telling
-from memproxy.learn.api_plan import ApiPlanner
+from memproxy.learn import nearby, succession
+from memproxy.learn.api_plan import asked_for
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, is_read, memory_of
 from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.extract import said_where
-from memproxy.learn.forget_everything import ForgetEverything
+from memproxy.learn.forget_everything import forget_everything
 from memproxy.learn.grounding import goes_back_unsaid, turns
 from memproxy.learn.judge import Advice, Judge, advised, candidate_key
-from memproxy.learn.nearby import Nearby, Traces, Vector
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import opened, settled, taken_back_with
 from memproxy.learn.plan_view import Aliases, PlanView
-from memproxy.learn.succession import Succession
 from memproxy.metrics import metrics
 
 
@@ -138,9 +137,7 @@ class _Case(msgspec.Struct, frozen=True):
     scope: Scope
     grounded: Grounded
     candidate: Memory
-    vectors: Mapping[str, Vector]
     verdicts: Mapping[str, str]
-    now: datetime
     named: Memory | None = None
     seen: frozenset[str] = frozenset()
 
@@ -150,16 +147,9 @@ class Planner:
 
     def __init__(self, parts: Parts, judge: Judge | None = None) -> None:
         self._by_model = parts.by_model  # it may repeat what it was shown, or leave out what a statement replaces
-        self._store = parts.store
-        self._state = parts.state
-        self._vectors = parts.vectors
+        self._parts = parts
         self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
-        self._nearby = Nearby(parts.store, parts.lexical)
-        self._succession = Succession(parts.store, parts.lexical)
-        self._asked = ApiPlanner(parts.store, parts.state, self._succession)
         self._judge = judge
-        self._traces = Traces(parts.store)
-        self._forget_everything = ForgetEverything(parts.store)
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
         """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
@@ -167,14 +157,14 @@ class Planner:
         """
         if self._judge is None or any(one.candidate.intent is Intent.FORGET_ALL for one in found):
             return {}  # nothing that is known is to be shown to a model, nor compared with
-        known = PlanView(scope, self._store, self._state)
-        candidates, vectors = await self._candidates(known, scope, found, now, "judge")
+        known = PlanView(self._parts, scope, now)
+        candidates = await self._candidates(known, scope, found, "judge")
         advice: dict[tuple[str, str], str] = {}
         for grounded, candidate in zip(found, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
-                chain = await self._nearby.chain(known, candidate)
+                chain = await nearby.chain(known, candidate)
                 place = said_where(scope, grounded.turn)
-                near = [] if chain else await self._nearby.of(place, known, candidate, vectors)
+                near = [] if chain else await nearby.neighbours(known, place, candidate)
                 verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
                 advice |= {(candidate_key(candidate), name): verdict for name, verdict in verdicts.items()}
         return advice
@@ -195,11 +185,11 @@ class Planner:
         are the messages that it was extracted from: what is pending by them is settled. The memory ``aside`` is told by
         what was extracted, and holds no longer by itself.
         """
-        known = PlanView(scope, self._store, self._state, step)
+        known = PlanView(self._parts, scope, now, step)
         if aside is not None:
-            await known.refine(aside, now)
-        held = await opened(known, read, now)
-        candidates, vectors = await self._candidates(known, scope, found, now, extractor)
+            await known.refine(aside)
+        held = await opened(known, read)
+        candidates = await self._candidates(known, scope, found, extractor)
         seen = frozenset(turn.id for turn in read)
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
@@ -208,27 +198,26 @@ class Planner:
             key = candidate_key(candidate)
             verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
             place = said_where(scope, grounded.turn)
-            case = _Case(place, grounded, candidate, vectors, verdicts, now, seen=seen)
+            case = _Case(place, grounded, candidate, verdicts, seen=seen)
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
         hide_requests(known, found)
-        outcomes += await settled(known, read, held, now)
+        outcomes += await settled(known, read, held)
         plan = msgspec.structs.replace(known.plan(), outcomes=outcomes)
         return Planned(plan=plan, known=known, operations=counts)
 
     async def _candidates(
-        self, known: PlanView, scope: Scope, found: Sequence[Grounded], now: datetime, extractor: str
-    ) -> tuple[list[Memory], dict[str, Vector]]:
-        known.aliases = aliases = await Aliases.of(self._state, scope)
-        stated = [
-            memory_of(grounded, said_where(scope, grounded.turn), now=now, extractor=extractor) for grounded in found
-        ]
+        self, known: PlanView, scope: Scope, found: Sequence[Grounded], extractor: str
+    ) -> list[Memory]:
+        known.aliases = aliases = await Aliases.of(known.state, scope)
+        stated = [memory_of(one, said_where(scope, one.turn), now=known.now, extractor=extractor) for one in found]
         candidates = [aliases.resolved(memory) for memory in stated]
-        vectors = await self._vectors.statement_vectors([one.content for one in candidates], scope.tenant)
-        return candidates, dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
+        vectors = await self._parts.vectors.statement_vectors([one.content for one in candidates], scope.tenant)
+        known.vectors = dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
+        return candidates
 
     async def _learn(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
@@ -246,7 +235,7 @@ class Planner:
             metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
         if (ended := await self._ended(known, case, decision)) is not None:
-            await self._succession.add_ended(known, ended, case.now)
+            await succession.add_ended(known, ended)
             return Operation.RETRACT.value, Decision(Operation.RETRACT, ended, (ended,))
         await self._carry_out(known, case, decision)
         return decision.operation.value, decision
@@ -254,50 +243,47 @@ class Planner:
     async def _ended(self, known: PlanView, case: _Case, decision: Decision) -> Memory | None:
         """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
         if decision.operation is not Operation.DUPLICATE:
-            ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, case.now)
+            ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, known.now)
             if ended is not None:
                 return ended
-        return await self._traces.ended(known, case.candidate, decision, case.now)
+        return await nearby.ended(known, case.candidate, decision)
 
     async def _carry_out(self, known: PlanView, case: _Case, decision: Decision) -> None:
         """Add to the plan what a statement does."""
         candidate = case.candidate
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             chain = await known.chain_of(decision.target)
-            for name, fields in repeat(decision.target, candidate, chain, now=case.now).items():
+            for name, fields in repeat(decision.target, candidate, chain, now=known.now).items():
                 await known.change(name, fields)
-            await self._succession.hide_late(known, decision.target.id)
+            await succession.hide_late(known, decision.target.id)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
                 candidate = in_place_of(candidate, decision.target)
             if case.named is decision.target:
                 candidate = await self._out_of_others_way(known, candidate, decision.target)
-            await self._succession.supersede(known, candidate, decision.target, case.now)
+            await succession.supersede(known, candidate, decision.target)
         else:
             await known.add(candidate)
 
     async def _refused(self, known: PlanView, case: _Case, decision: Decision) -> str | None:
         """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""
-        if self._by_model and goes_back_unsaid(
-            case.candidate, case.grounded, await self._nearby.chain(known, case.candidate)
-        ):
+        chain = await nearby.chain(known, case.candidate) if self._by_model else ()
+        if goes_back_unsaid(case.candidate, case.grounded, chain):
             return "echo"
         return _refused(case.candidate, decision)
 
     async def _decision(self, known: PlanView, case: _Case) -> Decision:
         candidate, wrong = case.candidate, case.grounded.candidate.replaces
         if case.named is not None:
-            near = await self._nearby.of(case.scope, known, candidate, case.vectors)
+            near = await nearby.neighbours(known, case.scope, candidate)
             return decide_replacement(candidate, case.named, near)
-        chain = await self._nearby.chain(known, candidate)
+        chain = await nearby.chain(known, candidate)
         if case.grounded.candidate.intent is Intent.CORRECT:
-            near = []
-            if not chain:
-                near = await self._nearby.to_replace(case.scope, known, candidate, case.vectors, wrong=wrong)
+            near = [] if chain else await nearby.to_replace(known, case.scope, candidate, wrong)
             decision = decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
             if decision.operation is not Operation.NOTHING or chain or not (self._by_model and is_whole(candidate)):
                 return self._turned(candidate, decision)
-        near = [] if chain else await self._nearby.of(case.scope, known, candidate, case.vectors)
+        near = [] if chain else await nearby.neighbours(known, case.scope, candidate)
         decision = self._turned(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
         if not case.verdicts:
             return decision
@@ -323,7 +309,7 @@ class Planner:
         """The case with the statement that it names as replaced."""
         read = case.grounded.candidate
         if read.replaces and read.intent is not Intent.FORGET:
-            worded = await self._nearby.worded(case.scope, known, case.candidate, read.replaces)
+            worded = await nearby.worded(known, case.scope, case.candidate, read.replaces)
             if (named := named_by(read.replaces, worded)) is not None:
                 return msgspec.structs.replace(case, named=named)
         return case
@@ -346,21 +332,21 @@ class Planner:
             metrics().candidates_rejected.labels(reason="trust").inc()
             return "trust", Decision(Operation.NOTHING)
         turn = request.turn_ids[0]
-        near = await self._nearby.to_forget(case.scope, known, request, case.vectors)
+        near = await nearby.to_forget(known, case.scope, request)
         decision = decide_retraction(request, near)
         for memory in decision.meant:
-            await self._succession.retract(known, memory, turn, said_at(request), case.now)
+            await succession.retract(known, memory, turn, said_at(request))
         if decision.operation is Operation.RETRACT:
             return decision.operation.value, decision
         if any(one.memory.metadata.get(RETRACTED_BY) == turn for one in near):
             return _DONE_BEFORE, decision
-        await self._traces.leave(known, request, case.now)
+        await nearby.leave_trace(known, request)
         metrics().candidates_rejected.labels(reason="unknown").inc()
         return "unknown", decision
 
     async def _forget_all(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """End all that is known of the user where the order was given."""
-        ended = await self._forget_everything.all_of(known, case.scope, case.grounded.turn, case.now)
+        ended = await forget_everything(known, case.scope, case.grounded.turn)
         if ended is None:
             return _DONE_BEFORE, Decision(Operation.NOTHING)
         return Operation.RETRACT.value, Decision(Operation.RETRACT, next(iter(ended), None), ended)
@@ -372,11 +358,11 @@ class Planner:
             StoreUnavailable, StateUnavailable: what is known could not be read.
             msgspec.ValidationError: a changed field does not take its value.
         """
-        known = PlanView(scope, self._store, self._state)
-        counts = await self._asked.plan(known, body, scope, now)
+        known = PlanView(self._parts, scope, now)
+        counts = await asked_for(known, body, scope)
         dream = body.dream
         if dream is None or not dream.undo:
-            await end_outdated(known, self._store, now=now)
+            await end_outdated(known)
         if dream is not None and not dream.undo:
             known.note_before(lambda before, fields: noted(before, fields, dream.dream, now))
         return Planned(plan=known.plan(), known=known, operations=counts)

@@ -18,7 +18,10 @@ from memproxy.core.similar import alike, terms
 from memproxy.core.slots import slot_name, slot_value, value_name
 from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.memory_vectors import merged
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore, Page, PalaceStore, SlotChange, SlotStore
+from memproxy.learn.parts import Parts
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, PalaceStore, SlotChange
+
+Vector = list[float] | None
 
 _MOST_VARIANTS = 8
 
@@ -160,6 +163,16 @@ def tombstone(name: str) -> str:
     return f"{GONE_PREFIX}{name}"
 
 
+def matching(gone: Deletion) -> MemoryFilter:
+    """What a deletion by scope covers."""
+    return MemoryFilter(
+        ids=tuple(gone.ids),
+        session_ids=tuple(gone.session_ids),
+        project_ids=tuple(gone.project_ids),
+        agent_ids=tuple(gone.agent_ids),
+    )
+
+
 def _new_key(memory: Memory) -> str:
     """The key of a memory in the plan: its id. Turns, which an import brings whole and nothing looks up, may share an
     id with turns of other sessions, so their key holds the session too (no id holds a line break).
@@ -170,12 +183,14 @@ def _new_key(memory: Memory) -> str:
 class PlanView:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
-    def __init__(self, scope: Scope, store: MemoryStore, state: SlotStore, step: Step = no_wait) -> None:
-        """``step`` is awaited before what takes time."""
+    def __init__(self, parts: Parts, scope: Scope, now: datetime, step: Step = no_wait) -> None:
+        """``now`` is the time of the plan; ``step`` is awaited before what takes time."""
         # The session only tells which turn is meant where an id is used in several.
         self.owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
-        self._store = store
-        self._state = state
+        self.now = now
+        self.store = parts.store
+        self.state = parts.state
+        self.lexical = parts.lexical
         self._step = step
         self._seen: dict[str, Memory] = {}
         self._new: dict[str, Memory] = {}
@@ -191,23 +206,25 @@ class PlanView:
         self._past: dict[str, Page] = {}
         self._searched: dict[Hashable, list[Candidate]] = {}
         self.traces: list[Memory] | None = None
-        """Traces of what was taken back (`nearby.Traces`), once they were read."""
+        """Traces of what was taken back (`nearby.ended`), once they were read."""
+        self.vectors: Mapping[str, Vector] = {}
+        """Those of the statements that the plan is made of, by id."""
         self.aliases: Aliases | None = None
         """The owner's names, where a plan is made of statements."""
         self.aside: str | None = None
         """The memory that the plan puts others in the place of: it is no neighbour of theirs."""
 
-    async def refine(self, memory: Memory, now: datetime) -> None:
+    async def refine(self, memory: Memory) -> None:
         """Replace a memory by others, as if it had never held."""
         self.aside = memory.id
-        over = ended(memory, begins(memory), now=now)
+        over = ended(memory, begins(memory), now=self.now)
         await self.change(memory.id, over | {"metadata": over.get("metadata", memory.metadata) | {REFINED: True}})
 
     async def load(self, ids: Sequence[str]) -> None:
         """Read memories that are not known yet."""
         missing = [name for name in ids if name not in self._seen and name not in self._new]
         if missing:
-            self._seen |= await self._store.get(self.owner, missing)
+            self._seen |= await self.store.get(self.owner, missing)
 
     def current(self, memory: Memory) -> Memory:
         """A memory that a search found, as the plan so far leaves it."""
@@ -222,14 +239,14 @@ class PlanView:
     async def holder(self, slot: str) -> str | None:
         """The id registered for a slot, as the plan so far leaves it."""
         if slot not in self._held:
-            held = (await self._state.slots(self.owner, [slot])).get(slot)
+            held = (await self.state.slots(self.owner, [slot])).get(slot)
             self._held[slot] = self._registered[slot] = held
         return self._held[slot]
 
     async def load_slots(self, slots: Sequence[str]) -> None:
         """Read who holds these slots, at once."""
         unknown = [slot for slot in dict.fromkeys(slots) if slot not in self._held]
-        held = await self._state.slots(self.owner, unknown) if unknown else {}
+        held = await self.state.slots(self.owner, unknown) if unknown else {}
         for slot in unknown:
             self._held[slot] = self._registered[slot] = held.get(slot)
 
@@ -238,7 +255,7 @@ class PlanView:
         page = self._past.get(slot)
         if page is None:
             await self._step()
-            page = self._past[slot] = await self._store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
+            page = self._past[slot] = await self.store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
         known = {memory.id for memory in stored}
@@ -252,13 +269,13 @@ class PlanView:
         asked = (scope, content, query.dense is None, query.limit, query.where.kinds)
         if asked not in self._searched:
             await self._step()
-            self._searched[asked] = await self._store.search(scope, query)
+            self._searched[asked] = await self.store.search(scope, query)
         return self._searched[asked]
 
     async def told(self, slot: str, turns: Sequence[str]) -> list[Memory]:
         """What held a slot and was stated by one of these turns, even before the newest part of `past`."""
         where = MemoryFilter(slots=(slot,), turn_ids=tuple(turns))
-        page = await self._store.page(self.owner, where, limit=MOST_PAST)
+        page = await self.store.page(self.owner, where, limit=MOST_PAST)
         stored = [self.current(memory) for memory in page.memories]
         return [one for one in stored if one.id not in self._deletes]
 
@@ -310,7 +327,7 @@ class PlanView:
             cursor = self._unread.get(slot, "")
             if cursor is None:
                 return
-            page = await self._store.page(
+            page = await self.store.page(
                 self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST, cursor=cursor or None
             )
             for memory in page.memories:
@@ -346,7 +363,7 @@ class PlanView:
     async def turns(self, session: str | None, ids: Sequence[str]) -> list[Memory]:
         """The turns of these ids, those of that session where an id is used in several."""
         place = msgspec.structs.replace(self.owner, session=session)
-        found = await self._store.get(place, ids) if ids else {}
+        found = await self.store.get(place, ids) if ids else {}
         return [turn for turn in found.values() if turn.kind is Kind.TURN]
 
     def mark(self, turn: Memory, fields: Mapping[str, Any]) -> None:
@@ -373,7 +390,7 @@ class PlanView:
         self._changes.pop(name, None)
         self._deletes.append(name)
 
-    async def unlink(self, name: str, *, now: datetime) -> None:
+    async def unlink(self, name: str) -> None:
         """Remove a memory from its chain: its predecessor and successor become neighbours."""
         memory = await self.memory(name)
         if memory is None:
@@ -381,9 +398,9 @@ class PlanView:
         before = await self.memory(memory.supersedes) if memory.supersedes else None
         after = await self.memory(memory.superseded_by) if memory.superseded_by else None
         if before is not None and before.superseded_by == name:
-            await self.change(before.id, {"superseded_by": after.id if after else None, "updated_at": now})
+            await self.change(before.id, {"superseded_by": after.id if after else None, "updated_at": self.now})
         if after is not None and after.supersedes == name:
-            await self.change(after.id, {"supersedes": before.id if before else None, "updated_at": now})
+            await self.change(after.id, {"supersedes": before.id if before else None, "updated_at": self.now})
 
     async def bury(self, name: str) -> None:
         """Note that a memory is gone for good, in the same commit as the plan."""
@@ -393,12 +410,12 @@ class PlanView:
     async def forgotten(self, candidate: Memory, sessions: Mapping[str, str | None]) -> bool:
         """Whether what a candidate says was deleted while its turn, of one of these sessions, stayed."""
         exact, about = marks(candidate, sessions), word_marks(candidate, sessions)
-        held = await self._state.slots(self.owner, [*exact, *about]) if exact else {}
+        held = await self.state.slots(self.owner, [*exact, *about]) if exact else {}
         return any(name in held for name in exact) or any(is_about(held.get(name, ""), candidate) for name in about)
 
     async def forget(self, memory: Memory) -> None:
         """Note that a statement is not to be read from its turns again, in the same commit as the plan."""
-        turns = await self._store.get(self.owner, memory.turn_ids) if memory.turn_ids else {}
+        turns = await self.store.get(self.owner, memory.turn_ids) if memory.turn_ids else {}
         there = {name: turn.session_id for name, turn in turns.items()}
         sessions = {name: there.get(name, memory.session_id) for name in memory.turn_ids}
         for mark in marks(memory, sessions):

@@ -11,126 +11,132 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.similar import repeats, says_the_same
 from memproxy.core.slots import has_many, predicate_name
 from memproxy.learn.plan_view import PlanView
-from memproxy.ports import HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore
+from memproxy.ports import HybridQuery, MemoryFilter
 
 _REPEATING_TURNS = 100
 
 
-class Succession:
-    """Adds to a plan what a change does to its chain, and to the turns that state what is no longer so."""
-
-    def __init__(self, store: MemoryStore, lexical: LexicalEncoder) -> None:
-        self._store = store
-        self._lexical = lexical
-
-    async def supersede(self, known: PlanView, candidate: Memory, target: Memory, now: datetime) -> None:
-        """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current. Where
-        another statement answers by now what the candidate answers, it follows that one, and the target ends.
-        """
-        candidate = _with_slot_of(candidate, target)
-        effects = place(candidate, await known.chain_for(candidate, target.id), now=now)
-        new = effects.new or candidate
-        if new.active and (other := await self._holder(known, new, target)) is not None:
-            if says_the_same(new, other):
-                await self._yield_to(known, new, target, other, now)
-                return
-            if target.active:
-                await self.retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new), now)
-            await self.supersede(known, candidate, other, now)
+async def supersede(known: PlanView, candidate: Memory, target: Memory) -> None:
+    """Put the candidate into the chain that ends in ``target``, and mark the turns of what is not current. Where
+    another statement answers by now what the candidate answers, it follows that one, and the target ends.
+    """
+    candidate = _with_slot_of(candidate, target)
+    effects = place(candidate, await known.chain_for(candidate, target.id), now=known.now)
+    new = effects.new or candidate
+    if new.active and (other := await _holder(known, new, target)) is not None:
+        if says_the_same(new, other):
+            await _yield_to(known, new, target, other)
             return
-        for name, fields in effects.changes.items():
-            await known.change(name, fields)
-        await known.add(new)
-        if new.active:
-            await self.mark(known, target, new)
-        elif new.superseded_by and (after := await known.memory(new.superseded_by)) is not None:
-            await self.mark(known, new, after)
-        elif retracted_at(new) is not None:
-            await self._hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or now)
+        if target.active:
+            await retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new))
+        await supersede(known, candidate, other)
+        return
+    for name, fields in effects.changes.items():
+        await known.change(name, fields)
+    await known.add(new)
+    if new.active:
+        await mark(known, target, new)
+    elif new.superseded_by and (after := await known.memory(new.superseded_by)) is not None:
+        await mark(known, new, after)
+    elif retracted_at(new) is not None:
+        await _hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or known.now)
 
-    async def _holder(self, known: PlanView, new: Memory, target: Memory) -> Memory | None:
-        """Who else answers what the new statement answers (a correction may move into another slot)."""
-        holder = await known.holder(new.slot) if new.slot else None
-        return await known.memory(holder) if holder is not None and holder != target.id else None
 
-    async def _yield_to(self, known: PlanView, new: Memory, target: Memory, holder: Memory, now: datetime) -> None:
-        """The corrected statement is known already: what it replaces ends, and it is one more time that it was said."""
-        await self.retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new), now)
-        await known.change(holder.id, reinforce(holder, new, now=now))
+async def _holder(known: PlanView, new: Memory, target: Memory) -> Memory | None:
+    """Who else answers what the new statement answers (a correction may move into another slot)."""
+    holder = await known.holder(new.slot) if new.slot else None
+    return await known.memory(holder) if holder is not None and holder != target.id else None
 
-    async def retract(self, known: PlanView, memory: Memory, turn: str, at: datetime, now: datetime) -> None:
-        """End a memory because ``turn`` took it back, and hide the turns that state it; not ``turn`` itself where it
-        tells what is so now ("I'm not vegan any more, I eat fish again").
-        """
-        await known.change(memory.id, take_back(memory, turn, at, now=now))
-        await self._hide(known, memory, turn, at)
 
-    async def add_ended(self, known: PlanView, ended: Memory, now: datetime) -> None:
-        """Add a statement that was taken back before it came to be known, and hide the turns that state it."""
-        await known.add(ended)
-        await self._hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or now)
+async def _yield_to(known: PlanView, new: Memory, target: Memory, holder: Memory) -> None:
+    """The corrected statement is known already: what it replaces ends, and it is one more time that it was said."""
+    await retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new))
+    await known.change(holder.id, reinforce(holder, new, now=known.now))
 
-    async def hide_late(self, known: PlanView, name: str) -> None:
-        """Hide the turns that state what was taken back after they were said, and were not known by then."""
-        memory = await known.memory(name)
-        if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
-            await self._hide(known, memory, str(memory.metadata[RETRACTED_BY]), at)
 
-    async def hide_stated(self, known: PlanView, memory: Memory, now: datetime) -> None:
-        """Hide the turns that state what was deleted or ended from outside: it is not to be read there instead."""
-        await self._hide(known, memory, memory.id, now)
+async def retract(known: PlanView, memory: Memory, turn: str, at: datetime) -> None:
+    """End a memory because ``turn`` took it back, and hide the turns that state it; not ``turn`` itself where it
+    tells what is so now ("I'm not vegan any more, I eat fish again").
+    """
+    await known.change(memory.id, take_back(memory, turn, at, now=known.now))
+    await _hide(known, memory, turn, at)
 
-    async def hide_repeated(self, known: PlanView, memory: Memory) -> None:
-        """Hide the turns in which the assistant repeats what is deleted with the message that told it."""
-        for turn in await self._stating(known, memory, None):
-            if turn.trust is Trust.ASSISTANT and turn.active:
-                known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: memory.id}})
 
-    async def show_stated(self, known: PlanView, memory: Memory) -> None:
-        """Show the turns again that `hide_stated` hid for a memory."""
-        for turn in await self._stating(known, memory, None):
-            if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
-                kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
-                known.mark(turn, {"active": True, "metadata": kept})
+async def add_ended(known: PlanView, ended: Memory) -> None:
+    """Add a statement that was taken back before it came to be known, and hide the turns that state it."""
+    await known.add(ended)
+    await _hide(known, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or known.now)
 
-    async def mark_stated(self, known: PlanView, old: Memory, new: Memory) -> None:
-        """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
-        rest on: whoever wrote it knows better than what was read there.
-        """
-        await self.mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
 
-    async def _hide(self, known: PlanView, memory: Memory, by: str, at: datetime) -> None:
-        for turn in await self._stating(known, memory, None):
-            if turn.id == by and not orders(turn.content):
-                continue
-            if turn.created_at <= at and turn.active and not turn.superseded_by:
-                known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
+async def hide_late(known: PlanView, name: str) -> None:
+    """Hide the turns that state what was taken back after they were said, and were not known by then."""
+    memory = await known.memory(name)
+    if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
+        await _hide(known, memory, str(memory.metadata[RETRACTED_BY]), at)
 
-    async def mark(self, known: PlanView, old: Memory, new: Memory) -> None:
-        """Note on the turns that state what is no longer so, by which memory it was superseded."""
-        for turn in await self._stating(known, old, new):
-            said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
-            if not turn.superseded_by and not said_by_new:
-                known.mark(turn, {"superseded_by": new.id})
 
-    async def unmark(self, known: PlanView, old: Memory, by: str) -> None:
-        """Take back `mark`: what superseded ``old`` is deleted, and ``old`` holds again."""
-        for turn in await self._stating(known, old, None):
-            if turn.superseded_by == by:
-                known.mark(turn, {"superseded_by": None})
+async def hide_stated(known: PlanView, memory: Memory) -> None:
+    """Hide the turns that state what was deleted or ended from outside: it is not to be read there instead."""
+    await _hide(known, memory, memory.id, known.now)
 
-    async def _stating(self, known: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
-        """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
-        query = HybridQuery(
-            bm25=self._lexical.encode_query(old.content),
-            limit=_REPEATING_TURNS,
-            where=MemoryFilter(kinds=(Kind.TURN,)),
-            background=True,
-        )
-        found = await self._store.search(known.owner, query)
-        turns = [one.memory for one in found if repeats(one.memory.content, old, new)]
-        told = [name for name in old.turn_ids if new is None or name not in new.turn_ids]
-        return [*turns, *await known.turns(old.session_id, told)]
+
+async def hide_repeated(known: PlanView, memory: Memory) -> None:
+    """Hide the turns in which the assistant repeats what is deleted with the message that told it."""
+    for turn in await _stating(known, memory, None):
+        if turn.trust is Trust.ASSISTANT and turn.active:
+            known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: memory.id}})
+
+
+async def show_stated(known: PlanView, memory: Memory) -> None:
+    """Show the turns again that `hide_stated` hid for a memory."""
+    for turn in await _stating(known, memory, None):
+        if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
+            kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
+            known.mark(turn, {"active": True, "metadata": kept})
+
+
+async def mark_stated(known: PlanView, old: Memory, new: Memory) -> None:
+    """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
+    rest on: whoever wrote it knows better than what was read there.
+    """
+    await mark(known, old, msgspec.structs.replace(new, turn_ids=[]))
+
+
+async def _hide(known: PlanView, memory: Memory, by: str, at: datetime) -> None:
+    for turn in await _stating(known, memory, None):
+        if turn.id == by and not orders(turn.content):
+            continue
+        if turn.created_at <= at and turn.active and not turn.superseded_by:
+            known.mark(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})
+
+
+async def mark(known: PlanView, old: Memory, new: Memory) -> None:
+    """Note on the turns that state what is no longer so, by which memory it was superseded."""
+    for turn in await _stating(known, old, new):
+        said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
+        if not turn.superseded_by and not said_by_new:
+            known.mark(turn, {"superseded_by": new.id})
+
+
+async def unmark(known: PlanView, old: Memory, by: str) -> None:
+    """Take back `mark`: what superseded ``old`` is deleted, and ``old`` holds again."""
+    for turn in await _stating(known, old, None):
+        if turn.superseded_by == by:
+            known.mark(turn, {"superseded_by": None})
+
+
+async def _stating(known: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
+    """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
+    query = HybridQuery(
+        bm25=known.lexical.encode_query(old.content),
+        limit=_REPEATING_TURNS,
+        where=MemoryFilter(kinds=(Kind.TURN,)),
+        background=True,
+    )
+    found = await known.store.search(known.owner, query)
+    turns = [one.memory for one in found if repeats(one.memory.content, old, new)]
+    told = [name for name in old.turn_ids if new is None or name not in new.turn_ids]
+    return [*turns, *await known.turns(old.session_id, told)]
 
 
 def _with_slot_of(candidate: Memory, target: Memory) -> Memory:

@@ -21,12 +21,12 @@ from memproxy.learn.budget import TokenMeter
 from memproxy.learn.extract import Prompt, conversation_lines
 from memproxy.learn.forget_everything import since_order
 from memproxy.learn.grounding import hold_nothing
-from memproxy.learn.outdated import PREDICATE, TAG, end_outdated
+from memproxy.learn.outdated import PREDICATE, TAG
 from memproxy.learn.parse import MOST_CONTENT, text_of, values
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.metrics import metrics
-from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore
+from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore, every
 
 log = logging.getLogger(__name__)
 
@@ -129,29 +129,20 @@ class Summariser:
         """The session's active summary."""
         sessions = (scope.session,) if scope.session is not None else ()
         where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=sessions, active=True)
-        cursor = None
-        while True:
-            page = await self._store.page(scope, where, limit=200, cursor=cursor)
-            for memory in page.memories:
-                if memory.predicate == PREDICATE and memory.session_id == scope.session:
-                    return memory
-            if (cursor := page.next_cursor) is None:
-                return None
+        async for memory in every(self._store, scope, where):
+            if memory.predicate == PREDICATE and memory.session_id == scope.session:
+                return memory
+        return None
 
-    async def put(self, known: PlanView, scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
+    async def put(self, known: PlanView, scope: Scope, summary: Summary, min_trust: Trust) -> None:
         """Add the summary to a plan, in place of the one that the session has."""
-        memory = _memory(scope, summary, min_trust=min_trust, now=now)
+        memory = _memory(scope, summary, min_trust=min_trust, now=known.now)
         former = await self.existing(scope)
         if former is not None:
-            ended = {"active": False, "superseded_by": memory.id, "valid_to": now, "updated_at": now}
+            ended = {"active": False, "superseded_by": memory.id, "valid_to": known.now, "updated_at": known.now}
             await known.change(former.id, ended)
             memory = msgspec.structs.replace(memory, supersedes=former.id)
         await known.add(memory)
-        return memory
-
-    async def end_outdated(self, known: PlanView, *, now: datetime) -> None:
-        """End the summaries that tell what a plan supersedes (`outdated.end_outdated`)."""
-        await end_outdated(known, self._store, now=now)
 
 
 async def still_so(summary: Summary, known: PlanView) -> Summary | None:

@@ -37,6 +37,7 @@ from memproxy.ports.memory_store import (
     SnapshotStore,
     SparseVector,
     TellsChanges,
+    every,
 )
 from memproxy.ports.state import (
     ARM,
@@ -152,5 +153,6 @@ __all__ = [
     "Use",
     "WorkingApart",
     "WorkingStore",
+    "every",
     "has_moved",
 ]

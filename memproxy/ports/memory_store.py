@@ -1,6 +1,6 @@
 """The seam to where memories and their vectors live, and to their being encoded anew (`RebuildableStore`)."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -410,3 +410,14 @@ class RebuildableStore(MemoryStore, Protocol):
             StoreUnavailable: as for `open`.
             ConfigError: a newer version wrote it.
         """
+
+
+async def every(store: MemoryStore, scope: Scope, where: MemoryFilter, *, at_once: int = 200) -> AsyncIterator[Memory]:
+    """All memories that match, newest first, ``at_once`` read in one call."""
+    cursor: str | None = None
+    while True:
+        page = await store.page(scope, where, limit=at_once, cursor=cursor)
+        for memory in page.memories:
+            yield memory
+        if (cursor := page.next_cursor) is None:
+            return
