@@ -5,6 +5,7 @@ in its own metadata: so these go wherever the memories go (exports, erasure, enc
 else. The record of a dream holds ids, numbers and times, no text.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -105,6 +106,11 @@ class Dream(msgspec.Struct, kw_only=True):
     def is_open(self) -> bool:
         """Whether it waits or runs."""
         return self.state in (WAITING, RUNNING)
+
+    def count(self) -> None:
+        """Count its changes by what they do; what was refused stays counted."""
+        refused = {"refused": self.counts["refused"]} if self.counts.get("refused") else {}
+        self.counts = {**Counter(change.action for change in self.changes), **refused}
 
     def note(self, sentence: str) -> None:
         """Tell once what was left out."""

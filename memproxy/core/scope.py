@@ -27,6 +27,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """``(tenant, user)``: the unit of isolation, of ordering and of erasure."""
         return (self.tenant, self.user)
 
+    @property
+    def whole(self) -> "Scope":
+        """All of the owner's: every project, agent and session."""
+        return Scope(tenant=self.tenant, user=self.user)
+
     def at(self, project: str | None, agent: str | None) -> "Scope":
         """The same owner and session in another project and agent; None and None: in all of them."""
         return msgspec.structs.replace(self, project=project, agent=agent)

@@ -21,8 +21,9 @@ from memproxy.errors import (
 )
 from memproxy.learn.flush import Owner
 from memproxy.learn.model_outages import WaitingRows, counted_delay, outage_delay
+from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, Ending, JournalKind, JournalRow, JournalStore
+from memproxy.ports import Ending, JournalKind, JournalRow
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -50,27 +51,19 @@ class Acknowledger:
     """Writes how claimed rows end.
 
     Args:
-        waiting_rows: which rows wait for a model that does not answer.
         tasks: owns the writing of what goes on.
         ended: called with True when a row ended, with False when it was put back: there may be something to claim.
         wake: called when rows may be claimed that waited.
     """
 
     def __init__(
-        self,
-        *,
-        state: JournalStore,
-        clock: Clock,
-        max_attempts: int,
-        waiting_rows: WaitingRows,
-        tasks: TaskOwner,
-        ended: Callable[[JournalRow, bool], None],
-        wake: Callable[[], None],
+        self, parts: Parts, tasks: TaskOwner, *, ended: Callable[[JournalRow, bool], None], wake: Callable[[], None]
     ) -> None:
-        self._state = state
-        self._clock = clock
-        self._max_attempts = max_attempts
-        self._waiting_rows = waiting_rows
+        self._state = parts.state
+        self._clock = parts.clock
+        self._max_attempts = parts.settings.learn.max_attempts
+        self.waiting_rows = WaitingRows(parts.outages, parts.clock, parts.settings.learn.max_outage_s)
+        """Which rows wait for a model that does not answer."""
         self._tasks = tasks
         self._ended = ended
         self._wake = wake
@@ -129,7 +122,7 @@ class Acknowledger:
 
     def model_answers(self, outage: int) -> None:
         """That outage of a model is over: rows that wait for its end go on."""
-        if numbers := self._waiting_rows.over(outage):
+        if numbers := self.waiting_rows.over(outage):
             self._tasks.start(self._go_on(numbers), f"rows after outage {outage}")
 
     async def _go_on(self, numbers: Sequence[int]) -> None:
@@ -244,13 +237,13 @@ class Acknowledger:
 
     async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
         """The model does not answer. Only when it does answer others is that counted against the row."""
-        if self._waiting_rows.is_its_own(row, error):
+        if self.waiting_rows.is_its_own(row, error):
             await self._count(row, error)
-        elif (waited_s := self._waiting_rows.waited_s(row)) >= self._waiting_rows.most_s:
+        elif (waited_s := self.waiting_rows.waited_s(row)) >= self.waiting_rows.most_s:
             await self._park(row, error, f"after {waited_s:.0f} s without an answer of its model")
         else:
             metrics().internal_errors.labels(where="learn.model_outage").inc()
-            due = self._waiting_rows.due(row, error)
+            due = self.waiting_rows.due(row, error)
             await self._put_back(row, error.message, due, counted=False)
 
     async def _postpone(self, row: JournalRow, error: MemproxyError) -> None:
@@ -313,7 +306,7 @@ class Acknowledger:
         self._has_key(row.number)
         if row.entry.kind is not JournalKind.LEARN:
             self._waiting.discard(row.entry.scope.owner)
-        self._waiting_rows.ended(row)
+        self.waiting_rows.ended(row)
         self._tell(row.number, error)
         self._ended(row, True)
 

@@ -24,57 +24,55 @@ from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
 from memproxy.learn.placement import Palace, places_of
 from memproxy.learn.plan_view import matching, of_session, of_turns, tombstone
-from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SlotStore, SparseVector
+from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
 
-class StalePlans:
-    """Ends the facts of a learn row's saved plan that a later order to forget covers."""
+async def without_taken_back(parts: Parts, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
+    """A saved plan without what a later order to forget covers: retracted facts are written as ended and free their
+    slots, and ended ones are not changed.
+    """
+    store = parts.store
+    owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
+    names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
+    stored = await store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
+    upserts = [stored[one.id] if _was_ended(stored.get(one.id), one) else one for one in plan.upserts]
+    upserts = [_with_its_chain(one, stored.get(one.supersedes or ""), now) for one in upserts]
+    upserts = [await _by_orders(store, owner, one, now) for one in upserts]
+    if any(_is_learned(one) for one in upserts):
+        traces = await traces_of(store, owner, now)
+        upserts = [taken_back(traces, one, now) or one if _is_learned(one) else one for one in upserts]
+    for before, after in zip(plan.upserts, upserts, strict=True):
+        if before.active and not after.active and before.slot:
+            change = SlotChange(slot=before.slot, expected=before.id, new=None)
+            await parts.state.change_slots(owner, [change])
+    kept = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
+    turns = {session: await _shown(store, owner, session, fields) for session, fields in plan.turn_changes.items()}
+    return msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
 
-    def __init__(self, store: MemoryStore, state: SlotStore) -> None:
-        self._store = store
-        self._state = state
 
-    async def without_taken_back(self, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
-        """The plan with retracted facts written as ended and no changes to ended ones; ended facts free their slots."""
-        owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
-        names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
-        stored = await self._store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
-        upserts = [stored[one.id] if _was_ended(stored.get(one.id), one) else one for one in plan.upserts]
-        upserts = [_with_its_chain(one, stored.get(one.supersedes or ""), now) for one in upserts]
-        upserts = [await self._by_orders(owner, one, now) for one in upserts]
-        if any(_is_learned(one) for one in upserts):
-            traces = await traces_of(self._store, owner, now)
-            upserts = [taken_back(traces, one, now) or one if _is_learned(one) else one for one in upserts]
-        for before, after in zip(plan.upserts, upserts, strict=True):
-            if before.active and not after.active and before.slot:
-                change = SlotChange(slot=before.slot, expected=before.id, new=None)
-                await self._state.change_slots(owner, [change])
-        kept = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
-        turns = {session: await self._shown(owner, session, fields) for session, fields in plan.turn_changes.items()}
-        return msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
+async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: datetime) -> Memory:
+    """A fact as an order to forget everything, carried out since, leaves it."""
+    if not _is_learned(memory):
+        return memory
+    place = msgspec.structs.replace(owner, session=memory.session_id)
+    turns = await store.get(place, memory.turn_ids)
+    by = {str(turn.metadata[ALL_FORGOTTEN_BY]) for turn in turns.values() if is_all_forgotten(turn.metadata)}
+    orders = (await store.get(owner, sorted(by))).values() if by else ()
+    meant = [order for order in orders if last_said_at(memory) <= order.created_at]
+    if not meant:
+        return memory
+    first = min(meant, key=lambda order: order.created_at)
+    return msgspec.structs.replace(memory, **ended_with(memory, first, now=now))
 
-    async def _by_orders(self, owner: Scope, memory: Memory, now: datetime) -> Memory:
-        """A fact as an order to forget everything, carried out since, leaves it."""
-        if not _is_learned(memory):
-            return memory
-        place = msgspec.structs.replace(owner, session=memory.session_id)
-        turns = await self._store.get(place, memory.turn_ids)
-        by = {str(turn.metadata[ALL_FORGOTTEN_BY]) for turn in turns.values() if is_all_forgotten(turn.metadata)}
-        orders = (await self._store.get(owner, sorted(by))).values() if by else ()
-        meant = [order for order in orders if last_said_at(memory) <= order.created_at]
-        if not meant:
-            return memory
-        first = min(meant, key=lambda order: order.created_at)
-        return msgspec.structs.replace(memory, **ended_with(memory, first, now=now))
 
-    async def _shown(
-        self, owner: Scope, session: str, changes: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, dict[str, Any]]:
-        """The changes of a session's turns without those that would show one again."""
-        place = msgspec.structs.replace(owner, session=session or None)
-        turns = await self._store.get(place, list(changes)) if changes else {}
-        return {name: dict(fields) for name, fields in changes.items() if not _shows(turns.get(name), fields)}
+async def _shown(
+    store: MemoryStore, owner: Scope, session: str, changes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The changes of a session's turns without those that would show one again."""
+    place = msgspec.structs.replace(owner, session=session or None)
+    turns = await store.get(place, list(changes)) if changes else {}
+    return {name: dict(fields) for name, fields in changes.items() if not _shows(turns.get(name), fields)}
 
 
 def _is_learned(memory: Memory) -> bool:

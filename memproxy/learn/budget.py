@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent, StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Charge, Clock, ModelReply, UsageStore
+from memproxy.ports import Charge, ChatModel, Clock, Credential, ModelReply, UsageStore
 from memproxy.settings import LearnSettings
 from memproxy.tasks import TaskOwner
 
@@ -135,6 +135,28 @@ class TokenMeter:
                 f"limits.user.model_tokens_per_hour: {self._per_user} tokens are used up; learning goes on at {until}",
                 until=until,
             )
+
+    async def ask(
+        self,
+        model: ChatModel,
+        credential: Credential,
+        tenant: str,
+        source: str,
+        *,
+        system: str,
+        user: str,
+        schema: dict[str, Any] | None = None,
+    ) -> ModelReply:
+        """The answer to a call of learning's, which is made within the budget and counted for this source.
+
+        Raises:
+            BudgetSpent, StateUnavailable: as `admit`.
+            ModelRefused, ModelError: as `ports.ChatModel.complete`.
+        """
+        await self.admit(tenant)
+        reply = await model.complete(credential, system=system, user=user, json_mode=True, schema=schema)
+        await self.note(tenant, source, reply, f"{system}\n{user}")
+        return reply
 
     def _tell(self, tenant: str, budget: Budget, begun: datetime, spent: int, until: datetime) -> None:
         """Log once an hour (day) and tenant."""

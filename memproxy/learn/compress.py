@@ -17,13 +17,13 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import make_turns, text_digest
 from memproxy.errors import ModelUnreadable
-from memproxy.learn.budget import TokenMeter
-from memproxy.learn.extract import Prompt, Windows, conversation_lines
+from memproxy.learn.extract import Windows, conversation_lines, load_prompt
 from memproxy.learn.parse import text_of, values
+from memproxy.learn.parts import Parts
 from memproxy.learn.planted import plants
 from memproxy.learn.summary import is_true
 from memproxy.metrics import metrics
-from memproxy.ports import BlockLine, ChatModel, Clock, Credential, JournalEntry, JournalKind, MemoryStore, StateStore
+from memproxy.ports import BlockLine, Credential, JournalEntry, JournalKind
 
 log = logging.getLogger(__name__)
 
@@ -67,27 +67,12 @@ class _Held(NamedTuple):
 class Compressor:
     """Makes and keeps the states of sessions."""
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        state: StateStore,
-        *,
-        model: ChatModel,
-        prompt: Prompt,
-        meter: TokenMeter,
-        clock: Clock,
-        most_tokens: int,
-        wake_index: Callable[[], None],
-    ) -> None:
-        """``most_tokens`` is the longest answer of the model."""
-        self._windows = Windows(store, 0)
-        self._store = store
-        self._state = state
-        self._model = model
-        self._prompt = prompt
-        self._meter = meter
-        self._clock = clock
-        self._most_tokens = most_tokens
+    def __init__(self, parts: Parts, wake_index: Callable[[], None]) -> None:
+        self._parts = parts
+        self._windows = Windows(parts.store, 0)
+        self._state = parts.state
+        self._prompt = load_prompt(parts.settings.learn.prompts_dir, "compress.md")
+        self._most_tokens = parts.settings.models.extract.max_tokens
         self._wake_index = wake_index
 
     async def compress(self, scope: Scope, asked: CompressAsked, credential: Credential) -> None:
@@ -178,14 +163,13 @@ class Compressor:
         tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS, self._most_tokens * 0.9)
         state = base.state if base is not None else State()
         for piece in pieces(conversation_lines(shown)):
-            await self._meter.admit(scope.tenant)
             former = msgspec.json.encode(state).decode()
             end = f"Answer with the JSON object only, at most {int(tokens * _WORDS)} words in all."
             user = "\n".join(["State so far (data):", former, "", "Conversation (data):", *piece, "", end])
-            reply = await self._model.complete(
-                credential, system=self._prompt.text, user=user, json_mode=True, schema=_SCHEMA
+            model, system = self._parts.model, self._prompt.text
+            reply = await self._parts.meter.ask(
+                model, credential, scope.tenant, "compress", system=system, user=user, schema=_SCHEMA
             )
-            await self._meter.note(scope.tenant, "compress", reply, f"{self._prompt.text}\n{user}")
             if reply.truncated and not reply.text.strip():
                 raise ModelUnreadable(
                     "the model's answer was cut before it began: set a higher models.extract.max_tokens"
@@ -206,7 +190,7 @@ class Compressor:
         ]
         rests_on = {turn.id for turn in held.stored}
         for _ in range(_SAVING_TRIES):
-            if await self._state.save_block(scope, STATE, lines, erasures=erasures, at=self._clock.now()):
+            if await self._state.save_block(scope, STATE, lines, erasures=erasures, at=self._parts.clock.now()):
                 return
             # something of the owner's changed: of these turns?
             erasures = (await self._state.find_blocks(scope, [])).erasures

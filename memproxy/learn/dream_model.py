@@ -11,7 +11,6 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -31,10 +30,11 @@ from memproxy.core.dream import (
     SUPERSEDE,
     Change,
     Dream,
+    Step,
     category_name,
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, last_said_at, said_at, trusted_enough
-from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.memory import Kind, Memory, Source, version_of
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.scope import Scope
 from memproxy.core.similar import names, topic
@@ -48,7 +48,7 @@ from memproxy.learn.extract import load_prompt
 from memproxy.learn.parse import values
 from memproxy.learn.parts import Parts
 from memproxy.learn.planted import plants
-from memproxy.ports import ChatModel, Credential
+from memproxy.ports import Credential
 
 log = logging.getLogger(__name__)
 
@@ -128,16 +128,23 @@ class _Insights(msgspec.Struct):
 
 
 _Answer = TypeVar("_Answer", _Tidied, _Preferences, _Patterns, _Insights)
+_One = TypeVar("_One")
 Found = list[tuple[Change, Memory | None]]
 """What is to be done, each with the memory that it makes."""
+
+_MAKES = {
+    INFER: (Kind.SEMANTIC, "preferences"),
+    AVOID: (Kind.PROCEDURAL, "avoid"),
+    REFLECT: (Kind.REFLECTIVE, "reflect"),
+}
+"""The kind of memory that an action makes, and the prompt that it comes from."""
 
 
 class DreamModel:
     """Asks the extraction model about memories, within its tenant's budgets and the dream's own."""
 
-    def __init__(self, parts: Parts, model: ChatModel) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._model = model
         self._most = parts.settings.dream.max_model_tokens
         self._delicate = frozenset[str](parts.settings.dream.permission_for)
         folder = parts.settings.learn.prompts_dir
@@ -151,12 +158,12 @@ class DreamModel:
             return None
         return self._parts.access.credential(tenant, self._parts.settings.models.extract)
 
-    async def tidied(self, owner: Scope, dream: Dream, window: Sequence[Memory], now: datetime) -> Found:
+    async def tidied(self, owner: Scope, dream: Dream, window: Sequence[Memory]) -> Step:
         """What the model makes of a window of active entries of one place."""
         lines = [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "dream", lines, _Tidied)
         if answer is None:
-            return []
+            return Step(dream=dream.id)
         aside = {
             *answer.delete,
             *(one.old for one in answer.supersede),
@@ -164,19 +171,19 @@ class DreamModel:
         }
         if len(aside) > max(1, MOST_SET_ASIDE * len(window)):
             self._refuse(dream, f"an answer of the model that set aside {len(aside)} of {len(window)} entries")
-            return []
+            return Step(dream=dream.id)
         if len(set(answer.delete)) > max(1, MOST_DELETED * len(window)):
             self._refuse(
                 dream, f"an answer of the model that deleted {len(set(answer.delete))} of {len(window)} entries"
             )
             answer.delete = []
-        return self._checked(owner, dream, window, answer, now)
+        return _step(dream, self._checked(owner, dream, window, answer), window)
 
-    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied, now: datetime) -> Found:
+    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> Found:
         """What of an answer may be done; an entry is in one change at most, the first."""
         found, taken = Found(), set[str]()
         asked: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
-            *((tuple(one.numbers), partial(self._merged, owner, dream, one.text, now)) for one in answer.merge),
+            *((tuple(one.numbers), partial(self._merged, owner, dream, one.text)) for one in answer.merge),
             *(((one.old, one.new), lambda pair: (_superseded(*pair), None)) for one in answer.supersede),
             *(((number,), lambda entry: (_deleted(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
             *((pair, lambda pair: (_conflict(*pair), None)) for pair in answer.conflicts),
@@ -196,7 +203,7 @@ class DreamModel:
         return found
 
     def _merged(
-        self, owner: Scope, dream: Dream, text: str, now: datetime, sources: Sequence[Memory]
+        self, owner: Scope, dream: Dream, text: str, sources: Sequence[Memory]
     ) -> tuple[Change | None, Memory | None]:
         """Entries and the sentence that stands for them; where one of them says it already, that one stays."""
         first = sources[0]
@@ -208,10 +215,10 @@ class DreamModel:
         if same is not None:
             others = _ids(one for one in sources if one is not same)
             return Change(action=MERGE, reason="model", memory_id=same.id, sources=others), None
-        new = self._in_place_of(sources, owner, dream, text, now)
+        new = self._in_place_of(sources, owner, dream, text)
         return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
 
-    def _in_place_of(self, sources: Sequence[Memory], owner: Scope, dream: Dream, text: str, now: datetime) -> Memory:
+    def _in_place_of(self, sources: Sequence[Memory], owner: Scope, dream: Dream, text: str) -> Memory:
         """The sentence as a memory, with all that its sources have."""
         latest = newest(sources)
         one_slot = len({slot_name(one) for one in sources}) == 1
@@ -224,7 +231,7 @@ class DreamModel:
             tenant=owner.tenant,
             user_id=owner.user,
             created_at=min(one.created_at for one in sources),
-            updated_at=now,
+            updated_at=self._parts.clock.now(),
             supersedes=latest.id,
             superseded_by=None,
             source=Source.DREAM,
@@ -252,12 +259,9 @@ class DreamModel:
             },
         )
 
-    async def inferred(
-        self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Iterable[str], now: datetime
-    ) -> Found:
+    async def inferred(self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Sequence[str]) -> Step:
         """Preferences that the user's messages of one place show, as often as their strength asks for."""
-        known = list(known)
-        lines = [*(json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known)]
+        lines = [json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known]
         lines += [_line(number, turn) for number, turn in enumerate(turns, start=1)]
         answer = await self._ask(owner, dream, "preferences", lines, _Preferences)
         found = Found()
@@ -274,18 +278,13 @@ class DreamModel:
             if any(is_worded_alike(one.text, text) for text in known):
                 continue
             delicate = one.about is None or bool(self._delicate & set(one.about))
-            noted: dict[str, Any] = {INFERRED: True, "strength": one.strength}
-            noted |= {PERMISSION: True} if delicate and self._delicate else {}
-            made = self._made(
-                owner, said, one.text, category=f"user-preferences/{one.topic}", prompt="preferences", now=now
-            )
-            made.kind, made.metadata = Kind.SEMANTIC, made.metadata | noted
-            found.append((Change(action=INFER, reason="model", memory_id=made.id, sources=_ids(said)), made))
-        return found
+            change, made = self._made(owner, INFER, said, one.text, f"user-preferences/{one.topic}")
+            made.metadata |= {INFERRED: True, "strength": one.strength}
+            made.metadata |= {PERMISSION: True} if delicate and self._delicate else {}
+            found.append((change, made))
+        return _step(dream, found, turns)
 
-    async def avoided(
-        self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]], now: datetime
-    ) -> Found:
+    async def avoided(self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]]) -> Step:
         """Lessons of what to avoid, from memories that were judged wrong and what is right instead."""
         lines = []
         for number, (memory, right) in enumerate(wrong, start=1):
@@ -296,53 +295,49 @@ class DreamModel:
         answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
         found = Found()
         for one in answer.patterns if answer is not None else ():
-            rests_on = [wrong[number - 1] for number in dict.fromkeys(one.numbers) if 0 < number <= len(wrong)]
+            rests_on = _numbered(wrong, one.numbers)
             said = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
             said += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
-            if not rests_on or not _may_stand(one.text, said):
+            if rests_on and _may_stand(one.text, said):
+                sources = [memory for memory, _ in rests_on]
+                found.append(self._made(owner, AVOID, sources, one.text, f"anti-patterns/{one.topic}"))
+            else:
                 self._refuse(dream, "a pattern that rests on nothing that was said")
-                continue
-            sources = [memory for memory, _ in rests_on]
-            made = self._made(owner, sources, one.text, category=f"anti-patterns/{one.topic}", prompt="avoid", now=now)
-            made.kind = Kind.PROCEDURAL
-            found.append((Change(action=AVOID, reason="model", memory_id=made.id, sources=_ids(sources)), made))
-        return found
+        return _step(dream, found, [memory for memory, _ in wrong])
 
-    async def reflected(
-        self, owner: Scope, dream: Dream, window: Sequence[Memory], now: datetime, about: str | None = None
-    ) -> Found:
+    async def reflected(self, owner: Scope, dream: Dream, window: Sequence[Memory], about: str | None = None) -> Step:
         """Insights that several entries of one place show together."""
         lines = [json.dumps({"topic": quote(about)[:_MOST_TEXT]}, ensure_ascii=False)] if about else []
         lines += [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "reflect", lines, _Insights)
         found = Found()
         for one in answer.insights if answer is not None else ():
-            sources = [window[number - 1] for number in dict.fromkeys(one.numbers) if 0 < number <= len(window)]
-            if len(sources) < _LEAST_SOURCES or not _is_grounded(one.text, sources):
+            sources = _numbered(window, one.numbers)
+            if len(sources) >= _LEAST_SOURCES and _is_grounded(one.text, sources):
+                found.append(self._made(owner, REFLECT, sources, one.text, "reflections/insight"))
+            else:
                 self._refuse(dream, "an insight that does not rest on two entries")
-                continue
-            made = self._made(owner, sources, one.text, category="reflections/insight", prompt="reflect", now=now)
-            made.kind = Kind.REFLECTIVE
-            found.append((Change(action=REFLECT, reason="model", memory_id=made.id, sources=_ids(sources)), made))
-        return found
+        return _step(dream, found, window)
 
     def _made(
-        self, owner: Scope, sources: Sequence[Memory], text: str, *, category: str, prompt: str, now: datetime
-    ) -> Memory:
+        self, owner: Scope, action: str, sources: Sequence[Memory], text: str, category: str
+    ) -> tuple[Change, Memory]:
         """A new memory that rests on others: no more trusted than the least of them, in their place, with an id that
         the same sentence has again.
         """
+        kind, prompt = _MAKES[action]
         place, least = sources[0], min(sources, key=lambda one: one.trust.level)
         turns = [[one.id] if one.kind is Kind.TURN else one.turn_ids for one in sources]
         name = "\n".join([*owner.owner, place.project_id or "", place.agent_id or "", " ".join(words(text))])
-        return Memory(
+        now = self._parts.clock.now()
+        made = Memory(
             id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
             tenant=owner.tenant,
             user_id=owner.user,
             project_id=place.project_id,
             agent_id=place.agent_id,
             session_id=place.session_id if len({one.session_id for one in sources}) == 1 else None,
-            kind=Kind.SEMANTIC,
+            kind=kind,
             content=" ".join(text.split()),
             category=category_name(category)[:_MOST_LABEL] or None,
             confidence=min(0.8, *(one.confidence for one in sources)),
@@ -353,6 +348,7 @@ class DreamModel:
             updated_at=now,
             metadata={"extractor": self._prompts[prompt].version, "sources": list(_ids(sources))},
         )
+        return Change(action=action, reason="model", memory_id=made.id, sources=_ids(sources)), made
 
     async def _ask(
         self, owner: Scope, dream: Dream, name: str, lines: Sequence[str], answer: type[_Answer]
@@ -369,11 +365,10 @@ class DreamModel:
         spent: dict[str, tuple[int, int]] = {}
         try:
             with charged_to(owner.owner), tallied(spent):
-                await self._parts.meter.admit(owner.tenant)
-                reply = await self._model.complete(
-                    credential, system=prompt.text, user=user, json_mode=True, schema=msgspec.json.schema(answer)
+                model, schema = self._parts.model, msgspec.json.schema(answer)
+                reply = await self._parts.meter.ask(
+                    model, credential, owner.tenant, "dream", system=prompt.text, user=user, schema=schema
                 )
-                await self._parts.meter.note(owner.tenant, "dream", reply, f"{prompt.text}\n{user}")
         except (ModelRefused, ModelError, BudgetSpent) as error:
             dream.stopped.append("model")
             dream.note(f"The model was not asked any more: {error.message}")
@@ -402,6 +397,23 @@ def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
         some = list(group)
         found += [some[start : start + WINDOW] for start in range(0, len(some), WINDOW)]
     return [window for window in found if len(window) > 1]
+
+
+def _step(dream: Dream, found: Found, shown: Iterable[Memory]) -> Step:
+    """What was decided about memories, as a step."""
+    known = {memory.id: memory for memory in shown}
+    named = {name for change, _ in found for name in (change.memory_id, *change.sources)} & known.keys()
+    return Step(
+        dream=dream.id,
+        changes=[change for change, _ in found],
+        new=[memory for _, memory in found if memory is not None],
+        seen={name: version_of(known[name]) for name in named},
+    )
+
+
+def _numbered(shown: Sequence[_One], numbers_named: Sequence[int]) -> list[_One]:
+    """What an answer names by its numbers, each once."""
+    return [shown[number - 1] for number in dict.fromkeys(numbers_named) if 0 < number <= len(shown)]
 
 
 def _place(memory: Memory) -> tuple[str, str]:

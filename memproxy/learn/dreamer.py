@@ -13,7 +13,6 @@ again, and what is done already is not there any more to be done.
 import asyncio
 import logging
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
@@ -49,11 +48,11 @@ from memproxy.core.similar import Neighbour, marks_change
 from memproxy.core.slots import slot_name, subject_name
 from memproxy.errors import Conflict, MemproxyError, NotFound, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.consolidate import consolidated, likest
-from memproxy.learn.dream_model import WINDOW, DreamModel, Found, windows
+from memproxy.learn.dream_model import WINDOW, DreamModel, windows
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
-from memproxy.ports import HybridQuery, MemoryFilter
+from memproxy.ports import HybridQuery, MemoryFilter, every
 from memproxy.recall.documents import dense_text
 from memproxy.tasks import TaskOwner
 from memproxy.traces import work
@@ -77,7 +76,9 @@ _MATES = 50
 is a value.
 """
 
-_SLOTS_PAGE = 200
+_KNOWN = 200
+"""Newest entries among which the preferences are that are known already."""
+
 _QUERY = 2_000
 """Characters of an entry by which its neighbours are looked for."""
 
@@ -91,7 +92,9 @@ FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _TURNS = 120
 """Messages that preferences are looked for in, and entries that are reflected on."""
 
-_MOST_PAGES = 50
+_MOST_LOOKED_AT = 10_000
+"""Newest entries among which those are looked for that people called wrong."""
+
 _AFTER = {INFER: AVOID, AVOID: REFLECT, REFLECT: "end"}
 
 
@@ -106,20 +109,18 @@ class Dreamer:
     def __init__(
         self,
         parts: Parts,
-        model: DreamModel,
         *,
         write: Callable[[Scope, PlanBody, float], Awaitable[bool]],
         indexed: Callable[[Scope, float], Awaitable[bool]],
-        alone: bool,
     ) -> None:
-        """``alone``: nobody else works on this state, so what is open at the start is ours to go on with."""
         self._parts = parts
         self._settings = parts.settings.dream
-        self._model = model
+        self._model = DreamModel(parts)
         self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
         self._write = write
         self._indexed = indexed
-        self._alone = alone
+        self._alone = parts.settings.state.backend == "sqlite"
+        """Nobody else works on this state, so what is open at the start is ours to go on with."""
         self._tasks = TaskOwner("dreams")
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -143,7 +144,7 @@ class Dreamer:
             Conflict: one waits or runs already.
             StateUnavailable: the state does not answer.
         """
-        owner = _owner(scope)
+        owner = scope.whole
         dream = Dream(id=dream_id or f"dream_{uuid.uuid4().hex}", trigger=trigger, created_at=self._parts.clock.now())
         dream.stage = "" if dream.is_whole else REFLECT
         if not await self._parts.state.begin_dream(owner, dream):
@@ -174,7 +175,7 @@ class Dreamer:
 
     async def read(self, scope: Scope, dream_id: str) -> Dream:
         """One of the user's dreams. Raises `NotFound`."""
-        dream = await self._parts.state.dream(_owner(scope), dream_id)
+        dream = await self._parts.state.dream(scope.whole, dream_id)
         if dream is None:
             raise NotFound(f"No dream has the id {dream_id!r}.", param="id")
         return dream
@@ -195,18 +196,18 @@ class Dreamer:
             raise Conflict("This dream is taken back already.", param="id")
         if dream.created_at + UNDOABLE <= now:
             raise Conflict(f"A dream can be taken back for {UNDOABLE.days} days; this one is older.", param="id")
-        if not await self._write(_owner(scope), PlanBody(dream=Step(dream=dream.id, undo=True)), _SETTLE_S):
+        if not await self._write(scope.whole, PlanBody(dream=Step(dream=dream.id, undo=True)), _SETTLE_S):
             raise StoreUnavailable("The store does not answer: the dream is taken back as soon as it does. Look again.")
         dream.state, dream.undone_at = UNDONE, now
-        await self._parts.state.put_dream(_owner(scope), dream)
+        await self._parts.state.put_dream(scope.whole, dream)
         return dream
 
     async def dry_run(self, scope: Scope) -> tuple[Dream, list[Step]]:
         """What a dream would do now; nothing is written."""
         dream = Dream(id="", trigger="call", state="dry_run", created_at=self._parts.clock.now())
-        steps = [step async for step in self._steps(_owner(scope), dream)]
+        steps = [step async for step in self._steps(scope.whole, dream)]
         dream.changes = [change for step in steps for change in step.changes]
-        dream.counts = {**Counter(change.action for change in dream.changes), **_refused(dream)}
+        dream.count()
         dream.ended_at = self._parts.clock.now()
         return dream, steps
 
@@ -253,7 +254,7 @@ class Dreamer:
                 dream.seconds = before + monotonic() - began
                 known = {_key(change) for change in dream.changes}
                 dream.changes += [_plain(change) for change in step.changes if _key(change) not in known]
-                dream.counts = {**Counter(change.action for change in dream.changes), **_refused(dream)}
+                dream.count()
                 if not await self._note(owner, dream):
                     return
                 if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
@@ -286,12 +287,12 @@ class Dreamer:
         done: list[Change] = []
         for start in range(0, len(dream.changes), _PAGE):
             some = dream.changes[start : start + _PAGE]
-            ids = sorted({name for change in some for name in (change.memory_id, *change.sources)})
+            ids = sorted(_named(some))
             stored = await self._parts.store.get(owner, ids)
             touched = {name for name, memory in stored.items() if mark_of(memory, dream.id) is not None}
             done += [change for change in some if not touched.isdisjoint({change.memory_id, *change.sources})]
         dream.changes = done
-        dream.counts = {**Counter(change.action for change in done), **_refused(dream)}
+        dream.count()
 
     async def _steps(self, owner: Scope, dream: Dream) -> AsyncIterator[Step]:
         """What is to be done, page by page; the dream's record says how far it is, before each is carried out."""
@@ -326,9 +327,13 @@ class Dreamer:
                 dream.stage = INFER
         for stage, thinking in ((INFER, self._inferred), (AVOID, self._avoided), (REFLECT, self._reflected)):
             if dream.stage == stage:
-                for found, known in await thinking(owner, dream):
-                    yield _step(dream, found, known)
+                for step in await thinking(owner, dream) if self._thinks(owner) else ():
+                    yield step
                 dream.stage = _AFTER[stage]
+
+    def _thinks(self, owner: Scope) -> bool:
+        """Whether a model may be asked about the user's memories."""
+        return self._model.credential(owner.tenant) is not None
 
     async def _thought_about(
         self,
@@ -339,61 +344,53 @@ class Dreamer:
         taken: set[str],
     ) -> AsyncIterator[Step]:
         """What a model makes of what the rules left of a page, and of what is nearest to each, window by window."""
-        if self._model.credential(owner.tenant) is None:
+        if not self._thinks(owner):
             return
         shown = [[one, *likest(one, near.get(one.id, ()), self._bands)] for one in entries]
         ids = list(dict.fromkeys(one.id for some in shown for one in some))
         stored = await self._parts.store.get(owner, ids)
         left = [stored[name] for name in ids if name in stored and name not in taken]
         for window in windows([one for one in left if one.active and not one.quarantined and one.predicate != SUMMARY]):
-            found = await self._model.tidied(owner, dream, window, self._parts.clock.now())
-            taken |= {name for change, _ in found for name in (change.memory_id, *change.sources)}
-            yield _step(dream, found, window)
+            step = await self._model.tidied(owner, dream, window)
+            taken |= _named(step.changes)
+            yield step
 
-    async def _inferred(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+    async def _inferred(self, owner: Scope, dream: Dream) -> list[Step]:
         """Preferences from what the user said last, place by place."""
-        if self._model.credential(owner.tenant) is None:
-            return []
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
         turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
         own = [
             one for one in turns if one.trust is Trust.USER and PLANTED not in one.metadata and not one.superseded_by
         ]
         where = MemoryFilter(kinds=FACTS, active=True)
-        known = (await self._parts.store.page(owner, where, limit=_SLOTS_PAGE)).memories
+        known = (await self._parts.store.page(owner, where, limit=_KNOWN)).memories
         texts = [one.content for one in known if (one.category or "").startswith("user-preferences")]
-        found = []
+        steps = []
         for place in dict.fromkeys((one.project_id, one.agent_id) for one in own):
             said = [one for one in own if (one.project_id, one.agent_id) == place][::-1]
-            found.append((await self._model.inferred(owner, dream, said, texts, self._parts.clock.now()), said))
-        return found
+            steps.append(await self._model.inferred(owner, dream, said, texts))
+        return steps
 
-    async def _avoided(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+    async def _avoided(self, owner: Scope, dream: Dream) -> list[Step]:
         """What is not to be done again, from what people called wrong since the last dream."""
-        if self._model.credential(owner.tenant) is None:
-            return []
         last = await self._last(owner, _is_whole)
         since = last.started_at if last is not None else None
-        where, cursor = MemoryFilter(kinds=FACTS), None
         wrong: list[Memory] = []
-        for _ in range(_MOST_PAGES):
-            page = await self._parts.store.page(owner, where, limit=_SLOTS_PAGE, cursor=cursor)
-            wrong += [one for one in page.memories if _is_called_wrong(one, since)]
-            if (cursor := page.next_cursor) is None:
+        looked_at = 0
+        async for one in every(self._parts.store, owner, MemoryFilter(kinds=FACTS)):
+            looked_at += 1
+            wrong += [one] if _is_called_wrong(one, since) else []
+            if len(wrong) == WINDOW or looked_at == _MOST_LOOKED_AT:
                 break
-        wrong = wrong[:WINDOW]
         if not wrong:
             return []
         right = await self._parts.store.get(owner, [one.superseded_by for one in wrong if one.superseded_by])
         pairs = [(one, right.get(one.superseded_by or "")) for one in wrong]
-        return [(await self._model.avoided(owner, dream, pairs, self._parts.clock.now()), wrong)]
+        return [await self._model.avoided(owner, dream, pairs)]
 
-    async def _reflected(self, owner: Scope, dream: Dream) -> list[tuple[Found, list[Memory]]]:
+    async def _reflected(self, owner: Scope, dream: Dream) -> list[Step]:
         """Insights over what is remembered, where enough was learned since the last time."""
-        return [
-            (await self._model.reflected(owner, dream, window, self._parts.clock.now()), window)
-            for window in await self._with_news(owner)
-        ]
+        return [await self._model.reflected(owner, dream, window) for window in await self._with_news(owner)]
 
     async def _with_news(self, owner: Scope) -> list[list[Memory]]:
         """What is reflected on together, as far as enough of it was learned since the last time."""
@@ -412,12 +409,12 @@ class Dreamer:
         wanted = self._settings.reflect == "count" or (over and self._settings.reflect == "session_end")
         if wanted and self._parts.by_model and scope.owner not in self._asking:
             self._asking.add(scope.owner)
-            self._tasks.start(self._reflect_if_news(_owner(scope), SESSION_END if over else COUNT), "reflect")
+            self._tasks.start(self._reflect_if_news(scope.whole, SESSION_END if over else COUNT), "reflect")
 
     async def _reflect_if_news(self, owner: Scope, trigger: str) -> None:
         try:
             learns = (await self._parts.state.choices(owner)).learns
-            if learns and self._model.credential(owner.tenant) is not None and await self._with_news(owner):
+            if learns and self._thinks(owner) and await self._with_news(owner):
                 await self.begin(owner, trigger)
         except Conflict:
             pass  # a dream is under way: it reflects itself, or the next end of a session finds what is new
@@ -433,8 +430,8 @@ class Dreamer:
             Conflict: there is no model, or it does not answer.
             StoreUnavailable, StateUnavailable: they are away.
         """
-        owner = _owner(scope)
-        if self._model.credential(owner.tenant) is None:
+        owner = scope.whole
+        if not self._thinks(owner):
             raise Conflict(
                 "Reflection needs a chat model: set learn.mode: model, dream.max_model_tokens above 0, and "
                 "models.extract.model (with base_url and api_key where they are not the upstream's)."
@@ -442,9 +439,8 @@ class Dreamer:
         dream = Dream(id=f"dream_{uuid.uuid4().hex}", trigger="reflect", created_at=self._parts.clock.now())
         made: list[str] = []
         for window in await self._to_reflect_on(scope, about):
-            found = await self._model.reflected(owner, dream, window, self._parts.clock.now(), about)
-            step = _step(dream, found, window)
-            if found and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
+            step = await self._model.reflected(owner, dream, window, about)
+            if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
                 raise StoreUnavailable("The store does not answer: the insights are stored as soon as it does.")
             made += [memory.id for memory in step.new]
         if "model" in dream.stopped:
@@ -487,15 +483,14 @@ class Dreamer:
         """What the rules make of a page of entries."""
         now = self._parts.clock.now()
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
-        taken |= {name for change in changes for name in (change.memory_id, *change.sources)}
+        taken |= _named(changes)
         changes += [
             Change(action=CONFLICT, reason=reason, memory_id=one, sources=(other,))
             for one, other, reason in conflicts
             if one not in taken and other not in taken
         ]
         known = {memory.id: memory for memory in (*entries, *(one.memory for some in near.values() for one in some))}
-        named = {name for change in changes for name in (change.memory_id, *change.sources)}
-        return Step(dream=dream.id, changes=changes, seen={name: version_of(known[name]) for name in named})
+        return Step(dream=dream.id, changes=changes, seen={name: version_of(known[name]) for name in _named(changes)})
 
     async def _near(self, owner: Scope, entries: Sequence[Memory], taken: set[str]) -> dict[str, list[Neighbour]]:
         """The entries nearest to each, and those of its slot; without what is set aside already."""
@@ -522,14 +517,9 @@ class Dreamer:
     async def _of_slots(self, owner: Scope, entries: Sequence[Memory]) -> dict[str, list[Memory]]:
         slots = tuple(dict.fromkeys(slot for entry in entries if (slot := slot_name(entry)) is not None))
         found: dict[str, list[Memory]] = {}
-        cursor: str | None = None
-        while slots:
-            where = MemoryFilter(slots=slots, active=True)
-            page = await self._parts.store.page(owner, where, limit=_SLOTS_PAGE, cursor=cursor)
-            for memory in page.memories:
+        if slots:
+            async for memory in every(self._parts.store, owner, MemoryFilter(slots=slots, active=True)):
                 found.setdefault(memory.slot or "", []).append(memory)
-            if (cursor := page.next_cursor) is None:
-                break
         return found
 
     async def _by_schedule(self, schedule: str) -> None:
@@ -568,16 +558,8 @@ class Dreamer:
         return bool(newest) and newest[0].created_at > last.started_at
 
 
-def _step(dream: Dream, found: Found, shown: Iterable[Memory]) -> Step:
-    """What was decided about memories, as a step."""
-    known = {memory.id: memory for memory in shown}
-    named = {name for change, _ in found for name in (change.memory_id, *change.sources)} & known.keys()
-    return Step(
-        dream=dream.id,
-        changes=[change for change, _ in found],
-        new=[memory for _, memory in found if memory is not None],
-        seen={name: version_of(known[name]) for name in named},
-    )
+def _named(changes: Iterable[Change]) -> set[str]:
+    return {name for change in changes for name in (change.memory_id, *change.sources)}
 
 
 def _is_whole(dream: Dream) -> bool:
@@ -592,10 +574,6 @@ def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:
     return since is None or (opinion.at is not None and opinion.at > since)
 
 
-def _owner(scope: Scope) -> Scope:
-    return Scope(tenant=scope.tenant, user=scope.user)
-
-
 def _key(change: Change) -> tuple[str, str, tuple[str, ...]]:
     return change.action, change.memory_id, tuple(sorted(change.sources))
 
@@ -603,7 +581,3 @@ def _key(change: Change) -> tuple[str, str, tuple[str, ...]]:
 def _plain(change: Change) -> Change:
     """The change as the record keeps it: without text."""
     return msgspec.structs.replace(change, labels={})
-
-
-def _refused(dream: Dream) -> dict[str, int]:
-    return {"refused": dream.counts["refused"]} if dream.counts.get("refused") else {}

@@ -15,14 +15,13 @@ from pathlib import Path
 import msgspec
 
 from memproxy.core.block import quote, strip_blocks
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import OFFERED, OTHER
 from memproxy.core.turn import in_order
 from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
-from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
 from memproxy.learn.forget_everything import heeded
 from memproxy.learn.grounding import Admission, hold_nothing
@@ -34,7 +33,6 @@ from memproxy.learn.rules import reader
 from memproxy.metrics import metrics
 from memproxy.ports import (
     Candidate,
-    ChatModel,
     Credential,
     HybridQuery,
     MemoryFilter,
@@ -205,55 +203,6 @@ def _line(value: dict[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-class Extractor:
-    """Asks the model about one window and keeps what is grounded in it."""
-
-    def __init__(self, model: ChatModel, prompt: Prompt, *, admission: Admission, meter: TokenMeter) -> None:
-        self._model = model
-        self.prompt = prompt
-        self._admission = admission
-        self._meter = meter
-
-    async def extract(self, tenant: str, credential: Credential, window: Window) -> Read:
-        """The grounded candidates of a window, and the others; what is rejected is counted by reason.
-
-        Raises:
-            BudgetSpent: the tenant's hour of tokens is used up.
-            ModelRefused: the key is missing or not accepted.
-            ModelUnreadable: the answer cannot be read.
-            ModelError: the call failed.
-            StateUnavailable: tokens cannot be counted.
-        """
-        shown = msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
-        new = [turn.id for turn in shown.turns if turn.id in window.new_ids]
-        if not new:
-            return Read([], [])
-        await self._meter.admit(tenant)
-        user = window_text(window)
-        reply = await self._model.complete(
-            credential, system=self.prompt.text, user=user, json_mode=True, schema=ANSWER_SCHEMA
-        )
-        await self._meter.note(tenant, "extract", reply, f"{self.prompt.text}\n{user}")
-        if reply.truncated and not reply.text.strip():
-            raise ModelUnreadable(
-                "the model's answer was cut before it began (a reasoning model thinks within the limit): set a higher"
-                " models.extract.max_tokens"
-            )
-        if reply.truncated and len(new) > 1:
-            return await self._halves(tenant, credential, window, new)
-        # long messages take tens of milliseconds to read, in which nobody would be answered
-        return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)
-
-    async def _halves(self, tenant: str, credential: Credential, window: Window, new: Sequence[str]) -> Read:
-        """The window in two calls, because the answer to the whole was longer than ``max_tokens``."""
-        both = Read([], [])
-        for ids in (new[: len(new) // 2], new[len(new) // 2 :]):
-            read = await self.extract(tenant, credential, msgspec.structs.replace(window, new_ids=frozenset(ids)))
-            both.kept.extend(read.kept)
-            both.rejected.extend(read.rejected)
-        return both
-
-
 def _read(text: str) -> list[Extracted]:
     """The candidates of an answer; what is none of it is counted."""
     rejected = metrics().candidates_rejected
@@ -277,27 +226,17 @@ _QUERY = 2_000
 class Reader:
     """Reads windows by a model, or with ``verbatim`` by the rules (``learn.mode``)."""
 
-    def __init__(self, parts: Parts, extractor: Extractor, admission: Admission) -> None:
-        self._role = parts.settings.models.extract
-        self._store = parts.store
-        self._lexical = parts.lexical
-        self._vectors = parts.vectors
-        self._access = parts.access
-        self._outages = parts.outages
-        self._clock = parts.clock
-        self._verbatim = not parts.by_model
-        self._extractor = extractor
-        self._admission = admission
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._prompt = load_prompt(parts.settings.learn.prompts_dir)
+        self._admission = Admission(Trust(parts.settings.learn.min_trust))
+        self.asks_model = parts.by_model
+        """Whether a model reads."""
 
     @property
     def version(self) -> str:
         """Who nominates; memories note it."""
-        return rules.VERSION if self._verbatim else self._extractor.prompt.version
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether a model reads."""
-        return not self._verbatim
+        return self._prompt.version if self.asks_model else rules.VERSION
 
     async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
         """The candidates of the window, grounded or rejected.
@@ -312,7 +251,7 @@ class Reader:
 
     async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
         """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
-        if not self._verbatim and hold_nothing(window.turns, window.new_ids):
+        if self.asks_model and hold_nothing(window.turns, window.new_ids):
             metrics().extractions_skipped.labels(reason="idle").inc()
             return Read([], [])
         if not is_new:
@@ -320,9 +259,32 @@ class Reader:
             seen = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
             related = [one for one in await self._related(scope, window) if one.id not in seen]
             window = msgspec.structs.replace(window, known=[*pending.values(), *related])
-        if self._verbatim:
+        if not self.asks_model:
             return self._admission.of_rules(await asyncio.to_thread(reader.read, _plain(window)))
-        return await self._extractor.extract(scope.tenant, self.known_credential(scope, body), window)
+        return await self._extracted(scope.tenant, self.known_credential(scope, body), window)
+
+    async def _extracted(self, tenant: str, credential: Credential, window: Window) -> Read:
+        """The grounded candidates of a window, and the others; what is rejected is counted by reason."""
+        shown = msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
+        new = [turn.id for turn in shown.turns if turn.id in window.new_ids]
+        if not new:
+            return Read([], [])
+        system, user = self._prompt.text, window_text(window)
+        model, meter = self._parts.model, self._parts.meter
+        reply = await meter.ask(model, credential, tenant, "extract", system=system, user=user, schema=ANSWER_SCHEMA)
+        if reply.truncated and not reply.text.strip():
+            raise ModelUnreadable(
+                "the model's answer was cut before it began (a reasoning model thinks within the limit): set a higher"
+                " models.extract.max_tokens"
+            )
+        if reply.truncated and len(new) > 1:
+            # the answer to the whole was longer than ``max_tokens``: the window in two calls
+            halves = [frozenset(ids) for ids in (new[: len(new) // 2], new[len(new) // 2 :])]
+            parts = [msgspec.structs.replace(window, new_ids=ids) for ids in halves]
+            read = [await self._extracted(tenant, credential, part) for part in parts]
+            return Read([*read[0].kept, *read[1].kept], [*read[0].rejected, *read[1].rejected])
+        # long messages take tens of milliseconds to read, in which nobody would be answered
+        return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)
 
     def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
         """The credential for the tenant's model.
@@ -345,18 +307,19 @@ class Reader:
             ModelAwaited: it is left alone for a while, because it did not answer.
         """
         if (credential := self.credential(scope, body)) is not None:
-            self._outages.require(credential)
+            self._parts.outages.require(credential)
 
     def credential(self, scope: Scope, body: LearnBody) -> Credential | None:
         """How the tenant's model is called; None while that is not known, and where no model is asked."""
-        return None if self._verbatim else self._access.credential(scope.tenant, self._role, body.model)
+        role = self._parts.settings.models.extract
+        return self._parts.access.credential(scope.tenant, role, body.model) if self.asks_model else None
 
     async def _pending(self, scope: Scope, window: Window) -> dict[str, Memory]:
         """The facts, by id, that a new message of the window ended by rules, as they were: whoever reads the message
         sees what it is about.
         """
         changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
-        stored = await self._store.get(scope, list(changed)) if changed else {}
+        stored = await self._parts.store.get(scope, list(changed)) if changed else {}
         before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
         return {name: memory for name, memory in before.items() if memory.active}
 
@@ -364,22 +327,22 @@ class Reader:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
         said = [turn.content for turn in window.turns if turn.id in window.new_ids]
         text = "\n".join(said)[-_QUERY:]
-        vector = (await self._vectors.statement_vectors([text], scope.tenant))[0]
-        where = MemoryFilter(kinds=_FACTS, active=True, now=self._clock.now())
-        words = self._lexical.encode_query(text)
+        vector = (await self._parts.vectors.statement_vectors([text], scope.tenant))[0]
+        where = MemoryFilter(kinds=_FACTS, active=True, now=self._parts.clock.now())
+        words = self._parts.lexical.encode_query(text)
         query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
-        found = sorted(await self._store.search(scope, query), key=_nearness, reverse=True)
+        found = sorted(await self._parts.store.search(scope, query), key=_nearness, reverse=True)
         # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
         stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
-        if not self._verbatim and len(stated) == _KNOWN:
+        if self.asks_model and len(stated) == _KNOWN:
             return stated
         latest = await self._latest(scope, where, stated)
-        return stated + (latest if self._verbatim else latest[: _KNOWN - len(stated)])
+        return stated + (latest[: _KNOWN - len(stated)] if self.asks_model else latest)
 
     async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
         """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""
         owner = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
-        page = await self._store.page(owner, where, limit=_LATEST)
+        page = await self._parts.store.page(owner, where, limit=_LATEST)
         known = {memory.id for memory in found}
         return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
 

@@ -17,10 +17,10 @@ from memproxy.core.slots import same_value, slot_value
 from memproxy.errors import ModelError, ModelRefused
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.extract import Prompt, load_prompt
+from memproxy.learn.extract import load_prompt
 from memproxy.metrics import metrics
 from memproxy.ports import ChatModel
-from memproxy.settings import ModelSettings, Settings
+from memproxy.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,13 @@ def candidate_key(candidate: Memory) -> str:
 class Judge:
     """Asks the model of role ``judge``, within that role's timeout and the tenant's budget of tokens."""
 
-    def __init__(
-        self, model: ChatModel, role: ModelSettings, *, access: ModelAccess, meter: TokenMeter, prompt: Prompt
-    ) -> None:
+    def __init__(self, model: ChatModel, settings: Settings, access: ModelAccess, meter: TokenMeter) -> None:
+        """Raises `ConfigError` where ``learn.prompts_dir`` cannot be read."""
         self._model = model
-        self._role = role
+        self._role = settings.models.judge
         self._access = access
         self._meter = meter
-        self._prompt = prompt
+        self._system = load_prompt(settings.learn.prompts_dir, JUDGE_PROMPT).text
 
     async def verdicts(
         self, tenant: str, candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands
@@ -71,33 +70,16 @@ class Judge:
 
     async def _ask(self, tenant: str, candidate: Memory, known: Memory) -> str | None:
         user = "\n".join([_line("known", known), _line("new", candidate), "", "Answer with the JSON object only."])
-        system = self._prompt.text
         try:
             credential = self._access.credential(tenant, self._role)
             if credential is None:
                 raise ModelRefused("no key is known for models.judge; the tenant's next request brings one")
-            await self._meter.admit(tenant)
-            reply = await self._model.complete(credential, system=system, user=user, json_mode=True)
+            reply = await self._meter.ask(self._model, credential, tenant, "judge", system=self._system, user=user)
         except (ModelRefused, ModelError) as error:
             metrics().internal_errors.labels(where="learn.judge").inc()
             log.warning("the judge did not answer, the rules decide: %s", error)
             return None
-        await self._meter.note(tenant, "judge", reply, system + user)
         return read_verdict(reply.text)
-
-
-def configured_judge(
-    model: ChatModel | None, settings: Settings, access: ModelAccess, meter: TokenMeter
-) -> Judge | None:
-    """The judge of the settings; None without a model.
-
-    Raises:
-        ConfigError: ``learn.prompts_dir`` cannot be read.
-    """
-    if model is None:
-        return None
-    prompt = load_prompt(settings.learn.prompts_dir, JUDGE_PROMPT)
-    return Judge(model, settings.models.judge, access=access, meter=meter, prompt=prompt)
 
 
 def _line(name: str, memory: Memory) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,7 @@ from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
-from memproxy.learn.apply import Applier, StalePlans
+from memproxy.learn.apply import Applier, without_taken_back
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
@@ -82,6 +82,10 @@ _MOST_LEARNED = 500
 """Facts, of the turns of a few windows, that are looked at for what was learned before."""
 
 
+_Made = tuple[Planned, list[Outcome]]
+"""A plan, and what became of each candidate."""
+
+
 class _Progress(msgspec.Struct):
     """How far a row's extraction is: a retry after a failure asks for what is left. ``shown`` are the windows as they
     are read.
@@ -104,16 +108,8 @@ class _Progress(msgspec.Struct):
 class Learner:
     """Handles rows of kind ``learn``."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        planner: Planner,
-        applier: Applier,
-        *,
-        reader: Reader,
-        summariser: Summariser,
-        compressor: Compressor,
-    ) -> None:
+    def __init__(self, parts: Parts, planner: Planner, applier: Applier, wake_index: Callable[[], None]) -> None:
+        self._parts = parts
         self._store = parts.store
         self._state = parts.state
         self._locks = parts.locks
@@ -121,16 +117,14 @@ class Learner:
         self._scheduler = parts.scheduler
         self._clock = parts.clock
         self._traces = parts.traces
-        self._min_trust = Trust(parts.settings.learn.min_trust)
         self._windows = Windows(parts.store, parts.settings.learn.window_turns)
-        self._reader = reader
-        self._summariser = summariser
-        self._compressor = compressor
+        self._reader = Reader(parts)
+        self._summariser = Summariser(parts)
+        self._compressor = Compressor(parts, wake_index)
         self._planner = planner
         self._applier = applier
         self._unplanned = 0
         self._palace = Palace(parts.state)
-        self._stale_plans = StalePlans(parts.store, parts.state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
@@ -222,7 +216,7 @@ class Learner:
                 if not progress.read:
                     self.forget(row.number)  # many may wait for long: their turns are not kept in memory
                 raise
-            planned, outcomes = await self._plan_and_apply(row, progress, all_read)
+            planned, outcomes = await self._reconciled(row, progress, all_read)
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
@@ -256,24 +250,18 @@ class Learner:
         with tallied(spent):
             read = await self._reader.read(said_where(scope, told), body, window)
         found = [one for one in read.kept if one.candidate.intent is Intent.STATE]
-        async with self._turn_to_plan(all_read), self._settled(scope.owner):
-            for _ in range(_PLANNING_TRIES):
-                await self._step(scope)
-                now = self._clock.now()
-                current = (await self._store.get(scope, [name])).get(name)
-                if current is None or not current.active or current.content != saved.content:
-                    return  # it was forgotten or edited meanwhile
-                planned = await self._refined(scope, current, found, now)
-                outcomes = with_tokens([*planned.plan.outcomes, *kept_out(window, read)], spent, [window])
-                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
-                changes = planned.known.slot_changes()
-                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
-                    with self._flushes.of("learn", scope.owner):
-                        await self._applier.apply(scope, plan, now=now)
-                    await self._state.note_outcomes(row.number, outcomes, now)
-                    _report(row, planned)
-                    return
-        raise StateUnavailable("the slots changed under every plan; it is tried again")
+
+        async def planned(now: datetime) -> _Made | None:
+            current = (await self._store.get(scope, [name])).get(name)
+            if current is None or not current.active or current.content != saved.content:
+                return None  # it was forgotten or edited meanwhile
+            planned = await self._refined(scope, current, found, now)
+            return planned, with_tokens([*planned.plan.outcomes, *kept_out(window, read)], spent, [window])
+
+        made = await self._plan_and_apply(row, all_read, planned)
+        if made is not None:
+            await self._state.note_outcomes(row.number, made[1], self._clock.now())
+            _report(row, made[0])
 
     async def _refined(self, scope: Scope, saved: Memory, found: Sequence[Grounded], now: datetime) -> Planned:
         """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
@@ -302,20 +290,15 @@ class Learner:
         await self._step(scope)
         async with self._locks.of(scope.owner):
             now = self._clock.now()
-            plan = await self._stale_plans.without_taken_back(scope, plan, now)
+            plan = await without_taken_back(self._parts, scope, plan, now)
             with self._flushes.of("learn", scope.owner):
                 await self._applier.apply(scope, plan, now=now, again=True)
         await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
         if plan.upserts:
             log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
 
-    def gone(self, numbers: Sequence[int]) -> None:
-        """These rows were erased: no model is asked any more about what was read for them."""
-        for number in numbers:
-            self.forget(number)
-
     def forget(self, number: int) -> None:
-        """Drop what was read for a row that is done or given up."""
+        """Drop what was read for a row that is done, given up or erased: no model is asked about it any more."""
         self._progress.pop(number, None)
 
     def _is_to_be_read(self, row: JournalRow, body: LearnBody) -> bool:
@@ -364,7 +347,7 @@ class Learner:
             return await self._windows.whole(scope, body.until)
         return await self._windows.unlearned(scope, body.unlearned, body.until) if body.unlearned else []
 
-    async def _plan_and_apply(
+    async def _reconciled(
         self, row: JournalRow, progress: _Progress, all_read: Callable[[], None]
     ) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
@@ -381,15 +364,30 @@ class Learner:
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         with step("memory.judge"):
             advice = await self._planner.advice(scope, found, now=self._clock.now())
+
+        async def planned(now: datetime) -> _Made:
+            with step("memory.plan", {"memproxy.candidates": len(found)}):
+                planned = await self._planned(scope, found, progress, advice, now)
+                hide_questions(planned.known, asked, found)
+            silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
+            return planned, with_tokens(silent, progress.spent, progress.windows)
+
+        return await self._plan_and_apply(row, all_read, planned) or (None, [])
+
+    async def _plan_and_apply(
+        self, row: JournalRow, all_read: Callable[[], None], plan_at: Callable[[datetime], Awaitable[_Made | None]]
+    ) -> _Made | None:
+        """Make a plan as things stand, save it and apply it, again when slots changed meanwhile. None: nothing is left
+        to plan.
+        """
+        scope = row.entry.scope
         async with self._turn_to_plan(all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
                 now = self._clock.now()
-                with step("memory.plan", {"memproxy.candidates": len(found)}):
-                    planned = await self._planned(scope, found, progress, advice, now)
-                    hide_questions(planned.known, asked, found)
-                silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
-                outcomes = with_tokens(silent, progress.spent, progress.windows)
+                if (made := await plan_at(now)) is None:
+                    return None
+                planned, outcomes = made
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 await self._step(scope)
                 changes = planned.known.slot_changes()
@@ -397,7 +395,7 @@ class Learner:
                     await self._step(scope)
                     with self._flushes.of("learn", scope.owner), step("memory.store"):
                         await self._applier.apply(scope, plan, now=now)
-                    return planned, outcomes
+                    return made
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
     @asynccontextmanager
@@ -487,7 +485,7 @@ class Learner:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
         summary = await still_so(summary, planned.known) if summary is not None else None
         if summary is not None:
-            await self._summariser.put(planned.known, scope, summary, self._min_trust)
+            await self._summariser.put(planned.known, scope, summary)
         await end_outdated(planned.known)
 
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:

@@ -8,7 +8,7 @@ from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.learn.memory_vectors import Vectors
 from memproxy.learn.model_outages import ModelOutages
-from memproxy.ports import Clock, LexicalEncoder, MemoryStore, StateStore, WorkingApart
+from memproxy.ports import ChatModel, Clock, LexicalEncoder, MemoryStore, StateStore, WorkingApart
 from memproxy.settings import Settings
 from memproxy.traces import Traces
 
@@ -21,6 +21,7 @@ class Parts:
     store: MemoryStore
     state: StateStore
     lexical: LexicalEncoder
+    model: ChatModel
     vectors: Vectors
     meter: TokenMeter
     access: ModelAccess

@@ -11,10 +11,10 @@ from functools import partial
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.acknowledge import Acknowledger
-from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.early_deletes import EarlyDeletes
-from memproxy.learn.flush import Flushes, Owner
+from memproxy.learn.flush import Owner
 from memproxy.learn.index import together
+from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
 from memproxy.ports import JournalKind, JournalRow
 from memproxy.tasks import TaskOwner
@@ -74,24 +74,11 @@ Handle = Callable[[Sequence[JournalRow], Slot], Awaitable[None]]
 
 
 class Runs:
-    """Handles runs, each in a task of its own.
+    """Handles runs, each in a task of its own, which ``tasks`` owns."""
 
-    Args:
-        scheduler: says when learning may wait for others' flushes.
-        tasks: owns them.
-    """
-
-    def __init__(
-        self,
-        *,
-        flushes: Flushes,
-        acknowledger: Acknowledger,
-        early_deletes: EarlyDeletes,
-        scheduler: Scheduler,
-        tasks: TaskOwner,
-    ) -> None:
-        self._scheduler = scheduler
-        self._flushes = flushes
+    def __init__(self, parts: Parts, acknowledger: Acknowledger, early_deletes: EarlyDeletes, tasks: TaskOwner) -> None:
+        self._scheduler = parts.scheduler
+        self._flushes = parts.flushes
         self._acknowledger = acknowledger
         self._early_deletes = early_deletes
         self._tasks = tasks
@@ -102,14 +89,6 @@ class Runs:
         handled (which takes long, because a model is asked); without, when all are.
         """
         self._tasks.start(self._work(rows, slot, handle, each=each), "run")
-
-    def note(self, row: JournalRow) -> None:
-        """A row was appended here."""
-        self._early_deletes.note(row)
-
-    def ended(self, row: JournalRow) -> None:
-        """A row is done, refused or parked."""
-        self._early_deletes.ended(row)
 
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""

@@ -16,17 +16,17 @@ from memproxy.core.scope import Scope
 from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
-from memproxy.errors import ModelError, ModelRefused
-from memproxy.learn.budget import TokenMeter
-from memproxy.learn.extract import Prompt, conversation_lines
+from memproxy.errors import BudgetSpent, ModelError, ModelRefused
+from memproxy.learn.extract import conversation_lines, load_prompt
 from memproxy.learn.forget_everything import since_order
 from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.outdated import PREDICATE, TAG
 from memproxy.learn.parse import MOST_CONTENT, text_of, values
+from memproxy.learn.parts import Parts
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
 from memproxy.metrics import metrics
-from memproxy.ports import ChatModel, Credential, MemoryFilter, MemoryStore, every
+from memproxy.ports import Credential, MemoryFilter, every
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +79,10 @@ class Summary(msgspec.Struct, frozen=True):
 class Summariser:
     """Summarises sessions. Without a model, or when its answer is not true to the conversation, by extracts."""
 
-    def __init__(self, store: MemoryStore, model: ChatModel, prompt: Prompt, meter: TokenMeter) -> None:
-        self._store = store
-        self._model = model
-        self._prompt = prompt
-        self._meter = meter
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._prompt = load_prompt(parts.settings.learn.prompts_dir, "summary.md")
+        self._min_trust = Trust(parts.settings.learn.min_trust)
 
     async def summary(self, scope: Scope, turns: Sequence[Memory], credential: Credential | None) -> Summary | None:
         """The summary of these turns of a session; None when it is known already or there is nothing to tell.
@@ -107,18 +106,17 @@ class Summariser:
 
     async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
         """The model's summary; None when it cannot be relied on."""
-        await self._meter.admit(scope.tenant)
+        model, system = self._parts.model, self._prompt.text
         user = "\n".join(conversation_lines(told))[-_MOST_PROMPT:]
         try:
-            reply = await self._model.complete(
-                credential, system=self._prompt.text, user=user, json_mode=True, schema=_SCHEMA
+            reply = await self._parts.meter.ask(
+                model, credential, scope.tenant, "summary", system=system, user=user, schema=_SCHEMA
             )
-        except ModelRefused:
+        except (ModelRefused, BudgetSpent):
             raise
         except ModelError as error:
             log.warning("a session's summary is made of extracts, because the model failed: %s", error)
             return None
-        await self._meter.note(scope.tenant, "summary", reply, f"{self._prompt.text}\n{user}")
         content = _content(reply.text)
         if content is None or (content and (plants(content) or not is_true(content, _said(told)))):
             metrics().candidates_rejected.labels(reason="summary").inc()
@@ -129,14 +127,14 @@ class Summariser:
         """The session's active summary."""
         sessions = (scope.session,) if scope.session is not None else ()
         where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=sessions, active=True)
-        async for memory in every(self._store, scope, where):
+        async for memory in every(self._parts.store, scope, where):
             if memory.predicate == PREDICATE and memory.session_id == scope.session:
                 return memory
         return None
 
-    async def put(self, known: PlanView, scope: Scope, summary: Summary, min_trust: Trust) -> None:
+    async def put(self, known: PlanView, scope: Scope, summary: Summary) -> None:
         """Add the summary to a plan, in place of the one that the session has."""
-        memory = _memory(scope, summary, min_trust=min_trust, now=known.now)
+        memory = _memory(scope, summary, min_trust=self._min_trust, now=known.now)
         former = await self.existing(scope)
         if former is not None:
             ended = {"active": False, "superseded_by": memory.id, "valid_to": known.now, "updated_at": known.now}

@@ -1,4 +1,5 @@
 """The worker of the engine: claims journal rows, hands them to the lane they belong to, and settles how they end.
+Callers wait at it until a row is applied, an owner's turns are indexed, or a session is learned from.
 
 Order of shutdown (`close`): nothing new is claimed or begun; rows that run get their grace; what is left is released,
 so that the next start takes it up at once. A kill at any point is the same, but for the release.
@@ -12,33 +13,26 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
-from memproxy.core.memory import Trust
 from memproxy.core.protocol import SILENT, LearnBody, PlanBody
 from memproxy.core.scope import Scope
-from memproxy.errors import StateUnavailable, StoreUnavailable
+from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
-from memproxy.learn.acknowledge import POLL_S, Acknowledger, state_trouble
+from memproxy.learn.acknowledge import LOOKS_S, POLL_S, Acknowledger, state_trouble
 from memproxy.learn.apply import Applier
 from memproxy.learn.budget import TokenMeter, charged_to
-from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Scheduler
-from memproxy.learn.dream_model import DreamModel
 from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
-from memproxy.learn.extract import Extractor, Reader, load_prompt
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
-from memproxy.learn.grounding import Admission
 from memproxy.learn.index import Indexer
-from memproxy.learn.judge import configured_judge
+from memproxy.learn.judge import Judge
 from memproxy.learn.learner import END, MINE, Learner
 from memproxy.learn.memory_vectors import Vectors
-from memproxy.learn.model_outages import ModelOutages, SparedModel, WaitingRows
+from memproxy.learn.model_outages import ModelOutages, SparedModel
 from memproxy.learn.parts import Parts
 from memproxy.learn.plan import Planner
 from memproxy.learn.runs import Runs, Slot, Slots
-from memproxy.learn.summary import Summariser
 from memproxy.learn.triggers import Triggers
-from memproxy.learn.waiters import Waiters
 from memproxy.metrics import metrics
 from memproxy.ports import (
     ChatModel,
@@ -105,16 +99,18 @@ class Worker:
         self._state = state
         self._clock = clock
         locks = OwnerLocks()
+        outages = ModelOutages(clock, self._model_answers)
         meter = TokenMeter(usage or state, clock, settings.learn, per_user=settings.limits.user.model_tokens_per_hour)
         parts = self._parts = Parts(
             settings=settings,
             store=store,
             state=state,
             lexical=lexical,
+            model=SparedModel(model, outages),
             vectors=Vectors(store=store, state=state, embedder=embedder, lexical=lexical, locks=locks, meter=meter),
             meter=meter,
             access=access,
-            outages=ModelOutages(clock, self._model_answers),
+            outages=outages,
             locks=locks,
             flushes=Flushes(store),
             scheduler=Scheduler(locks.wanted),
@@ -122,38 +118,12 @@ class Worker:
             working=working,
             traces=traces,
         )
-        self._waiting_rows = WaitingRows(parts.outages, clock, settings.learn.max_outage_s)
-        admission, prompts = Admission(Trust(settings.learn.min_trust)), settings.learn.prompts_dir
-        model = SparedModel(model, parts.outages)
-        extractor = Extractor(model, load_prompt(prompts), admission=admission, meter=meter)
-        planner = Planner(parts, configured_judge(judge, settings, access, meter))
+        planner = Planner(parts, Judge(judge, settings, access, meter) if judge is not None else None)
         self._applier = Applier(parts)
         self._indexer = Indexer(parts, planner, self._applier, gone=self._gone, corrected=self._noticed)
-        self._learner = Learner(
-            parts,
-            planner,
-            self._applier,
-            reader=Reader(parts, extractor, admission),
-            summariser=Summariser(store, model, load_prompt(prompts, "summary.md"), meter),
-            compressor=Compressor(
-                store,
-                state,
-                model=model,
-                prompt=load_prompt(prompts, "compress.md"),
-                meter=meter,
-                clock=clock,
-                most_tokens=settings.models.extract.max_tokens,
-                wake_index=self.wake_index,
-            ),
-        )
+        self._learner = Learner(parts, planner, self._applier, self.wake_index)
         self._triggers = Triggers(parts)
-        self.dreams = Dreamer(
-            parts,
-            DreamModel(parts, model),
-            write=self._write,
-            indexed=self.indexed,
-            alone=settings.state.backend == "sqlite",
-        )
+        self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed)
         self._loops = TaskOwner("worker")
         self._rows = TaskOwner("rows")
         self._asks = parts.by_model
@@ -161,31 +131,14 @@ class Worker:
         self._wakes = {name: asyncio.Event() for name in (*_LANES, "triggers", "vectors")}
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
         self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
-        self._acknowledger = Acknowledger(
-            state=state,
-            clock=clock,
-            max_attempts=settings.learn.max_attempts,
-            waiting_rows=self._waiting_rows,
-            tasks=self._rows,
-            ended=self._ended,
-            wake=self.wake,
-        )
-        self._pressure = FlushPressure(state, self._parts.flushes, wake=self.wake_index)
-        self._runs = Runs(
-            early_deletes=EarlyDeletes(store, state, self._gone),
-            flushes=self._parts.flushes,
-            acknowledger=self._acknowledger,
-            scheduler=self._parts.scheduler,
-            tasks=self._rows,
-        )
-        self._waiters = Waiters(
-            state=state,
-            triggers=self._triggers,
-            acknowledger=self._acknowledger,
-            flushes=self._parts.flushes,
-            wake=self.wake,
-            wake_index=self.wake_index,
-        )
+        self._acknowledger = Acknowledger(parts, self._rows, ended=self._ended, wake=self.wake)
+        self._pressure = FlushPressure(state, parts.flushes, wake=self.wake_index)
+        self._early_deletes = EarlyDeletes(store, state, self._gone)
+        self._runs = Runs(parts, self._acknowledger, self._early_deletes, self._rows)
+        self._ends = {lane: asyncio.Event() for lane in _LANES}
+        """Set, and made anew, when something of the lane ended or can be found."""
+        self._written: dict[Owner, set[int]] = {}
+        """Rows whose turns can be found by a search, and that end with the store's next flush."""
         self._recovered = asyncio.Event()
         self._told: Callable[[JournalRow], None] | None = None
         self._corrected: Callable[[Scope, int], None] | None = None
@@ -249,7 +202,7 @@ class Worker:
         row = JournalRow(number=number, entry=entry, attempts=0)
         if entry.erases_all and self._told is not None:
             self._told(row)  # much of it may be gone by now
-        self._runs.note(row)
+        self._early_deletes.note(row)
         self.wake()
         return number
 
@@ -264,7 +217,8 @@ class Worker:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        return await self._waiters.applied(number, timeout_s)
+        with self._parts.flushes.waited_for():
+            return await self._acknowledger.applied(number, timeout_s)
 
     def waits(self, scope: Scope) -> bool:
         """Whether the owner's turns wait for the store now, or for room in it."""
@@ -285,18 +239,82 @@ class Worker:
     async def _begun_and_done(self, scope: Scope, reason: str, timeout_s: float) -> bool:
         if not self._settings.learn.enabled or not (await self._state.choices(scope)).learns:
             return True
-        with self._parts.scheduler.hurrying(scope.owner):
-            return await self._waiters.begun_and_done(scope, reason, timeout_s)
+        try:
+            with self._parts.scheduler.hurrying(scope.owner):
+                async with asyncio.timeout(timeout_s):
+                    indexed = await self.indexed(scope, timeout_s / 2)
+                    while True:
+                        ended = self._ends["learn"]
+                        number = await self._triggers.begin(scope, reason)
+                        if number is not None:
+                            break
+                        await self._wait(ended)
+                    self.wake()
+                    return await self.applied(number, timeout_s) and indexed
+        except TimeoutError:
+            return False
+        except StateUnavailable:
+            raise
+        except MemproxyError as error:
+            log.warning("learning that was waited for did not succeed: %s", error)
+            return False
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Wait until all of an owner's turns are indexed; whether they are. Then learning and answers include what was
         captured just before.
         """
-        return await self._waiters.indexed(owner, timeout_s)
+        try:
+            with self._parts.flushes.waited_for():
+                async with asyncio.timeout(timeout_s):
+                    while True:
+                        ended = self._ends["index"]
+                        rows = (await self._state.backlog(owner)).get("index", {})
+                        if not rows.get("waiting") and not rows.get("running"):
+                            return True
+                        self.wake_index()
+                        await self._wait(ended)
+        except TimeoutError:
+            return False
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """As `indexed`, for a waiting request: it returns False at once for a long backlog."""
-        return await self._waiters.soon_indexed(owner, timeout_s, _RUN)
+        """Wait, for a request, until a search finds all of an owner's turns, flushed or not; whether it does. False at
+        once where that takes long: with a long backlog, while the store is away, or behind turns that must be flushed
+        first (an owner's rows are done one by one).
+        """
+        left = await self._unwritten(owner)
+        if not left:
+            return True
+        if left > _RUN or owner.owner in self._written or self.waits(owner):
+            return False
+        try:
+            with self._parts.flushes.waited_for():
+                async with asyncio.timeout(timeout_s):
+                    while left:
+                        ended = self._ends["index"]
+                        self.wake_index()
+                        if left := await self._unwritten(owner):
+                            await self._wait(ended)
+                            left = await self._unwritten(owner)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _unwritten(self, owner: Scope) -> int:
+        rows = (await self._state.backlog(owner)).get("index", {})
+        return max(0, rows.get("waiting", 0) + rows.get("running", 0) - len(self._written.get(owner.owner, ())))
+
+    async def _wait(self, ended: asyncio.Event) -> None:
+        """Returns when this engine has done something; or another one may have."""
+        try:
+            async with asyncio.timeout(LOOKS_S[0] if self._state.is_shared else None):
+                await ended.wait()
+        except TimeoutError:
+            return
+
+    def _tell(self, lane: str) -> None:
+        """Those that wait for something of the lane look again."""
+        self._ends[lane].set()
+        self._ends[lane] = asyncio.Event()
 
     async def _recover(self) -> None:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
@@ -377,7 +395,8 @@ class Worker:
         if row.entry.kind is JournalKind.TURNS:
             with self._parts.scheduler.serving():
                 asked = await self._indexer.turns(rows)
-            self._waiters.written(rows)
+            self._written.setdefault(row.entry.scope.owner, set()).update(one.number for one in rows)
+            self._tell("index")
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
                 await self._triggers.came(row.entry.scope, asked=asked)
             self._wakes["triggers"].set()
@@ -389,7 +408,7 @@ class Worker:
         else:
             for one in rows:
                 if one.plan is None:
-                    self._waiting_rows.give_way(one)
+                    self._acknowledger.waiting_rows.give_way(one)
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn_all(rows, all_read=slot.leave)
 
@@ -424,12 +443,13 @@ class Worker:
         self._acknowledger.model_answers(outage)
 
     def _gone(self, numbers: Sequence[int]) -> None:
-        self._learner.gone(numbers)
+        for number in numbers:
+            self._learner.forget(number)
         self._acknowledger.gone(numbers)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
-            self._runs.ended(row)
+            self._early_deletes.ended(row)
         if for_good and self._told is not None:
             self._told(row)
         for lane in _LANES:
@@ -439,5 +459,10 @@ class Worker:
             body = msgspec.json.decode(row.entry.body, type=LearnBody)
             if body.compress is None:
                 self.dreams.learned(row.entry.scope, over=body.reason in {END, SILENT})
-        if for_good or row.entry.kind is not JournalKind.LEARN:
-            self._waiters.ended(row)
+            self._tell("learn")
+        if row.entry.kind is not JournalKind.LEARN:
+            if numbers := self._written.get(row.entry.scope.owner):
+                numbers.discard(row.number)
+                if not numbers:
+                    del self._written[row.entry.scope.owner]
+            self._tell("index")

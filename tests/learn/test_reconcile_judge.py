@@ -12,12 +12,11 @@ from memproxy.errors import ModelError
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import Extracted, Grounded, Intent
-from memproxy.learn.extract import load_prompt
-from memproxy.learn.judge import JUDGE_PROMPT, Judge, advised, doubtful, read_verdict
+from memproxy.learn.judge import Judge, advised, doubtful, read_verdict
 from memproxy.learn.plan import Planner
 from memproxy.metrics import metrics
 from memproxy.ports import Credential, ModelReply
-from memproxy.settings import ModelSettings, Settings, UpstreamSettings
+from memproxy.settings import ModelSettings, ModelsSettings, Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.learn.rig import ANN, NOON, TestClock, fact, rig
 
@@ -57,6 +56,12 @@ def known(**fields: Any) -> Memory:
     return fact("known", content=KNOWN, **fields)
 
 
+JUDGED = Settings(
+    upstream=UpstreamSettings(base_url="http://upstream.test/v1"),
+    models=ModelsSettings(judge=ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")),
+)
+
+
 def new(**fields: Any) -> Memory:
     said = {"said_at": NOON.replace(hour=13).isoformat()}
     return fact("new", content=NEW, metadata=said, valid_from=NOON.replace(hour=13), **fields)
@@ -72,9 +77,8 @@ async def test_what_is_ordered_to_be_forgotten_is_shown_to_no_judge(tmp_path: Pa
     model = ScriptedModel("{}")
     async with rig(tmp_path) as r:
         await r.plan(upserts=[fact("known", **home, object="Berlin")])
-        role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
-        meter, prompt = TokenMeter(r.state, r.clock, None), load_prompt(None, JUDGE_PROMPT)
-        planner = Planner(r.worker._parts, Judge(model, role, access=r.access, meter=meter, prompt=prompt))
+        judge = Judge(model, JUDGED, r.access, TokenMeter(r.state, r.clock, None))
+        planner = Planner(r.worker._parts, judge)
         await planner.advice(ANN, found, now=r.clock.now())
         assert len(model.asked) == (0 if forgets else 1)
 
@@ -83,15 +87,7 @@ async def verdicts(folder: Path, model: ScriptedModel, near: list[Neighbour]) ->
     state = SqliteState(folder / "state.db", sync="normal")
     await state.open()
     try:
-        settings = Settings(upstream=UpstreamSettings(base_url="http://upstream.test/v1"))
-        role = ModelSettings(base_url="http://judge.test/v1", model="judge", api_key="sk-judge")
-        judge = Judge(
-            model,
-            role,
-            access=ModelAccess(settings),
-            meter=TokenMeter(state, TestClock(), None),
-            prompt=load_prompt(None, JUDGE_PROMPT),
-        )
+        judge = Judge(model, JUDGED, ModelAccess(JUDGED), TokenMeter(state, TestClock(), None))
         return await judge.verdicts("acme", new(), [], near, BANDS)
     finally:
         await state.close()

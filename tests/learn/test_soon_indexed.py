@@ -60,7 +60,7 @@ async def test_nobody_waits_behind_turns_that_are_to_be_flushed_first(tmp_path: 
     async with rig(tmp_path, started=False) as it:
         await capture(it, "My locker code is 4471.", "My bike is red.")
         (first,) = await it.state.claim("index", limit=1, now=it.clock.now())
-        it.worker._waiters.written([first])
+        it.worker._written[first.entry.scope.owner] = {first.number}
         assert not await it.worker.soon_indexed(ANN, NEVER_S)
 
 
@@ -68,5 +68,5 @@ async def test_what_is_written_is_found_though_it_is_not_flushed(tmp_path: Path)
     async with rig(tmp_path, started=False) as it:
         await capture(it, "My locker code is 4471.")
         (first,) = await it.state.claim("index", limit=1, now=it.clock.now())
-        it.worker._waiters.written([first])
+        it.worker._written[first.entry.scope.owner] = {first.number}
         assert await it.worker.soon_indexed(ANN, NEVER_S)
