@@ -186,7 +186,7 @@ def _whole(call: Call) -> Scope:
     """
     check_whole(call.identity)
     scope = call.scope()
-    return Scope(tenant=scope.tenant, user=scope.user)
+    return scope.whole
 
 
 def check_whole(identity: Identity) -> None:

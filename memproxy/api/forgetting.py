@@ -214,7 +214,7 @@ async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryF
 
 def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
     """The scopes that this plan empties: turns of them that are not indexed yet are deleted, too."""
-    owner = Scope(tenant=scope.tenant, user=scope.user)
+    owner = scope.whole
     if plan.undo_session is not None:
         return (msgspec.structs.replace(scope, session=plan.undo_session),)
     gone = plan.delete_where or Deletion()

@@ -261,7 +261,7 @@ async def export(api: Backends, call: Call, query: ExportQuery) -> StreamingResp
     if query.cursor is None:
         begin = [line(_header(api))]
         if not scope.is_narrow:
-            rows = await api.state.palace_rows(Scope(tenant=scope.tenant, user=scope.user))
+            rows = await api.state.palace_rows(scope.whole)
             begin += [line({"place": {"user_id": scope.user, **msgspec.to_builtins(row)}}) for row in rows]
         await api.audit(call.identity, "user.export", {"memories": total}, user_id=scope.user)
     body = _lines(api, scope, b"".join(begin), first, dense=query.vectors, nulls=call.nulls)
@@ -397,7 +397,7 @@ class _Import:
         except RequestError as error:
             self.done.refuse(number, error.message)
             return None
-        return Scope(tenant=scope.tenant, user=scope.user)
+        return scope.whole
 
     async def _adopt_places(self, lines: Sequence[Line]) -> None:
         """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Memory
+from memproxy.core.memory import Memory, without
 
 DREAMS = "dreams"
 """Key of the metadata: the dreams that changed a memory, the last one at the end."""
@@ -121,8 +121,8 @@ class Dream(msgspec.Struct, kw_only=True):
 def noted(before: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
     """The changed fields of a memory, with a note in its metadata of how it was before this dream."""
     was = msgspec.to_builtins({name: getattr(before, name) for name in fields if name != "metadata"})
-    plain = _without_dreams(before.metadata)
-    after = _without_dreams(fields.get("metadata", before.metadata))
+    plain = without(before.metadata, DREAMS)
+    after = without(fields.get("metadata", before.metadata), DREAMS)
     if after != plain:
         was["metadata"] = plain
     became = msgspec.to_builtins({name: value for name, value in fields.items() if name != "metadata"})
@@ -163,7 +163,7 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
     fields = {name: value for name, value in was.items() if name != "metadata" and stored[name] == became[name]}
     if "updated_at" not in fields:
         fields["updated_at"] = msgspec.to_builtins(now)
-    metadata = _without_dreams(memory.metadata)
+    metadata = without(memory.metadata, DREAMS)
     if "metadata" in was:
         before, after = was["metadata"], became["metadata"]
         for name in before.keys() | after.keys():
@@ -178,10 +178,6 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
 def _in_order(before: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[str]:
     """The keys as they stood before: an export is compared byte for byte."""
     return [*(name for name in before if name in metadata), *(name for name in metadata if name not in before)]
-
-
-def _without_dreams(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name != DREAMS}
 
 
 def needs_permission(memory: Memory) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory, Relation
+from memproxy.core.memory import Kind, Memory, Relation, without
 from memproxy.core.similar import (
     LEXICAL_RELATED,
     LEXICAL_SAME,
@@ -158,7 +158,7 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
         if after is None and taken is not None:
             if by not in new.turn_ids:  # else its own message took back what it takes the place of
                 new = msgspec.structs.replace(new, **_taken_back(new, by, taken))
-            changes[before.id]["metadata"] = _without(before.metadata, RETRACTED_BY, RETRACTED_AT)
+            changes[before.id]["metadata"] = without(before.metadata, RETRACTED_BY, RETRACTED_AT)
     if after is not None:
         end = min(begins(later) for later in chain[here:])
         new = msgspec.structs.replace(new, superseded_by=after.id, **_closed(new, end))
@@ -224,10 +224,6 @@ def _until(memory: Memory, end: datetime) -> list[Relation]:
     ]
 
 
-def _without(metadata: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name not in names}
-
-
 def take_back(memory: Memory, turn: str, at: datetime, *, now: datetime) -> dict[str, Any]:
     """The fields that change when somebody takes a statement back: it ends, nothing takes its place."""
     return _taken_back(memory, turn, at) | {"updated_at": now}
@@ -251,7 +247,7 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
         "superseded_by": None,
         "valid_to": end,
         "relations": relations,
-        "metadata": _without(memory.metadata, RETRACTED_BY, RETRACTED_AT, STATED_END, PENDING),
+        "metadata": without(memory.metadata, RETRACTED_BY, RETRACTED_AT, STATED_END, PENDING),
         "updated_at": now,
     }
 
@@ -351,7 +347,7 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
 def _may_be_corrected(candidate: Memory, known: Memory) -> bool:
     if not known.active or known.kind in (Kind.TURN, Kind.EPISODIC) or last_said_at(known) > said_at(candidate):
         return False
-    if (known.project_id, known.agent_id) != (candidate.project_id, candidate.agent_id):
+    if known.place != candidate.place:
         return False
     if known.turn_ids and set(known.turn_ids) <= set(candidate.turn_ids):
         return False  # what one message says side by side holds side by side

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memproxy.core.memory import without
 from memproxy.core.text import sentences
 
 ALL_FORGOTTEN_BY = "all_forgotten_by"
@@ -167,6 +168,4 @@ def is_all_forgotten(metadata: Mapping[str, Any]) -> bool:
 
 def after_forgetting(metadata: Mapping[str, Any], undone: Iterable[str]) -> dict[str, Any]:
     """The metadata of a turn without an order of one of these turns, which are undone."""
-    if metadata.get(ALL_FORGOTTEN_BY) not in set(undone):
-        return dict(metadata)
-    return {name: value for name, value in metadata.items() if name != ALL_FORGOTTEN_BY}
+    return without(metadata, ALL_FORGOTTEN_BY) if metadata.get(ALL_FORGOTTEN_BY) in set(undone) else dict(metadata)

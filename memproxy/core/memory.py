@@ -2,6 +2,7 @@
 
 import enum
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,10 @@ class Kind(enum.StrEnum):
     EPISODIC = "episodic"
     REFLECTIVE = "reflective"
     TURN = "turn"
+
+
+FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
+"""All kinds but verbatim messages."""
 
 
 class Trust(enum.StrEnum):
@@ -109,6 +114,15 @@ class Memory(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] = {}
     schema: int = SCHEMA_VERSION
 
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """The project and agent that it is of."""
+        return self.project_id, self.agent_id
+
+    def meets(self, other: "Memory") -> bool:
+        """Whether somebody may see both: of each of project and agent both have the same, or one has none."""
+        return all(None in (own, its) or own == its for own, its in zip(self.place, other.place, strict=True))
+
 
 TEXT_FIELDS = frozenset(
     {"content", "category", "tags", "entities", "subject", "predicate", "object", "aspect", "stance", "relations"}
@@ -128,6 +142,11 @@ reading did (`core.telling.only_asks`).
 
 INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
 """Fields of the stored form that no API answer shows."""
+
+
+def without(metadata: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Metadata without what has these names."""
+    return {name: value for name, value in metadata.items() if name not in names}
 
 
 def to_payload(memory: Memory) -> dict[str, Any]:

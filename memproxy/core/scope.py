@@ -32,6 +32,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """All of the owner's: every project, agent and session."""
         return Scope(tenant=self.tenant, user=self.user)
 
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """Its session for a filter, which without one means all."""
+        return () if self.session is None else (self.session,)
+
     def at(self, project: str | None, agent: str | None) -> "Scope":
         """The same owner and session in another project and agent; None and None: in all of them."""
         return msgspec.structs.replace(self, project=project, agent=agent)

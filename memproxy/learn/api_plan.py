@@ -29,7 +29,7 @@ from memproxy.core.facts import (
     trimmed,
 )
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import FACTS, Kind, Memory, Trust, without
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -74,7 +74,6 @@ def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
 EVIDENCE = "evidence"
 """Name in ``metadata``: the words of a message from which a fact was read."""
 
-_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _PAGE = 200
 
 
@@ -85,7 +84,7 @@ async def unlearn(known: PlanView, turn: Memory) -> list[Memory]:
     """
     same_id = await _all(known, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
     elsewhere = {one.session_id for one in same_id} - {turn.session_id}
-    told = await _all(known, MemoryFilter(turn_ids=(turn.id,), kinds=_FACTS))
+    told = await _all(known, MemoryFilter(turn_ids=(turn.id,), kinds=FACTS))
     told = [known.current(fact) for fact in told if fact.session_id not in elsewhere]
     names = sorted({name for fact in told for name in fact.turn_ids} - {turn.id})
     others: list[Memory] = []
@@ -269,7 +268,7 @@ async def _give_back(known: PlanView, name: str, orders: Sequence[Memory]) -> No
         await known.change(name, fields | {"active": False})
         await known.change(after.id, {"supersedes": name, "updated_at": now})
         return
-    noted = {key: value for key, value in memory.metadata.items() if key not in (RETRACTED_BY, RETRACTED_AT, PENDING)}
+    noted = without(memory.metadata, RETRACTED_BY, RETRACTED_AT, PENDING)
     await known.change(name, {"metadata": noted, "updated_at": now})
 
 
@@ -296,8 +295,7 @@ async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapp
         if (over := _order_over(turn, noted, owned)) is not None:
             noted[RETRACTED_BY] = over
         else:
-            for name in (RETRACTED_BY, RETRACTED_AT, PENDING):
-                noted.pop(name, None)
+            noted = without(noted, RETRACTED_BY, RETRACTED_AT, PENDING)
             fields["active"] = True
             if turn.superseded_by is None and turn.id in replaced:
                 fields["superseded_by"] = replaced[turn.id]
@@ -493,7 +491,7 @@ async def _drop_learned(known: PlanView, turn: Memory) -> int:
 async def _sweep(known: PlanView, gone: Deletion) -> None:
     """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
     known.sweep(gone)
-    where = msgspec.structs.replace(matching(gone), kinds=_FACTS, active=True)
+    where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
     async for memory in every(known.store, known.owner, where):
         await known.release(memory)
 
@@ -529,7 +527,7 @@ def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     if "metadata" not in asked:
         return asked
     ours = _NOTED | (_NOTED_OF_LEARNED if _EXTRACTOR in memory.metadata else frozenset())
-    theirs = {name: value for name, value in asked["metadata"].items() if name not in ours}
+    theirs = without(asked["metadata"], *ours)
     return {**asked, "metadata": theirs | {name: memory.metadata[name] for name in ours & memory.metadata.keys()}}
 
 
@@ -537,9 +535,8 @@ def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str
     """What is asked of a turn, with what hid or showed it in this plan: a fact that it tells, and that changes too."""
     if "metadata" not in planned or "metadata" not in asked:
         return asked
-    noted = {name: value for name, value in asked["metadata"].items() if name != RETRACTED_BY}
-    hidden = {name: value for name, value in planned["metadata"].items() if name == RETRACTED_BY}
-    return {**asked, "metadata": noted | hidden}
+    noted, hidden = without(asked["metadata"], RETRACTED_BY), planned["metadata"].get(RETRACTED_BY)
+    return {**asked, "metadata": noted if hidden is None else noted | {RETRACTED_BY: hidden}}
 
 
 def _differences(old: Memory, new: Memory) -> dict[str, Any]:

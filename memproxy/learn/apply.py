@@ -33,7 +33,7 @@ async def without_taken_back(parts: Parts, scope: Scope, plan: PlanBody, now: da
     slots, and ended ones are not changed.
     """
     store = parts.store
-    owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
+    owner = scope.at(None, None)
     names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
     stored = await store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
     upserts = [stored[one.id] if _was_ended(stored.get(one.id), one) else one for one in plan.upserts]
@@ -151,7 +151,7 @@ class Applier:
         meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer_lines.vector_key`).
         """
         # The session only tells which turn is meant where an id is used in several.
-        owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
+        owner = scope.at(None, None)
         if again:
             plan = await self._without_forgotten(owner, plan)
         try:

@@ -131,8 +131,7 @@ class Compressor:
         """The first messages of a history as turns, which are written soon, before all others; none where something
         was deleted.
         """
-        owner = Scope(tenant=scope.tenant, user=scope.user)
-        noted = await self._state.outcomes(owner, session=None, limit=_LOOKED_BACK)
+        noted = await self._state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
         if any(one.outcome.result == "deleted" for one in noted):
             return []
         begin = min((turn.created_at for turn in turns), default=asked.asked_at)

@@ -162,9 +162,7 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
     """Whether two entries of one owner may be one statement at all, by kind, place, and what a person said of them."""
     if one.id == other.id or one.kind is not other.kind or one.kind is Kind.TURN:
         return False
-    if (one.project_id, one.agent_id) != (other.project_id, other.agent_id):
-        return False
-    if SUMMARY in (one.predicate, other.predicate) or one.quarantined != other.quarantined:
+    if one.place != other.place or SUMMARY in (one.predicate, other.predicate) or one.quarantined != other.quarantined:
         return False
     return other.id not in one.metadata.get(COMPATIBLE_WITH, ()) and one.id not in other.metadata.get(
         COMPATIBLE_WITH, ()

@@ -14,6 +14,7 @@ from memproxy.core.dream import (
     CONFLICT,
     CONFLICTS_WITH,
     DELETE,
+    DREAMS,
     END,
     INFER,
     MERGE,
@@ -28,7 +29,7 @@ from memproxy.core.dream import (
     restored,
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, ended, last_said_at, said_at, take_back
-from memproxy.core.memory import Kind, Memory, version_of
+from memproxy.core.memory import Kind, Memory, version_of, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.slots import value_name
@@ -195,8 +196,7 @@ async def undone(known: PlanView, dream: str) -> Counter[str]:
             if memory.updated_at == _made_at(memory):
                 await known.delete(memory.id)
             else:  # somebody made it his own since
-                kept = {name: value for name, value in memory.metadata.items() if name != "dreams"}
-                await known.change(memory.id, {"metadata": kept})
+                await known.change(memory.id, {"metadata": without(memory.metadata, DREAMS)})
         else:
             await _restore(known, memory, restored(memory, dream, known.now))
         counts["change"] += 1

@@ -40,7 +40,7 @@ from memproxy.core.dream import (
     needs_permission,
 )
 from memproxy.core.facts import Bands
-from memproxy.core.memory import PLANTED, Kind, Memory, Trust, version_of
+from memproxy.core.memory import FACTS, PLANTED, Kind, Memory, Trust, version_of
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
@@ -87,7 +87,6 @@ _SETTLE_S = 120.0
 
 _OWNERS = 500
 _DREAMS = 50
-FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 _TURNS = 120
 """Messages that preferences are looked for in, and entries that are reflected on."""
@@ -366,8 +365,8 @@ class Dreamer:
         known = (await self._parts.store.page(owner, where, limit=_KNOWN)).memories
         texts = [one.content for one in known if (one.category or "").startswith("user-preferences")]
         steps = []
-        for place in dict.fromkeys((one.project_id, one.agent_id) for one in own):
-            said = [one for one in own if (one.project_id, one.agent_id) == place][::-1]
+        for place in dict.fromkeys(one.place for one in own):
+            said = [one for one in own if one.place == place][::-1]
             steps.append(await self._model.inferred(owner, dream, said, texts))
         return steps
 

@@ -10,7 +10,6 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import Deletion, TurnsBody
-from memproxy.core.scope import Scope
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
 from memproxy.learn.erasure import Gone
@@ -80,8 +79,7 @@ class EarlyDeletes:
         ids = [*asked.deletes, *(where.ids if where is not None else ())]
         if not ids:
             return True
-        owner = row.entry.scope
-        going = await self._store.get(Scope(tenant=owner.tenant, user=owner.user, session=owner.session), ids)
+        going = await self._store.get(row.entry.scope.at(None, None), ids)
         facts = [memory for memory in going.values() if memory.kind is not Kind.TURN]
         turns = [turn for one in left for turn in _turns(one)]
         return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
@@ -93,8 +91,7 @@ class EarlyDeletes:
         asked, erased = _asked(row), self.erased(row, before)
         if asked is None or asked.undo_session is None or not erased:
             return []
-        owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
-        self._gone(await self._state.forget(owner, session=asked.undo_session, until=row.number - 1))
+        self._gone(await self._state.forget(row.entry.scope.whole, session=asked.undo_session, until=row.number - 1))
         return erased
 
     def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:

@@ -30,8 +30,7 @@ class Erasure:
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
         """The single memories that a plan deletes, as long as they are there: read before it is applied."""
         ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
-        within = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
-        return list((await self._store.get(within, ids)).values()) if ids else []
+        return list((await self._store.get(scope.at(None, None), ids)).values()) if ids else []
 
     async def complete(self, row: JournalRow, asked: PlanBody, gone: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
@@ -40,7 +39,7 @@ class Erasure:
         single memories were deleted (``gone``), the names of their wings and closets alone.
         """
         where = asked.delete_where
-        owner = Scope(tenant=row.entry.scope.tenant, user=row.entry.scope.user)
+        owner = row.entry.scope.whole
         if asked.undo_session is None and (where is None or where.ids):
             await self.leave_places(owner, gone)
             if gone:

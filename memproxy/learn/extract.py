@@ -70,8 +70,7 @@ class Windows:
 
     async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
         """The last ``count`` turns of the session (None: all) said until then, in order."""
-        sessions = (scope.session,) if scope.session is not None else ()
-        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=sessions)
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
         found: list[Memory] = []
         cursor = None
         while count is None or len(found) < count:
@@ -84,7 +83,7 @@ class Windows:
 
 def said_where(scope: Scope, turn: Memory) -> Scope:
     """The scope with the project and agent of a turn: what is learned from the turn belongs there."""
-    return scope.at(turn.project_id, turn.agent_id)
+    return scope.at(*turn.place)
 
 
 def is_seen(scope: Scope, turn: Memory) -> bool:
@@ -95,8 +94,8 @@ def is_seen(scope: Scope, turn: Memory) -> bool:
 def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
     """The windows of the turns from ``first`` on, by project and agent, in the order of their first turns."""
     windows = []
-    for place in dict.fromkeys((turn.project_id, turn.agent_id) for turn in turns[first:]):
-        new = {turn.id for turn in turns[first:] if (turn.project_id, turn.agent_id) == place}
+    for place in dict.fromkeys(turn.place for turn in turns[first:]):
+        new = {turn.id for turn in turns[first:] if turn.place == place}
         seen = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
         begins = next(position for position, turn in enumerate(seen) if turn.id in new)
         windows += [
@@ -341,8 +340,7 @@ class Reader:
 
     async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
         """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""
-        owner = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
-        page = await self._parts.store.page(owner, where, limit=_LATEST)
+        page = await self._parts.store.page(scope.whole.at(scope.project, scope.agent), where, limit=_LATEST)
         known = {memory.id for memory in found}
         return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
 

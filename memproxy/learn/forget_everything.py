@@ -14,7 +14,7 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.facts import RETRACTED_BY, last_said_at, take_back
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten, order_in
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import FACTS, Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_read
@@ -23,7 +23,6 @@ from memproxy.learn.planted import plants
 from memproxy.learn.rules.said import mask, sets_a_stage
 from memproxy.ports import MemoryFilter, every
 
-_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _JUST_BEFORE = timedelta(microseconds=1)
 """What ends, ends before the order's message: what else that message says is said after it."""
 
@@ -125,8 +124,7 @@ def meant_by(orders: Iterable[Memory], memory: Memory) -> Memory | None:
 
 
 def _means(order: Memory, memory: Memory) -> bool:
-    places = ((order.project_id, memory.project_id), (order.agent_id, memory.agent_id))
-    if any(None not in pair and pair[0] != pair[1] for pair in places):
+    if not order.meets(memory):
         return False
     if memory.kind is Kind.TURN:
         return _falls_under(memory, order)
@@ -147,8 +145,8 @@ async def forget_everything(known: PlanView, scope: Scope, order: Memory) -> tup
     stored = await known.turns(order.session_id, [order.id])
     if any(is_all_forgotten(turn.metadata) for turn in stored):
         return None
-    place = Scope(tenant=scope.tenant, user=scope.user, project=scope.project, agent=scope.agent)
-    active = MemoryFilter(kinds=_FACTS, active=True)
+    place = scope.whole.at(scope.project, scope.agent)
+    active = MemoryFilter(kinds=FACTS, active=True)
     facts = [known.current(one) async for one in every(known.store, place, active)]
     facts += [one for one in known.new_memories() if one.kind is not Kind.TURN]
     meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]

@@ -116,12 +116,11 @@ class Indexer:
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
-        owner = Scope(tenant=scope.tenant, user=scope.user)
-        sessions = (scope.session,) if scope.session is not None else ()
+        owner = scope.whole
         known: set[str] = set()
         for start in range(0, len(unique), _MOST_IDS):
             ids = tuple(turn.id for turn in unique[start : start + _MOST_IDS])
-            where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=sessions)
+            where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=scope.sessions)
             page = await self._store.page(owner, where, limit=_MOST_IDS)
             known |= {turn.id for turn in page.memories}
         return [turn for turn in unique if turn.id not in known]
@@ -145,8 +144,8 @@ class Indexer:
         first = in_order(new)[0]
         if all(in_order([turn, first])[0] is turn for turn in near):
             return len(new)
-        owner = Scope(tenant=scope.tenant, user=scope.user)
-        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session,) if scope.session is not None else ())
+        owner = scope.whole
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
         later, cursor = 0, None
         while True:
             page = await self._store.page(owner, where, limit=_MOST_IDS, cursor=cursor)
@@ -157,7 +156,7 @@ class Indexer:
 
     async def _write(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> None:
         """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        owner = scope.whole
         new = await self._palace.turns(scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}

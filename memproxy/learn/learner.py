@@ -150,7 +150,7 @@ class Learner:
                 continue
             window = progress.windows[0]
             fits = len(turns) + len(window.turns) <= self._windows.most
-            if fits and _is_plain(window) and (not turns or _place(turns[-1]) == _place(window.newest)):
+            if fits and _is_plain(window) and (not turns or turns[-1].place == window.newest.place):
                 joined[row] = progress
                 turns += window.turns
         if len(joined) <= 1 or len({turn.id for turn in turns}) < len(turns):
@@ -457,7 +457,7 @@ class Learner:
         if not asked:
             return []
         where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(asked))
-        learned = await self._store.page(Scope(tenant=scope.tenant, user=scope.user), where, limit=_MOST_LEARNED)
+        learned = await self._store.page(scope.whole, where, limit=_MOST_LEARNED)
         told = {name for one in learned.memories for name in one.turn_ids} | {
             one.turn.id for window in progress.read for one in window.kept
         }
@@ -496,12 +496,8 @@ class Learner:
 
 def _shown(windows: Sequence[Window]) -> list[Window]:
     """What is read of the windows: an order to forget everything covers what was said in its project and agent."""
-    places = itertools.groupby(windows, key=lambda window: (window.newest.project_id, window.newest.agent_id))
+    places = itertools.groupby(windows, key=lambda window: window.newest.place)
     return [window for _, of_place in places for window in without_covered(list(of_place))]
-
-
-def _place(turn: Memory) -> tuple[str | None, str | None]:
-    return turn.project_id, turn.agent_id
 
 
 def _is_plain(window: Window) -> bool:

@@ -24,7 +24,7 @@ from memproxy.core.facts import (
     take_back,
     told_already,
 )
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.learn.outdated import PREDICATE as SUMMARY
@@ -107,8 +107,6 @@ _NEAR = 8
 _TO_FORGET = 32
 """Neighbours by vector and as many by words; for a request to forget more, as it may mean several."""
 
-_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
-
 
 async def chain(known: PlanView, candidate: Memory) -> list[Memory]:
     """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
@@ -137,7 +135,7 @@ async def neighbours(known: PlanView, scope: Scope, candidate: Memory) -> list[N
     found = await _found(known, scope, candidate, kinds=(candidate.kind,), limit=_NEAR)
     slot = await known.past(candidate.slot) if candidate.slot else []
     near = _once([*(Neighbour(memory, _cosine_of(memory, found)) for memory in slot), *found])
-    same_place = [one for one in near if _place(one.memory) == _place(candidate) and not is_trace(one.memory)]
+    same_place = [one for one in near if one.memory.place == candidate.place and not is_trace(one.memory)]
     return sorted(same_place, key=lambda one: not one.memory.active)
 
 
@@ -148,27 +146,27 @@ async def to_replace(known: PlanView, scope: Scope, candidate: Memory, wrong: st
     found = await neighbours(known, scope, candidate)
     if wrong:
         named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
-        found += await _found(known, scope, named, kinds=_FACTS, limit=_TO_FORGET)
-    where = MemoryFilter(kinds=_FACTS, active=True, session_ids=(scope.session,) if scope.session is not None else ())
+        found += await _found(known, scope, named, kinds=FACTS, limit=_TO_FORGET)
+    where = MemoryFilter(kinds=FACTS, active=True, session_ids=scope.sessions)
     latest = await known.store.page(known.owner, where, limit=_NEAR)
     found += [Neighbour(known.current(memory)) for memory in latest.memories]
-    return [one for one in _once(found) if _place(one.memory) == _place(candidate)]
+    return [one for one in _once(found) if one.memory.place == candidate.place]
 
 
 async def worded(known: PlanView, scope: Scope, candidate: Memory, words: str) -> list[Memory]:
     """The active statements of the candidate's place, told by then, that are nearest to these words."""
     named = msgspec.structs.replace(candidate, id="", content=words)
-    found = await _found(known, scope, named, kinds=_FACTS, limit=_TO_FORGET)
-    near = [one.memory for one in _once(found) if one.memory.active and _place(one.memory) == _place(candidate)]
+    found = await _found(known, scope, named, kinds=FACTS, limit=_TO_FORGET)
+    near = [one.memory for one in _once(found) if one.memory.active and one.memory.place == candidate.place]
     return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
 
 
 async def to_forget(known: PlanView, scope: Scope, request: Memory) -> list[Neighbour]:
     """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
     held = await known.memory(holder) if request.slot and (holder := await known.holder(request.slot)) else None
-    found = await _found(known, scope, request, kinds=_FACTS, limit=_TO_FORGET)
+    found = await _found(known, scope, request, kinds=FACTS, limit=_TO_FORGET)
     near = _once([*([Neighbour(held)] if held is not None else []), *found])
-    return [one for one in near if _visible(request, one.memory)]
+    return [one for one in near if request.meets(one.memory)]
 
 
 async def _found(
@@ -211,16 +209,6 @@ def _once(near: Iterable[Neighbour]) -> list[Neighbour]:
 
 def _cosine_of(memory: Memory, found: Sequence[Neighbour]) -> float | None:
     return next((one.cosine for one in found if one.memory.id == memory.id), None)
-
-
-def _place(memory: Memory) -> tuple[str | None, str | None]:
-    return (memory.project_id, memory.agent_id)
-
-
-def _visible(request: Memory, memory: Memory) -> bool:
-    """Whether the speaker stands where the memory is seen: in its project and agent, or one of the two has none."""
-    places = ((request.project_id, memory.project_id), (request.agent_id, memory.agent_id))
-    return all(None in (own, other) or own == other for own, other in places)
 
 
 def _cosine(one: Vector, other: Vector) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.facts import RETRACTED_BY
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, without
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
 from memproxy.learn.plan_view import PlanView
@@ -54,7 +54,7 @@ def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, An
     """The fields of a summary that ends with what it tells. ``causes`` are ids of the facts and turns that ended that;
     None among them is nothing that an undoing takes away.
     """
-    noted = {key: value for key, value in summary.metadata.items() if key != ENDED_BY}
+    noted = without(summary.metadata, ENDED_BY)
     if causes and None not in causes:
         noted[ENDED_BY] = sorted({cause for cause in causes if cause is not None})
     return {"active": False, "metadata": noted}

@@ -24,7 +24,7 @@ from memproxy.core.facts import (
     take_back,
 )
 from memproxy.core.forget_all import is_all_forgotten
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import Kind, Memory, Trust, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -121,7 +121,7 @@ async def _marked(known: PlanView, turn: Memory, turns: Mapping[str, Memory], ou
         about = [earlier for earlier in before.values() if _is_about(earlier, wanted)]
         gone += [_hide(known, earlier, turn, TAKEN_BACK) for earlier in about]
     outcomes += [_told(turn, one, str(known.marked(one)["metadata"][PENDING])) for one in gone]
-    noted = _without(turn.metadata, CHANGES)
+    noted = without(turn.metadata, CHANGES)
     if ended or gone:
         noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
     if orders and only_asks_to_forget(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
@@ -149,7 +149,7 @@ def _hide(known: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
 
 async def _facts(known: PlanView, turn: Memory, words: str) -> list[Memory]:
     """The facts nearest to the message in words and those that were learned last, if it may be about them."""
-    place = _place_of(known, turn)
+    place = known.owner.whole.at(*turn.place)
     query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
     found = [one.memory for one in await known.store.search(place, query)]
     latest = await known.store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
@@ -164,7 +164,7 @@ async def _said_before(
     """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
     conversation stand last, with what was said just before at the very end.
     """
-    place = _place_of(known, turn)
+    place = known.owner.whole.at(*turn.place)
     where = MemoryFilter(kinds=(Kind.TURN,))
     query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
     found = [one.memory for one in await known.store.search(place, query)]
@@ -189,10 +189,6 @@ def _told(turn: Memory, ended: Memory, how: str) -> Outcome:
     return msgspec.structs.replace(told, request_ids=requests_of([turn]))
 
 
-def _place_of(known: PlanView, turn: Memory) -> Scope:
-    return Scope(tenant=known.owner.tenant, user=known.owner.user, project=turn.project_id, agent=turn.agent_id)
-
-
 def _how(touched: Sequence[Any]) -> str:
     return SUPERSEDED if all(one.replaced for one in touched) else TAKEN_BACK
 
@@ -211,14 +207,13 @@ def as_before(memory: Memory, turn: Memory) -> Memory:
 
 def _is_meant(fact: Memory, turn: Memory) -> bool:
     """Whether a message may be about a fact: the fact is of the same project and agent, and was said before it."""
-    same = (fact.project_id, fact.agent_id) == (turn.project_id, turn.agent_id)
-    return same and fact.active and not fact.quarantined and last_said_at(fact) <= turn.created_at
+    return fact.place == turn.place and fact.active and not fact.quarantined and last_said_at(fact) <= turn.created_at
 
 
 def _is_read(earlier: Memory, turn: Memory) -> bool:
-    if earlier.trust is not Trust.USER or is_all_forgotten(earlier.metadata) or earlier.created_at > turn.created_at:
+    if earlier.trust is not Trust.USER or is_all_forgotten(earlier.metadata):
         return False
-    if (earlier.project_id, earlier.agent_id) != (turn.project_id, turn.agent_id):
+    if earlier.created_at > turn.created_at or earlier.place != turn.place:
         return False
     by_it = earlier.metadata.get(RETRACTED_BY) == turn.id and PENDING in earlier.metadata
     return by_it or (earlier.active and earlier.superseded_by is None)
@@ -303,18 +298,14 @@ async def settled(known: PlanView, turns: Sequence[Memory], facts: Mapping[str, 
         for earlier in await known.turns(fact.session_id, fact.turn_ids):
             noted = known.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
-                known.mark(earlier, _shown(noted) if holds else {"metadata": _without(noted, PENDING)})
+                known.mark(earlier, _shown(noted) if holds else {"metadata": without(noted, PENDING)})
     for session, name in (pair for turn in turns for pair in _changes(turn).turns):
         for earlier in await known.turns(session, [name]):
             noted = known.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
-                known.mark(earlier, {"metadata": _without(noted, PENDING)})
+                known.mark(earlier, {"metadata": without(noted, PENDING)})
     return outcomes
 
 
 def _shown(noted: Mapping[str, Any]) -> dict[str, Any]:
-    return {"active": True, "metadata": _without(noted, PENDING, RETRACTED_BY, RETRACTED_AT)}
-
-
-def _without(metadata: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name not in names}
+    return {"active": True, "metadata": without(noted, PENDING, RETRACTED_BY, RETRACTED_AT)}

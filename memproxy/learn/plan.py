@@ -26,7 +26,7 @@ from memproxy.core.facts import (
     says_exactly,
     trusted_enough,
 )
-from memproxy.core.memory import ASKED, Memory, Trust
+from memproxy.core.memory import ASKED, Memory, Trust, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -58,8 +58,7 @@ def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
     for read in by_turn.values():
         turn = read[0].turn
         if _tells_after_all(known, turn, read):
-            noted = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
-            known.mark(turn, {"active": True, "metadata": noted})
+            known.mark(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
         if _is_shown(known, turn) and _only_asks(turn, read):
             noted = known.marked(turn).get("metadata", turn.metadata)
             known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})

@@ -186,7 +186,7 @@ class PlanView:
     def __init__(self, parts: Parts, scope: Scope, now: datetime, step: Step = no_wait) -> None:
         """``now`` is the time of the plan; ``step`` is awaited before what takes time."""
         # The session only tells which turn is meant where an id is used in several.
-        self.owner = Scope(tenant=scope.tenant, user=scope.user, session=scope.session)
+        self.owner = scope.at(None, None)
         self.now = now
         self.store = parts.store
         self.state = parts.state

@@ -7,7 +7,7 @@ import msgspec
 
 from memproxy.core.facts import RETRACTED_BY, begins, orders, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import Kind, Memory, Trust, without
 from memproxy.core.similar import repeats, says_the_same
 from memproxy.core.slots import has_many, predicate_name
 from memproxy.learn.plan_view import PlanView
@@ -91,8 +91,7 @@ async def show_stated(known: PlanView, memory: Memory) -> None:
     """Show the turns again that `hide_stated` hid for a memory."""
     for turn in await _stating(known, memory, None):
         if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
-            kept = {name: value for name, value in turn.metadata.items() if name != RETRACTED_BY}
-            known.mark(turn, {"active": True, "metadata": kept})
+            known.mark(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
 
 
 async def mark_stated(known: PlanView, old: Memory, new: Memory) -> None:

@@ -125,8 +125,7 @@ class Summariser:
 
     async def existing(self, scope: Scope) -> Memory | None:
         """The session's active summary."""
-        sessions = (scope.session,) if scope.session is not None else ()
-        where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=sessions, active=True)
+        where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=scope.sessions, active=True)
         async for memory in every(self._parts.store, scope, where):
             if memory.predicate == PREDICATE and memory.session_id == scope.session:
                 return memory

@@ -137,7 +137,7 @@ class Triggers:
         before = self._clock.now() - self._silence
         begun = 0
         for silent in await self._state.silent_sessions(silent_before=before, limit=_AT_ONCE):
-            place = Scope(tenant=silent.scope.tenant, user=silent.scope.user)
+            place = silent.scope.whole
             async with self._locks.of(place.owner), self._state.alone(place) as is_alone, self.beginning:
                 now = await self._state.progress(silent.scope)
                 if not is_alone or now is None or now.last_turn_at > before:
@@ -190,6 +190,5 @@ class Triggers:
         return await self._state.begin_learning(entry, unlearned=unlearned)
 
     async def _newest(self, scope: Scope) -> datetime | None:
-        sessions = (scope.session,) if scope.session is not None else ()
-        page = await self._store.page(scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=sessions), limit=1)
+        page = await self._store.page(scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions), limit=1)
         return page.memories[0].created_at if page.memories else None

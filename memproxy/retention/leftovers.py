@@ -26,7 +26,7 @@ async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Me
         StateUnavailable: some may be left.
     """
     if turns := [one for one in gone if one.kind is Kind.TURN]:
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        owner = scope.whole
         await state.forget_queries(owner, {one.session_id or "" for one in turns}, {one.id for one in turns})
 
 
@@ -36,7 +36,7 @@ async def leave_empty_places(store: MemoryStore, state: PalaceStore, scope: Scop
     Raises:
         StoreUnavailable, StateUnavailable: some may be left.
     """
-    owner = Scope(tenant=scope.tenant, user=scope.user)
+    owner = scope.whole
     wings = {memory.wing for memory in gone if memory.wing is not None}
     empty = [wing for wing in sorted(wings) if not await store.count(owner, MemoryFilter(wings=(wing,)))]
     if empty:
@@ -69,7 +69,7 @@ async def leave_unsaid_names(
     Raises:
         StoreUnavailable, StateUnavailable: do it again.
     """
-    owner = Scope(tenant=scope.tenant, user=scope.user)
+    owner = scope.whole
     rows = [row for row in await state.palace_rows(owner) if row.kind in {"wing", "alias"}]
     names = {row.name for row in rows if row.name != USER and not is_role(row.name)}
     if gone is not None:

@@ -123,7 +123,7 @@ class Pruner:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        owner, now = Scope(tenant=scope.tenant, user=scope.user), self._clock.now()
+        owner, now = scope.whole, self._clock.now()
         policy = self._policies.of(owner.tenant)
         total = await self._store.count(owner, MemoryFilter())
         live = await self._store.count(owner, MemoryFilter(now=now))
@@ -137,7 +137,7 @@ class Pruner:
         Raises:
             StoreUnavailable, StateUnavailable: not all of it was deleted; the next pass goes on.
         """
-        owner = Scope(tenant=scope.tenant, user=scope.user)
+        owner = scope.whole
         gone: Counter[str] = Counter()
         for batch in batches(await self.due(owner), BATCH):
             if await self._plan(owner, _deletion(batch)):
