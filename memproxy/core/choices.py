@@ -24,16 +24,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def over(self, wider: "Choices") -> "Choices":
         """These, and where nothing was chosen those of the wider place."""
-        return Choices(
-            mode=self.mode if self.mode is not None else wider.mode,
-            limit=self.limit if self.limit is not None else wider.limit,
-            rerank=self.rerank if self.rerank is not None else wider.rerank,
-            learning=self.learning if self.learning is not None else wider.learning,
-            compress_above_tokens=(
-                self.compress_above_tokens if self.compress_above_tokens is not None else wider.compress_above_tokens
-            ),
-            memory_tools=self.memory_tools if self.memory_tools is not None else wider.memory_tools,
-        )
+        chosen = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(wider, **chosen)
 
     @property
     def recalls(self) -> bool:

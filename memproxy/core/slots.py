@@ -21,45 +21,26 @@ REGARD = "regard"
 
 _SIGNS = {"positive": "+", "negative": "-", "mixed": "~", "neutral": "0"}
 _HELD = frozenset({"positive", "negative", "mixed"})
+"""Stances that say more than that there is none."""
+
 _POLARITY = {
     **dict.fromkeys(("like", "love", "enjoy", "adore", "favor", "favour", "fan", "fond", "appreciate"), True),
     **dict.fromkeys(("dislike", "hate", "loathe", "detest", "despise", "annoyed", "bothered", "irritated"), False),
     **dict.fromkeys(("frustrated",), False),
 }
+"""Whether predicates that begin with a word like their object, or dislike it."""
+
 _OPEN = frozenset({("opinion",), ("feel", "about"), ("feeling", "about"), ("attitude",), ("view", "on")})
+"""How predicates begin that ask for an opinion without saying which ("opinion_of", "feels about")."""
+
 _ON_ME = {"annoy": False, "bother": False, "irritate": False, "frustrate": False, "delight": True}
 """What a thing does to somebody who holds an opinion of it ("its generics annoy me")."""
-
-
-def polarity(said: Sequence[str]) -> bool | None:
-    """Whether the words of a predicate like (True) or dislike (False) their object; None for others."""
-    return _POLARITY.get(said[0]) if said else None
-
-
-def is_open_opinion(said: Sequence[str]) -> bool:
-    """Whether these words of a predicate ask for an opinion without saying which ("opinion_of", "feels about")."""
-    return any(tuple(said[: len(start)]) == start for start in _OPEN)
-
-
-def acts_on(said: Sequence[str]) -> bool | None:
-    """Whether a predicate says that a thing pleases (True) or troubles (False) somebody; None for other predicates."""
-    return _ON_ME.get(said[0]) if said else None
-
-
-def is_held(stance: str | None) -> bool:
-    """Whether a stance says more than that there is none."""
-    return (stance or "").casefold() in _HELD
 
 
 def sign(stance: str | None, *, affirms: bool) -> str:
     """One character for a stance: that of the predicate, unless a stance was noted that the predicate cannot say."""
     noted = (stance or "").casefold()
     return _SIGNS.get(noted, "+" if affirms else "-")
-
-
-def named(*, likes: bool) -> str:
-    """The stance of a predicate that likes or dislikes."""
-    return "positive" if likes else "negative"
 
 
 OFFERED_ONE = (
@@ -227,10 +208,10 @@ def predicate_name(predicate: str) -> tuple[str, bool]:
     """The predicate as a slot names it, and whether it affirms ("no longer has dog" -> ``dog``, False)."""
     said = words(predicate)
     affirms = not any(word in _NEGATIONS for word in said)
-    kept = [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
-    if (likes := polarity(kept)) is not None:
+    kept = _asking(said)
+    if (likes := _POLARITY.get(kept[0]) if kept else None) is not None:
         return FEEL_ABOUT, likes == affirms
-    if is_open_opinion(kept):
+    if any(tuple(kept[: len(start)]) == start for start in _OPEN):
         return FEEL_ABOUT, affirms
     if kept[:1] == ["own"] and has_many("_".join(kept[1:])):
         del kept[0]  # "owns dog" is "has dog"
@@ -238,6 +219,11 @@ def predicate_name(predicate: str) -> tuple[str, bool]:
     if name in ENDS:
         return ENDS[name], not affirms
     return SAME.get(name, name), affirms
+
+
+def _asking(said: Sequence[str]) -> list[str]:
+    """The words of a predicate that say what it asks."""
+    return [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
 
 
 def has_many(predicate: str) -> bool:
@@ -311,15 +297,14 @@ class _Named(NamedTuple):
 
 def _named(memory: Memory) -> _Named:
     """The memory's triple in normal form; an opinion is that of its holder, however it is put."""
-    said = words(memory.predicate or "")
     predicate, affirms = predicate_name(memory.predicate or "")
     subject, item = memory.subject or "", memory.object or memory.content
-    pleases = acts_on([word for word in said if word not in _EMPTY and word not in _NEGATIONS])
+    pleases = _ON_ME.get(next(iter(_asking(words(memory.predicate or ""))), ""))
     if pleases is not None and memory.object and subject_name(memory.object) == "user":
         return _Named("user", FEEL_ABOUT, _without_aspect(subject, memory.aspect), pleases == affirms)
     if predicate == FEEL_ABOUT:
         return _Named(subject_name(subject), predicate, _without_aspect(item, memory.aspect), affirms)
-    if memory.aspect and is_held(memory.stance):
+    if memory.aspect and (memory.stance or "").casefold() in _HELD:
         held = FEEL_ABOUT if subject_name(subject) == "user" and memory.object else REGARD
         return _Named(subject_name(subject), held, _without_aspect(item, memory.aspect), True)
     return _Named(subject_name(subject), predicate, value_name(item), affirms)
@@ -335,8 +320,10 @@ def _without_aspect(item: str, aspect: str | None) -> str:
 def stance_of(predicate: str | None) -> str | None:
     """The stance that a predicate says by itself ("likes", "hates"); None for others."""
     name, affirms = predicate_name(predicate or "")
-    kept = [word for word in words(predicate or "") if word not in _EMPTY and word not in _NEGATIONS]
-    return named(likes=affirms) if name == FEEL_ABOUT and polarity(kept) is not None else None
+    kept = _asking(words(predicate or ""))
+    if name != FEEL_ABOUT or not kept or kept[0] not in _POLARITY:
+        return None
+    return "positive" if affirms else "negative"
 
 
 def slot_name(memory: Memory) -> str | None:

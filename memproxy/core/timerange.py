@@ -22,6 +22,7 @@ _NUMBERS |= {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve
 
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _COUNT = rf"(?P<count>\d{{1,3}}|(?:a )?(?:couple|few)(?: of)?|{'|'.join(_NUMBERS)})"
+_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 _DAY_NUMBER = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -101,14 +102,14 @@ def _day_of_month(match: re.Match[str], today: date) -> tuple[date, date]:
     return day, day + timedelta(days=1)
 
 
-def _since_day(match: re.Match[str], today: date) -> tuple[date, date]:
-    first, end = _day_of_month(match, today)
-    return first, max(end, today + timedelta(days=1))
+def _since(read: "Reader") -> "Reader":
+    """From the day that is read until today."""
 
+    def since(match: re.Match[str], today: date) -> tuple[date, date] | None:
+        days = read(match, today)
+        return days and (days[0], max(days[1], today + timedelta(days=1)))
 
-def _since_iso(match: re.Match[str], today: date) -> tuple[date, date]:
-    first, end = _iso(match, today)
-    return first, max(end, today + timedelta(days=1))
+    return since
 
 
 def _from_to(match: re.Match[str], _today: date) -> tuple[date, date] | None:
@@ -168,14 +169,13 @@ def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
 
 def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
     """A range as exact as the words: "two weeks ago" is a week, "3 months ago" a month."""
-    back, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 15), "year": (365, 180)}[match["unit"]]
-    day = today - timedelta(days=back * _count(match))
+    slack = {"day": 0, "week": 3, "month": 15, "year": 180}[match["unit"]]
+    day = today - timedelta(days=_UNITS[match["unit"]] * _count(match))
     return day - timedelta(days=slack), day + timedelta(days=slack + 1)
 
 
 def _past(match: re.Match[str], today: date) -> tuple[date, date]:
-    days = {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]]
-    return today - timedelta(days=days * _count(match)), today + timedelta(days=1)
+    return today - timedelta(days=_UNITS[match["unit"]] * _count(match)), today + timedelta(days=1)
 
 
 def _count(match: re.Match[str]) -> int:
@@ -205,7 +205,7 @@ _FROM_TO = re.compile(rf"\bfrom {_DAY_AND_YEAR} (?:to|until) {_DAY_AND_YEAR.repl
 
 def _in_future(match: re.Match[str], today: date) -> tuple[date, date]:
     ahead = _ago(match, today)
-    shift = 2 * {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]] * _count(match)
+    shift = 2 * _UNITS[match["unit"]] * _count(match)
     return ahead[0] + timedelta(days=shift), ahead[1] + timedelta(days=shift)
 
 
@@ -231,10 +231,10 @@ def _tomorrow(_match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
-    yield re.compile(rf"\bsince {_ISO}\b"), _since_iso
+    yield re.compile(rf"\bsince {_ISO}\b"), _since(_iso)
     yield re.compile(rf"\b{_ISO}\b"), _iso
     yield _FROM_TO, _from_to
-    yield re.compile(rf"\bsince {_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _since_day
+    yield re.compile(rf"\bsince {_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _since(_day_of_month)
     yield re.compile(rf"\b{_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?"), _day_of_month
     yield re.compile(rf"\b(?P<month>{_MONTH})\.? {_DAY_NUMBER}\b(?:,? {_YEAR})?"), _day_of_month
     yield re.compile(rf"\b(?P<month>{_MONTH})\.?,?(?: of)? {_YEAR}\b"), _month

@@ -59,17 +59,8 @@ class Reindexing:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._tasks = TaskOwner("engine.reindex")
-        self._last = ReindexTold()
-        self._reindexer: Reindexer | None = None
-
-    @property
-    def progress(self) -> ReindexTold:
+        self.progress = ReindexTold()
         """How far the running one is, or how the last one ended."""
-        if self._reindexer is not None:
-            progress = self._reindexer.progress
-            self._last.done, self._last.total = progress.done, progress.total
-            self._last.kept, self._last.damaged = progress.kept, progress.damaged
-        return self._last
 
     def begin(
         self, asked: ReindexAsked, *, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
@@ -87,10 +78,9 @@ class Reindexing:
                 "server anew with this configuration (chat goes on without memory then), and run `memproxy reindex` "
                 "again; or stop it first."
             )
-        if self._last.state not in {LOADING, COPYING}:
-            self._reindexer = None
-            self._last = ReindexTold(run=uuid4().hex, state=LOADING)
-            self._tasks.start(self._run(self._last, expected_id, opened), "reindex")
+        if self.progress.state not in {LOADING, COPYING}:
+            self.progress = ReindexTold(run=uuid4().hex, state=LOADING)
+            self._tasks.start(self._run(self.progress, expected_id, opened), "reindex")
         return self.progress
 
     async def close(self) -> None:
@@ -104,10 +94,9 @@ class Reindexing:
             await self._wait_for_embedder()
             rebuild = await self._parts.store.begin_rebuild(expected_id)
             run.state = COPYING
-            await self._rebuild(rebuild)
+            await self._rebuild(rebuild, run)
             if opened is not None:
                 await opened()
-        self._last, self._reindexer = self.progress, None
         if run.state == DONE:
             log.info("reindexed %d memories for %s", run.done, self._parts.embedder.name)
 
@@ -122,13 +111,13 @@ class Reindexing:
                 "embedding.provider: none to be without."
             )
 
-    async def _rebuild(self, rebuild: Rebuild) -> None:
+    async def _rebuild(self, rebuild: Rebuild, run: ReindexTold) -> None:
         try:
-            self._reindexer = Reindexer(rebuild, embedder=self._parts.embedder, lexical=self._parts.lexical)
+            reindexer = Reindexer(rebuild, embedder=self._parts.embedder, lexical=self._parts.lexical, progress=run)
             without_vectors = self._parts.embedder.state == "off"
-            await self._reindexer.run()
+            await reindexer.run()
             if without_vectors:
-                await self._parts.worker.without_vectors(self._reindexer.owners)
+                await self._parts.worker.without_vectors(reindexer.owners)
         finally:
             try:
                 await rebuild.close()

@@ -8,7 +8,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -335,7 +335,7 @@ def _items(value: Any, depth: int = 0) -> list[Any] | None:
 def _items_of_object(value: dict[Any, Any], depth: int) -> list[Any] | None:
     if _is_candidate(value):
         return [value]
-    others = list(_by_intent(value))
+    others = _by_name(value, {name: {"intent": intent.value} for name, intent in _INTENT_CONTAINERS.items()})
     for name in _CONTAINERS:
         held = value.get(name)
         if isinstance(held, list | dict) or (isinstance(held, str) and nested(held) is not None):
@@ -343,7 +343,7 @@ def _items_of_object(value: dict[Any, Any], depth: int) -> list[Any] | None:
             return found if found is None else [*found, *others]
         if name in value and held is None:
             return others
-    return others or _by_kind(value) or _unwrapped(value, depth)
+    return others or _by_name(value, {kind: {"kind": kind} for kind in _KINDS}) or _unwrapped(value, depth)
 
 
 def _unwrapped(value: dict[Any, Any], depth: int) -> list[Any] | None:
@@ -364,21 +364,13 @@ def _is_wrapper(value: dict[Any, Any]) -> bool:
     return not _is_candidate(value) and any(name in value for name in (*_WRAPPERS, *_CONTAINERS))
 
 
-def _by_intent(value: dict[str, Any]) -> Iterator[Any]:
-    """Candidates that stand in a list of their own for what is done with them."""
-    for name, intent in _INTENT_CONTAINERS.items():
-        held = value.get(name)
-        for item in held if isinstance(held, list) else ():
-            yield {"intent": intent.value, **(item if isinstance(item, dict) else {"content": item})}
-
-
-def _by_kind(value: dict[str, Any]) -> list[Any]:
-    """Candidates sorted into one list for each kind."""
+def _by_name(value: dict[str, Any], lists: Mapping[str, dict[str, str]]) -> list[Any]:
+    """Candidates that stand in lists whose names say something of them, for what is done with them or for each kind."""
     found: list[Any] = []
-    for kind in _KINDS:
-        held = value.get(kind)
+    for name, said in lists.items():
+        held = value.get(name)
         items = held if isinstance(held, list) else []
-        found += [{"kind": kind, **(item if isinstance(item, dict) else {"content": item})} for item in items]
+        found += [said | (item if isinstance(item, dict) else {"content": item}) for item in items]
     return found
 
 
@@ -454,12 +446,9 @@ def _relation(item: Any) -> Relation | None:
     if not isinstance(item, dict):
         return None
     fields = lowered(item)
-    parts: Sequence[str | None] = (
-        text_of(fields, ("subject", "source", "from"), MOST_NAME),
-        text_of(fields, ("predicate", "relation", "relationship"), MOST_NAME),
-        text_of(fields, ("object", "target", "destination", "to"), MOST_NAME),
-    )
-    subject, predicate, target = parts
+    subject = text_of(fields, ("subject", "source", "from"), MOST_NAME)
+    predicate = text_of(fields, ("predicate", "relation", "relationship"), MOST_NAME)
+    target = text_of(fields, ("object", "target", "destination", "to"), MOST_NAME)
     if subject is None or predicate is None or target is None:
         return None
     return Relation(

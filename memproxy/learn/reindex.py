@@ -9,9 +9,8 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from time import monotonic
 
-import msgspec
-
 from memproxy.core.memory import Kind, Memory
+from memproxy.core.protocol import ReindexTold
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
@@ -43,17 +42,6 @@ _NEXT_TO_NOTHING: Around = (None, None)
 _Task = tuple[Memory, Around]
 
 
-class Progress(msgspec.Struct, kw_only=True):
-    """How far a reindex is: memories looked at of those there were at its beginning, how many of them had been written
-    by an earlier attempt, and how many could not be read.
-    """
-
-    done: int = 0
-    total: int = 0
-    kept: int = 0
-    damaged: int = 0
-
-
 class Reindexer:
     """Fills a `ports.Rebuild` and switches to it. One instance for one run."""
 
@@ -63,6 +51,7 @@ class Reindexer:
         *,
         embedder: Embedder,
         lexical: LexicalEncoder,
+        progress: ReindexTold | None = None,
         now: Callable[[], float] = monotonic,
         flush_every_s: float = FLUSH_EVERY_S,
         page: int = PAGE,
@@ -77,7 +66,8 @@ class Reindexer:
         self._batch = batch
         self._flushed = now()
         self._late = False
-        self.progress = Progress(total=rebuild.total)
+        self.progress = progress or ReindexTold()
+        self.progress.total = rebuild.total
         self.owners: set[Owner] = set()
         """Whose memories there are."""
 

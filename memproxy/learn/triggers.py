@@ -25,41 +25,6 @@ _MOST_TURNS = 40
 _MOST_CHARACTERS = 1_000
 
 
-class Drift:
-    """Compares a session's newest user message with the user's unlearned ones before it.
-
-    Below ``learn.drift_threshold`` (None: off) it is another topic: the cosine against the mean of the earlier
-    messages' vectors, or without vectors the share of its key terms that were said.
-    """
-
-    def __init__(self, parts: Parts) -> None:
-        self._threshold = parts.settings.learn.drift_threshold
-        self._state = parts.state
-        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
-        self._vectors = parts.vectors
-
-    async def is_drifting(self, scope: Scope) -> bool:
-        """Whether the topic has just changed."""
-        if self._threshold is None:
-            return False
-        progress = await self._state.progress(scope)
-        if progress is None or progress.unlearned < 2:
-            return False
-        turns = await self._windows.turns(scope, min(progress.unlearned, _MOST_TURNS), None)
-        said = [strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in turns if turn.trust is Trust.USER]
-        if len(said) < 2 or turns[-1].created_at != _newest_of_user(turns):
-            return False
-        if len(key_terms(said[-1])) < _LEAST_TERMS:
-            return False
-        return await self._similarity(said[-1], said[:-1]) < self._threshold
-
-    async def _similarity(self, newest: str, earlier: Sequence[str]) -> float:
-        vectors = [vector for vector in await self._vectors.statement_vectors([newest, *earlier]) if vector is not None]
-        if len(vectors) == len(earlier) + 1:
-            return centroid_cosine(vectors[0], vectors[1:])
-        return shared_terms(newest, earlier)
-
-
 def centroid_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float:
     """Cosine of a vector and the mean of others; 0 when either has no direction."""
     mean = [sum(values) / len(others) for values in zip(*others, strict=True)]
@@ -109,7 +74,8 @@ class Triggers:
         self._store = parts.store
         self._locks = parts.locks
         self._access = parts.access
-        self._drift = Drift(parts)
+        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
+        self._vectors = parts.vectors
         self._clock = parts.clock
         # The rules ask no model: there is nothing to save up for.
         self._every = parts.settings.learn.every_turns if parts.by_model else 1
@@ -154,8 +120,32 @@ class Triggers:
         await self._note_model(scope.tenant)
         if asked:
             await self.begin(scope, "asked")
-        elif await self._drift.is_drifting(scope):
+        elif await self._is_drifting(scope):
             await self.begin(scope, DRIFT)
+
+    async def _is_drifting(self, scope: Scope) -> bool:
+        """Whether the session's newest message of the user is of another topic than those that are unlearned before it:
+        below ``learn.drift_threshold`` (None: off) is the cosine against the mean of their vectors, or without vectors
+        the share of its key terms that were said.
+        """
+        if self._settings.drift_threshold is None:
+            return False
+        progress = await self._state.progress(scope)
+        if progress is None or progress.unlearned < 2:
+            return False
+        turns = await self._windows.turns(scope, min(progress.unlearned, _MOST_TURNS), None)
+        said = [strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in turns if turn.trust is Trust.USER]
+        if len(said) < 2 or turns[-1].created_at != _newest_of_user(turns):
+            return False
+        if len(key_terms(said[-1])) < _LEAST_TERMS:
+            return False
+        return await self._similarity(said[-1], said[:-1]) < self._settings.drift_threshold
+
+    async def _similarity(self, newest: str, earlier: Sequence[str]) -> float:
+        vectors = [vector for vector in await self._vectors.statement_vectors([newest, *earlier]) if vector is not None]
+        if len(vectors) == len(earlier) + 1:
+            return centroid_cosine(vectors[0], vectors[1:])
+        return shared_terms(newest, earlier)
 
     async def _note_model(self, tenant: str) -> None:
         """Note the name of the tenant's model, so that learning with a configured key goes on after a restart."""
