@@ -59,8 +59,7 @@ class Acknowledger:
     def __init__(
         self, parts: Parts, tasks: TaskOwner, *, ended: Callable[[JournalRow, bool], None], wake: Callable[[], None]
     ) -> None:
-        self._state = parts.state
-        self._clock = parts.clock
+        self._parts = parts
         self._max_attempts = parts.settings.learn.max_attempts
         self.waiting_rows = WaitingRows(parts.outages, parts.clock, parts.settings.learn.max_outage_s)
         """Which rows wait for a model that does not answer."""
@@ -99,7 +98,9 @@ class Acknowledger:
         """Release all claims, so that the next start takes the rows up at once."""
         for number in list(self._held):
             try:
-                await self._state.retry(number, error="released at shutdown", due=self._clock.now(), counted=False)
+                await self._parts.state.retry(
+                    number, error="released at shutdown", due=self._parts.clock.now(), counted=False
+                )
             except StateUnavailable as error:
                 log.warning("row %d could not be released (%s); the next start takes it up", number, error)
 
@@ -129,7 +130,7 @@ class Acknowledger:
         """Make waiting rows due now. The state decides whether a row still waits: it may be claimed or parked by the
         time this is written, and putting it back then would lose it.
         """
-        await self._settle(lambda: self._state.make_due(numbers, self._clock.now()))
+        await self._settle(lambda: self._parts.state.make_due(numbers, self._parts.clock.now()))
         self._wake()
 
     async def applied(self, number: int, timeout_s: float) -> bool:
@@ -142,7 +143,7 @@ class Acknowledger:
         if number not in self._outcomes and waiter is None:
             waiter = self._waiters[number] = asyncio.get_running_loop().create_future()
         if number not in self._outcomes and waiter is not None:
-            if self._state.is_shared:
+            if self._parts.state.is_shared:
                 await self._ended_anywhere(number, waiter, timeout_s)
             else:
                 await asyncio.wait([waiter], timeout=timeout_s)
@@ -161,7 +162,7 @@ class Acknowledger:
             if waiter.done() or number in self._held:
                 continue
             try:
-                ending = await self._state.ending(number)
+                ending = await self._parts.state.ending(number)
             except StateUnavailable:
                 continue  # it goes on waiting for its row meanwhile
             if ending is not None and number not in self._held:
@@ -175,7 +176,7 @@ class Acknowledger:
             level = logging.INFO if isinstance(error, NotFound) else logging.ERROR
             log.log(level, "row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
         kind = MemproxyError.__name__ if error is None else type(error).__name__
-        await self._settle(lambda: self._state.finish(row.number, error=message, kind=kind))
+        await self._settle(lambda: self._parts.state.finish(row.number, error=message, kind=kind))
         self._settled(row, error)
 
     def gone(self, numbers: Sequence[int]) -> None:
@@ -218,7 +219,7 @@ class Acknowledger:
     async def release(self, rows: Sequence[JournalRow]) -> None:
         """Put back rows that were not begun, or must be done again, because one before them failed."""
         for row in rows:
-            await self._put_back(row, "waits for an earlier row of its owner", self._clock.now(), counted=False)
+            await self._put_back(row, "waits for an earlier row of its owner", self._parts.clock.now(), counted=False)
 
     async def _count(self, row: JournalRow, error: MemproxyError) -> None:
         """A counted failure: tried again later, or parked after the last try."""
@@ -232,7 +233,7 @@ class Acknowledger:
 
     async def _park(self, row: JournalRow, error: MemproxyError, when: str) -> None:
         log.error("row %d (%s) is parked %s: %s", row.number, row.entry.kind.value, when, error)
-        await self._settle(lambda: self._state.park(row.number, error=error.message))
+        await self._settle(lambda: self._parts.state.park(row.number, error=error.message))
         self._settled(row, error)
 
     async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
@@ -258,7 +259,7 @@ class Acknowledger:
 
     async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
         if self.new_keys != keys_before:
-            await self._put_back(row, error.message, self._clock.now(), counted=False)
+            await self._put_back(row, error.message, self._parts.clock.now(), counted=False)
             return
         tenant = row.entry.scope.tenant
         log.warning("row %d waits for a model key: %s", row.number, error)
@@ -266,7 +267,7 @@ class Acknowledger:
         self._tell_keyless()
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         wait_s = _KEY_WAIT_S
-        if self._state.is_shared:
+        if self._parts.state.is_shared:
             self._left[tenant] = monotonic() + _KEY_WAIT_S
             wait_s = 0.0
         await self._put_back(row, error.message, self._in(wait_s), counted=False)
@@ -282,10 +283,10 @@ class Acknowledger:
         metrics().learn_key_waits.set(len(set(self._keyless.values())))
 
     def _in(self, delay_s: float) -> datetime:
-        return self._clock.now() + timedelta(seconds=delay_s)
+        return self._parts.clock.now() + timedelta(seconds=delay_s)
 
     async def _put_back(self, row: JournalRow, message: str, due: datetime, *, counted: bool) -> None:
-        await self._settle(lambda: self._state.retry(row.number, error=message, due=due, counted=counted))
+        await self._settle(lambda: self._parts.state.retry(row.number, error=message, due=due, counted=counted))
         self._held.pop(row.number, None)
         self._ended(row, False)
 

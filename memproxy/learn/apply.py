@@ -126,9 +126,7 @@ class Applier:
     """Writes plans to the store; the caller flushes. Callers hold the owner's lock."""
 
     def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._state = parts.state
-        self._vectors = parts.vectors
+        self._parts = parts
         self._palace = Palace(parts.state)
         self._deleted: Callable[[], Awaitable[None]] | None = None
 
@@ -166,22 +164,22 @@ class Applier:
     async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given: Mapping[str, GivenVectors]) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._changed(owner, await self._moved(owner, plan.changes))
-        points = await self._points(owner, memories, given) + await self._vectors.with_neighbours(owner, whole)
+        points = await self._points(owner, memories, given) + await self._parts.vectors.with_neighbours(owner, whole)
         if points:
-            await self._store.upsert(owner, points)
+            await self._parts.store.upsert(owner, points)
         if fields:
-            await self._store.set_fields(owner, fields)
+            await self._parts.store.set_fields(owner, fields)
         for session, turns in plan.turn_changes.items():
-            await self._store.set_fields(msgspec.structs.replace(owner, session=session or None), turns)
+            await self._parts.store.set_fields(msgspec.structs.replace(owner, session=session or None), turns)
 
     async def _take_away(self, owner: Scope, plan: PlanBody) -> None:
         await self._delete(owner, plan.deletes)
         if (gone := plan.delete_where) is not None:
             where = matching(gone)
-            await self._store.delete(owner, where)
+            await self._parts.store.delete(owner, where)
             await self._unmark(owner, gone)
             if where == MemoryFilter():
-                await self._vectors.forget(owner.owner)
+                await self._parts.vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
         if self._deleted is not None and _deletes(plan):
             await self._deleted()
@@ -190,7 +188,7 @@ class Applier:
         """The points to write: with the vectors that came along, else with new ones."""
         keys = [vector_key(memory) if given else "" for memory in memories]
         bare = [memory for memory, key in zip(memories, keys, strict=True) if not _is_whole(given.get(key))]
-        made = iter(await self._vectors.points(owner, bare))
+        made = iter(await self._parts.vectors.points(owner, bare))
         return [
             _given_point(memory, given[key]) if _is_whole(given.get(key)) else _with_words(next(made), given.get(key))
             for memory, key in zip(memories, keys, strict=True)
@@ -203,35 +201,35 @@ class Applier:
         """
         gone = plan.delete_where
         if gone is not None and not gone.ids:
-            await self._state.drop_from_blocks(owner, None)
+            await self._parts.state.drop_from_blocks(owner, None)
             return
         turns = [change for session in plan.turn_changes.values() for change in session.items()]
         changed = [name for name, fields in (*plan.changes.items(), *turns) if _SHOWN_FIELDS & fields.keys()]
         ids = [*plan.deletes, *(gone.ids if gone is not None else ()), *changed]
         ids += [memory.id for memory in plan.upserts]
         if ids:
-            await self._state.drop_from_blocks(owner, ids)
+            await self._parts.state.drop_from_blocks(owner, ids)
 
     async def _unmark(self, owner: Scope, gone: Deletion) -> None:
         """Drop the register's entries for deleted statements of these turns: the turns are gone."""
         for session in gone.session_ids:
             for prefix in of_turns(session, gone.ids) if gone.ids else [of_session(session)]:
-                await self._state.drop_slots(owner, prefix)
+                await self._parts.state.drop_slots(owner, prefix)
 
     async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
-        stored = await self._store.get(owner, ids) if ids else {}
+        stored = await self._parts.store.get(owner, ids) if ids else {}
         for memory in stored.values():
             sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
-            await self._store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
+            await self._parts.store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
 
     async def _without_forgotten(self, owner: Scope, plan: PlanBody) -> PlanBody:
         """The plan without memories that were deleted since it was made, or whose turns all were, and without what
         these would have changed; their slots go back to what they would have superseded.
         """
         names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
-        turns = await self._store.get(owner, names) if names else {}
+        turns = await self._parts.store.get(owner, names) if names else {}
         graves = [tombstone(memory.id) for memory in plan.upserts]
-        buried = await self._state.slots(owner, graves) if graves else {}
+        buried = await self._parts.state.slots(owner, graves) if graves else {}
         gone = {
             memory.id: memory
             for memory in plan.upserts
@@ -243,7 +241,7 @@ class Applier:
         for memory in gone.values():
             if memory.slot and memory.active:
                 change = SlotChange(slot=memory.slot, expected=memory.id, new=memory.supersedes)
-                await self._state.change_slots(owner, [change])
+                await self._parts.state.change_slots(owner, [change])
         return _without(plan, gone.keys())
 
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
@@ -253,7 +251,7 @@ class Applier:
         register is right: what lost its slot is written as superseded, what was freed is not written at all.
         """
         claimed = [memory.slot for memory in memories if memory.slot and memory.active]
-        held = await self._state.slots(owner, claimed) if claimed else {}
+        held = await self._parts.state.slots(owner, claimed) if claimed else {}
         due = []
         for memory in memories:
             holder = held.get(memory.slot or "")
@@ -266,14 +264,14 @@ class Applier:
         return due
 
     async def _overtaken(self, owner: Scope, memory: Memory, holder: str, now: datetime) -> Memory:
-        by = (await self._store.get(owner, [holder])).get(holder)
+        by = (await self._parts.store.get(owner, [holder])).get(holder)
         end = max(begins(by) if by else now, begins(memory))
         return msgspec.structs.replace(memory, active=False, superseded_by=holder, valid_to=end)
 
     async def _moved(self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """The changes, and the new places of facts whose subject, conversation or topic changes."""
         moving = [name for name, fields in changes.items() if _PLACING_FIELDS & fields.keys()]
-        stored = await self._store.get(owner, moving) if moving else {}
+        stored = await self._parts.store.get(owner, moving) if moving else {}
         facts = [merged(stored[name], changes[name]) for name in moving if name in stored]
         placed = await self._palace.again(owner, [fact for fact in facts if fact.kind is not Kind.TURN])
         return {**changes, **{one.id: {**changes[one.id], **places_of(one)} for one in placed}}
@@ -283,7 +281,7 @@ class Applier:
     ) -> tuple[list[Memory], dict[str, Mapping[str, Any]]]:
         """What must be embedded again as a whole, and what changes in its payload only."""
         searched = [name for name, fields in changes.items() if _SEARCHED_FIELDS & fields.keys()]
-        stored = await self._store.get(owner, searched) if searched else {}
+        stored = await self._parts.store.get(owner, searched) if searched else {}
         pairs = [(stored[name], merged(stored[name], changes[name])) for name in searched if name in stored]
         whole = [after for before, after in pairs if _searched(before) != _searched(after)]
         again = {memory.id for memory in whole}

@@ -70,7 +70,6 @@ class Compressor:
     def __init__(self, parts: Parts, wake_index: Callable[[], None]) -> None:
         self._parts = parts
         self._windows = Windows(parts.store, 0)
-        self._state = parts.state
         self._prompt = load_prompt(parts.settings.learn.prompts_dir, "compress.md")
         self._most_tokens = parts.settings.models.extract.max_tokens
         self._wake_index = wake_index
@@ -84,7 +83,7 @@ class Compressor:
             ModelError: the call failed.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        found = await self._state.find_blocks(scope, [STATE])
+        found = await self._parts.state.find_blocks(scope, [STATE])
         lines = found.blocks.get(STATE, [])
         frame = next((line.text for line in lines if line.memory_id is None), None)
         former = read_kept(frame, sum(line.memory_id is not None for line in lines))
@@ -131,7 +130,7 @@ class Compressor:
         """The first messages of a history as turns, which are written soon, before all others; none where something
         was deleted.
         """
-        noted = await self._state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
+        noted = await self._parts.state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
         if any(one.outcome.result == "deleted" for one in noted):
             return []
         begin = min((turn.created_at for turn in turns), default=asked.asked_at)
@@ -141,7 +140,7 @@ class Compressor:
         body = msgspec.json.encode(TurnsBody(messages=messages, said_at=begin))
         # as if said before any erasure: the journal takes nothing of a session, project or user that was erased
         entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=body, captured_at=_EVER)
-        if not await self._state.append(entry):
+        if not await self._parts.state.append(entry):
             return []
         self._wake_index()
         return make_turns(scope, messages, now=begin)
@@ -189,10 +188,10 @@ class Compressor:
         ]
         rests_on = {turn.id for turn in held.stored}
         for _ in range(_SAVING_TRIES):
-            if await self._state.save_block(scope, STATE, lines, erasures=erasures, at=self._parts.clock.now()):
+            if await self._parts.state.save_block(scope, STATE, lines, erasures=erasures, at=self._parts.clock.now()):
                 return
             # something of the owner's changed: of these turns?
-            erasures = (await self._state.find_blocks(scope, [])).erasures
+            erasures = (await self._parts.state.find_blocks(scope, [])).erasures
             if not rests_on <= {turn.id for turn in await self._windows.turns(scope, None, None)}:
                 return
 

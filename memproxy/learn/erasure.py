@@ -21,16 +21,13 @@ class Erasure:
 
     def __init__(self, parts: Parts, gone: Gone) -> None:
         """``gone`` is called with the numbers of the rows that went with it."""
+        self._parts = parts
         self._gone = gone
-        self._store = parts.store
-        self._state = parts.state
-        self._working = parts.working
-        self._flushes = parts.flushes
 
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
         """The single memories that a plan deletes, as long as they are there: read before it is applied."""
         ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
-        return list((await self._store.get(scope.at(None, None), ids)).values()) if ids else []
+        return list((await self._parts.store.get(scope.at(None, None), ids)).values()) if ids else []
 
     async def complete(self, row: JournalRow, asked: PlanBody, gone: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
@@ -43,19 +40,19 @@ class Erasure:
         if asked.undo_session is None and (where is None or where.ids):
             await self.leave_places(owner, gone)
             if gone:
-                await leave_unsaid_names(self._store, self._state, owner, gone, self._flushes.flush)
+                await leave_unsaid_names(self._parts.store, self._parts.state, owner, gone, self._parts.flushes.flush)
             return
-        await self._flushes.flush()
+        await self._parts.flushes.flush()
         await self._leave_empty_wings(owner)
         if where != Deletion():
-            await leave_unsaid_names(self._store, self._state, owner, None, self._flushes.flush)
+            await leave_unsaid_names(self._parts.store, self._parts.state, owner, None, self._parts.flushes.flush)
         if where is not None and where.project_ids:
             await self._leave_empty_closets(owner)
-            await self._state.forget_receipts(owner, where.project_ids, where.session_ids)
+            await self._parts.state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
-                await self._state.leave_aliases(owner, project)
+                await self._parts.state.leave_aliases(owner, project)
         if asked.undo_session is not None and row.entry.scope.is_narrow:
-            await self._state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
+            await self._parts.state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
         elif asked.undo_session is not None:
             await self._forget(owner, asked.undo_session, row)
         elif where is not None and not where.project_ids and not where.agent_ids:
@@ -64,31 +61,31 @@ class Erasure:
                 await self._forget(owner, session, row)
 
     async def _forget(self, owner: Scope, session: str | None, row: JournalRow) -> None:
-        rows = await self._state.forget(owner, session=session, until=row.number)
-        if self._working is not None:
-            await self._working.forget_working(owner, session)
+        rows = await self._parts.state.forget(owner, session=session, until=row.number)
+        if self._parts.working is not None:
+            await self._parts.working.forget_working(owner, session)
         self._gone([number for number in rows if number != row.number])
 
     async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:
         """Erase the names of these memories' places in which nothing is left."""
-        await leave_empty_places(self._store, self._state, scope, gone)
+        await leave_empty_places(self._parts.store, self._parts.state, scope, gone)
 
     async def _leave_empty_wings(self, owner: Scope) -> None:
-        names = set((await self._state.palace_names(owner)).values())
-        empty = [name for name in names if not await self._store.count(owner, MemoryFilter(wings=(name,)))]
+        names = set((await self._parts.state.palace_names(owner)).values())
+        empty = [name for name in names if not await self._parts.store.count(owner, MemoryFilter(wings=(name,)))]
         if empty:
-            await self._state.leave_palace(owner, empty)
+            await self._parts.state.leave_palace(owner, empty)
 
     async def _leave_empty_closets(self, owner: Scope) -> None:
         """Topics are words that were said. Which ones a project had cannot be told any more when the row is done again
         after a crash, so that all memories that are left are looked at.
         """
-        closets = {(row.parent, row.name) for row in await self._state.palace_rows(owner) if row.kind == "closet"}
+        closets = {(row.parent, row.name) for row in await self._parts.state.palace_rows(owner) if row.kind == "closet"}
         cursor = None
         while closets:
-            page = await self._store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
+            page = await self._parts.store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
             closets -= {("/".join((one.pointer or "").split("/")[:2]), one.closet or "") for one in page.memories}
             if (cursor := page.next_cursor) is None:
                 break
         if closets:
-            await self._state.leave_closets(owner, sorted(closets))
+            await self._parts.state.leave_closets(owner, sorted(closets))

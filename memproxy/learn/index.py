@@ -40,18 +40,11 @@ class Indexer:
     ) -> None:
         """``corrected`` is called with the number of a user's messages in a chat that corrected earlier ones."""
         self._parts = parts
-        self._store = parts.store
-        self._state = parts.state
-        self._vectors = parts.vectors
-        self._locks = parts.locks
-        self._flushes = parts.flushes
-        self._clock = parts.clock
         self._planner = planner
         self._applier = applier
         self._palace = Palace(parts.state)
         self._erasure = Erasure(parts, gone)
         self._corrected = corrected
-        self._traces = parts.traces
         self._noted: set[int] = set()
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
@@ -65,17 +58,17 @@ class Indexer:
         scope = rows[0].entry.scope
         said = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
         links = spans_in(body.metadata for _, body, _ in said)
-        with work(self._traces if links else None, "memory.index", links, {"memproxy.rows": len(rows)}) as span:
-            async with self._locks.of(scope.owner):
+        with work(self._parts.traces if links else None, "memory.index", links, {"memproxy.rows": len(rows)}) as span:
+            async with self._parts.locks.of(scope.owner):
                 new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
                 if new:
                     near = await self._near(scope, new)
                     await self._note(rows, await self._from_the_end(scope, new, near))
-                    marks = await pending_marks(self._parts, scope, new, self._clock.now())
+                    marks = await pending_marks(self._parts, scope, new, self._parts.clock.now())
                     if marks is not None:
                         new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
                         await self._carry_out(scope, marks, said)
-                    with self._flushes.of("index", scope.owner):
+                    with self._parts.flushes.of("index", scope.owner):
                         await self._write(scope, new, near)
             await self._tell(said)
             if span is not None:
@@ -90,15 +83,15 @@ class Indexer:
         """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
         if marks.plan == PlanBody():
             return
-        await self._flushes.settle("learn", scope.owner)
-        if marks.slots and not await self._state.change_slots(scope, marks.slots):
+        await self._parts.flushes.settle("learn", scope.owner)
+        if marks.slots and not await self._parts.state.change_slots(scope, marks.slots):
             raise StateUnavailable("a slot changed while a message that ends its holder came; it is tried again")
-        with self._flushes.of("index", scope.owner):
-            await self._applier.apply(scope, marks.plan, now=self._clock.now())
+        with self._parts.flushes.of("index", scope.owner):
+            await self._applier.apply(scope, marks.plan, now=self._parts.clock.now())
         for row, _, turns in said:
             ids = {turn.id for turn in turns}
             told = [one for one in marks.outcomes if one.turn_id in ids]
-            await self._state.note_outcomes(row.number, told, self._clock.now())
+            await self._parts.state.note_outcomes(row.number, told, self._parts.clock.now())
         in_chats = {turn.id for _, body, turns in said if body.source == Source.CONVERSATION for turn in turns}
         self._corrected(scope, len(in_chats & {one.turn_id for one in marks.outcomes}))
 
@@ -109,10 +102,10 @@ class Indexer:
             request = row.entry.request_id
             if body.decision is not None and request is not None:
                 decided = msgspec.structs.replace(body.decision, turn_ids=[turn.id for turn in turns])
-                now = self._clock.now()
+                now = self._parts.clock.now()
                 parts.append(ReceiptPart(request_id=request, scope=row.entry.scope, at=now, decided=decided))
         if parts:
-            await self._state.note_receipts(parts)
+            await self._parts.state.note_receipts(parts)
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
@@ -121,7 +114,7 @@ class Indexer:
         for start in range(0, len(unique), _MOST_IDS):
             ids = tuple(turn.id for turn in unique[start : start + _MOST_IDS])
             where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=scope.sessions)
-            page = await self._store.page(owner, where, limit=_MOST_IDS)
+            page = await self._parts.store.page(owner, where, limit=_MOST_IDS)
             known |= {turn.id for turn in page.memories}
         return [turn for turn in unique if turn.id not in known]
 
@@ -131,10 +124,10 @@ class Indexer:
         """
         numbers = {row.number for row in rows}
         scope = rows[0].entry.scope
-        noted = await self._state.progress(scope) if numbers <= self._noted else None
+        noted = await self._parts.state.progress(scope) if numbers <= self._noted else None
         # a trigger between two tries may have taken the count, and learned without what was not written yet
         if noted is None or noted.unlearned < count:
-            await self._state.note_turns(scope, count=count, at=self._clock.now())
+            await self._parts.state.note_turns(scope, count=count, at=self._parts.clock.now())
             self._noted |= numbers
 
     async def _from_the_end(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> int:
@@ -148,7 +141,7 @@ class Indexer:
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
         later, cursor = 0, None
         while True:
-            page = await self._store.page(owner, where, limit=_MOST_IDS, cursor=cursor)
+            page = await self._parts.store.page(owner, where, limit=_MOST_IDS, cursor=cursor)
             found = sum(turn.created_at >= first.created_at for turn in page.memories)
             later, cursor = later + found, page.next_cursor
             if cursor is None or found < len(page.memories):
@@ -162,18 +155,18 @@ class Indexer:
         fresh = {turn_key(turn) for turn in new}
         touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
         with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
-            points = await self._vectors.points(owner, [*new, *touched], around)
+            points = await self._parts.vectors.points(owner, [*new, *touched], around)
         with step("memory.store", {"memproxy.points": len(points)}):
-            await self._store.upsert(owner, points)
+            await self._parts.store.upsert(owner, points)
 
     async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
         place = msgspec.structs.replace(scope, session=None)
         order = in_order(new)
         # where nothing that is stored stands between the new ones, all of them stand between the same turns
-        near = await self._store.neighbours(place, order[:1], reach=2)
+        near = await self._parts.store.neighbours(place, order[:1], reach=2)
         if any(_is_between(turn, order) for turn in near):
-            near = await self._store.neighbours(place, new, reach=2)
+            near = await self._parts.store.neighbours(place, new, reach=2)
         return near
 
     async def plan(self, row: JournalRow) -> Planned | None:
@@ -186,22 +179,22 @@ class Indexer:
         scope = row.entry.scope
         planned: Planned | None = None
         asked = decoded(row.entry.body, PlanBody)
-        async with self._locks.of(scope.owner):
+        async with self._parts.locks.of(scope.owner):
             if row.plan is not None:
                 plan = decoded(row.plan, PlanBody)
             else:
-                await self._flushes.settle("learn", scope.owner)
+                await self._parts.flushes.settle("learn", scope.owner)
                 planned = await self._planned(row, asked)
                 plan = planned.plan
             going = await self._erasure.going(scope, plan)
             try:
-                with self._flushes.of("index", scope.owner):
-                    await self._applier.apply(scope, plan, now=self._clock.now(), given=asked.vectors)
+                with self._parts.flushes.of("index", scope.owner):
+                    await self._applier.apply(scope, plan, now=self._parts.clock.now(), given=asked.vectors)
             except StoreUnavailable:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
                 await self._erasure.leave_places(scope, going)
                 raise
-            await self._state.note_outcomes(row.number, written(asked, plan), self._clock.now())
+            await self._parts.state.note_outcomes(row.number, written(asked, plan), self._parts.clock.now())
             await self._erasure.complete(row, asked, going)
         return planned
 
@@ -214,7 +207,7 @@ class Indexer:
         """
         if not expects:
             return
-        found = await self._store.get(scope, list(expects))
+        found = await self._parts.store.get(scope, list(expects))
         for name, version in expects.items():
             memory = found.get(name)
             if memory is None or version_of(memory) != version:
@@ -224,13 +217,13 @@ class Indexer:
         await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:
-                planned = await self._planner.plan_asked(row.entry.scope, body, now=self._clock.now())
+                planned = await self._planner.plan_asked(row.entry.scope, body, now=self._parts.clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
             slots = planned.known.slot_changes()
             if not slots and _is_as_asked(planned.plan, body):
                 return planned
-            if await self._state.save_plan(row.number, msgspec.json.encode(planned.plan), slots):
+            if await self._parts.state.save_plan(row.number, msgspec.json.encode(planned.plan), slots):
                 return planned
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 

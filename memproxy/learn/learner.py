@@ -110,13 +110,6 @@ class Learner:
 
     def __init__(self, parts: Parts, planner: Planner, applier: Applier, wake_index: Callable[[], None]) -> None:
         self._parts = parts
-        self._store = parts.store
-        self._state = parts.state
-        self._locks = parts.locks
-        self._flushes = parts.flushes
-        self._scheduler = parts.scheduler
-        self._clock = parts.clock
-        self._traces = parts.traces
         self._windows = Windows(parts.store, parts.settings.learn.window_turns)
         self._reader = Reader(parts)
         self._summariser = Summariser(parts)
@@ -161,7 +154,7 @@ class Learner:
         window = Window(turns=turns, new_ids=new)
         spent = next(iter(joined.values())).spent
         links = spans_in(turn.metadata for turn in turns)
-        with tallied(spent), work(self._traces, "memory.read", links, {"memproxy.rows": len(joined)}):
+        with tallied(spent), work(self._parts.traces, "memory.read", links, {"memproxy.rows": len(joined)}):
             read = await self._reader.read(said_where(rows[0].entry.scope, window.newest), first, window)
         for row, progress in joined.items():
             self._check_is_there(row, progress)
@@ -208,7 +201,9 @@ class Learner:
         about: Attributes = {"memproxy.reason": body.reason, "memproxy.row": row.number}
         with (
             tallied(progress.spent),
-            work(self._traces, "memory.learn", spans_in(turn.metadata for turn in progress.new_turns), about) as span,
+            work(
+                self._parts.traces, "memory.learn", spans_in(turn.metadata for turn in progress.new_turns), about
+            ) as span,
         ):
             try:
                 await self._extract(row, body, progress)
@@ -221,16 +216,16 @@ class Learner:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
             await self._move_turns(scope)
-        await self._state.note_outcomes(row.number, outcomes, self._clock.now())
+        await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
 
     async def _compress(self, scope: Scope, body: LearnBody, asked: CompressAsked) -> None:
         """Make the session's state, as far as a model may read what the user says."""
-        if self._reader.asks_model and (await self._state.choices(scope)).learns:
+        if self._reader.asks_model and (await self._parts.state.choices(scope)).learns:
             self._reader.require_model(scope, body)
-            with work(self._traces, "memory.compress", (), {}):
+            with work(self._parts.traces, "memory.compress", (), {}):
                 await self._compressor.compress(scope, asked, self._reader.known_credential(scope, body))
 
     async def _refine(self, row: JournalRow, body: LearnBody, name: str, all_read: Callable[[], None]) -> None:
@@ -238,8 +233,8 @@ class Learner:
         labels alone. Who says it stays who said it. It is left as it is where no model may read it.
         """
         scope = row.entry.scope
-        saved = (await self._store.get(scope, [name])).get(name)
-        may_be_read = self._reader.asks_model and (await self._state.choices(scope)).learns
+        saved = (await self._parts.store.get(scope, [name])).get(name)
+        may_be_read = self._reader.asks_model and (await self._parts.state.choices(scope)).learns
         if not may_be_read or saved is None or not saved.active or REFINED in saved.metadata:
             all_read()
             return
@@ -252,7 +247,7 @@ class Learner:
         found = [one for one in read.kept if one.candidate.intent is Intent.STATE]
 
         async def planned(now: datetime) -> _Made | None:
-            current = (await self._store.get(scope, [name])).get(name)
+            current = (await self._parts.store.get(scope, [name])).get(name)
             if current is None or not current.active or current.content != saved.content:
                 return None  # it was forgotten or edited meanwhile
             planned = await self._refined(scope, current, found, now)
@@ -260,7 +255,7 @@ class Learner:
 
         made = await self._plan_and_apply(row, all_read, planned)
         if made is not None:
-            await self._state.note_outcomes(row.number, made[1], self._clock.now())
+            await self._parts.state.note_outcomes(row.number, made[1], self._parts.clock.now())
             _report(row, made[0])
 
     async def _refined(self, scope: Scope, saved: Memory, found: Sequence[Grounded], now: datetime) -> Planned:
@@ -288,12 +283,12 @@ class Learner:
         """Apply a plan that lay saved for a while, but for what was taken back since."""
         scope = row.entry.scope
         await self._step(scope)
-        async with self._locks.of(scope.owner):
-            now = self._clock.now()
+        async with self._parts.locks.of(scope.owner):
+            now = self._parts.clock.now()
             plan = await without_taken_back(self._parts, scope, plan, now)
-            with self._flushes.of("learn", scope.owner):
+            with self._parts.flushes.of("learn", scope.owner):
                 await self._applier.apply(scope, plan, now=now, again=True)
-        await self._state.note_outcomes(row.number, plan.outcomes, self._clock.now())
+        await self._parts.state.note_outcomes(row.number, plan.outcomes, self._parts.clock.now())
         if plan.upserts:
             log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)
 
@@ -363,7 +358,7 @@ class Learner:
             return None, with_tokens(silent, progress.spent, progress.windows)
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         with step("memory.judge"):
-            advice = await self._planner.advice(scope, found, now=self._clock.now())
+            advice = await self._planner.advice(scope, found, now=self._parts.clock.now())
 
         async def planned(now: datetime) -> _Made:
             with step("memory.plan", {"memproxy.candidates": len(found)}):
@@ -384,16 +379,16 @@ class Learner:
         async with self._turn_to_plan(all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
-                now = self._clock.now()
+                now = self._parts.clock.now()
                 if (made := await plan_at(now)) is None:
                     return None
                 planned, outcomes = made
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 await self._step(scope)
                 changes = planned.known.slot_changes()
-                if await self._state.save_plan(row.number, msgspec.json.encode(plan), changes):
+                if await self._parts.state.save_plan(row.number, msgspec.json.encode(plan), changes):
                     await self._step(scope)
-                    with self._flushes.of("learn", scope.owner), step("memory.store"):
+                    with self._parts.flushes.of("learn", scope.owner), step("memory.store"):
                         await self._applier.apply(scope, plan, now=now)
                     return made
         raise StateUnavailable("the slots changed under every plan; it is tried again")
@@ -421,18 +416,18 @@ class Learner:
         """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
         async with AsyncExitStack() as held:
             for _ in range(_SETTLING_TRIES):
-                patient = self._scheduler.is_patient(owner)
+                patient = self._parts.scheduler.is_patient(owner)
                 # behind others' flush at once: else the owner's next turn is written, and not flushed
-                with self._scheduler.hurrying(owner):
+                with self._parts.scheduler.hurrying(owner):
                     if patient:
-                        await self._flushes.settle_with_others("index", owner)
-                    await held.enter_async_context(self._locks.of(owner))
-                if not patient or self._flushes.is_settled("index", owner):
+                        await self._parts.flushes.settle_with_others("index", owner)
+                    await held.enter_async_context(self._parts.locks.of(owner))
+                if not patient or self._parts.flushes.is_settled("index", owner):
                     break
                 await held.aclose()
             else:
-                await held.enter_async_context(self._locks.of(owner))
-            await self._flushes.settle("index", owner)
+                await held.enter_async_context(self._parts.locks.of(owner))
+            await self._parts.flushes.settle("index", owner)
             yield
 
     async def _planned(
@@ -457,29 +452,29 @@ class Learner:
         if not asked:
             return []
         where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(asked))
-        learned = await self._store.page(scope.whole, where, limit=_MOST_LEARNED)
+        learned = await self._parts.store.page(scope.whole, where, limit=_MOST_LEARNED)
         told = {name for one in learned.memories for name in one.turn_ids} | {
             one.turn.id for window in progress.read for one in window.kept
         }
         return [turn for name, turn in asked.items() if name not in told]
 
     async def _step(self, scope: Scope) -> None:
-        await self._scheduler.step(scope.owner)
+        await self._parts.scheduler.step(scope.owner)
 
     def _steps(self, scope: Scope) -> Step:
-        return partial(self._scheduler.step, scope.owner)
+        return partial(self._parts.scheduler.step, scope.owner)
 
     async def _move_turns(self, scope: Scope) -> None:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""
         await self._step(scope)
-        async with self._locks.of(scope.owner):
+        async with self._parts.locks.of(scope.owner):
             latest = await self._windows.turns(scope, _LATEST, None)
             if not await self._palace.is_elsewhere(scope, latest):
                 return
             moved = await self._palace.moved(scope, await self._windows.turns(scope, _MOST_HOUSED, None))
             if moved:
-                with self._flushes.of("learn", scope.owner):
-                    await self._store.set_fields(scope, moved)
+                with self._parts.flushes.of("learn", scope.owner):
+                    await self._parts.store.set_fields(scope, moved)
 
     async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None) -> None:
         """Add the summary to the plan, and end those that tell what the plan supersedes."""
@@ -490,7 +485,7 @@ class Learner:
 
     async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:
         """Without those whose turn was deleted while the model was asked."""
-        there = await self._store.get(scope.at(None, None), list({grounded.turn.id for grounded in found}))
+        there = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in found}))
         return [grounded for grounded in found if grounded.turn.id in there]
 
 

@@ -67,16 +67,10 @@ class Triggers:
     """Looks for sessions whose turns are due, and appends their ``learn`` rows."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._settings = parts.settings.learn
         self._silence = timedelta(seconds=parts.settings.conversation.silence_s)
-        self._by_model = parts.by_model
-        self._state = parts.state
-        self._store = parts.store
-        self._locks = parts.locks
-        self._access = parts.access
         self._windows = Windows(parts.store, parts.settings.learn.window_turns)
-        self._vectors = parts.vectors
-        self._clock = parts.clock
         # The rules ask no model: there is nothing to save up for.
         self._every = parts.settings.learn.every_turns if parts.by_model else 1
         self._noted: BoundedCache[str, str] = BoundedCache(_NOTED_BYTES)
@@ -85,14 +79,16 @@ class Triggers:
 
     async def look(self) -> int:
         """Begin learning wherever it is due; answers in how many sessions."""
-        every, now = self._every, self._clock.now()
+        every, now = self._every, self._parts.clock.now()
         idle = timedelta(seconds=self._settings.idle_s)
-        silent = await self._state.due_sessions(every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE)
+        silent = await self._parts.state.due_sessions(
+            every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE
+        )
         due = {one.scope.owner for one in silent if one.unlearned >= every or one.last_turn_at <= now - idle}
         begun = 0
         for owner in due:
             place = Scope(tenant=owner[0], user=owner[1])
-            async with self._locks.of(owner), self._state.alone(place) as is_alone, self.beginning:
+            async with self._parts.locks.of(owner), self._parts.state.alone(place) as is_alone, self.beginning:
                 for progress in (one for one in silent if one.scope.owner == owner and is_alone):
                     reason = "turns" if progress.unlearned >= every else IDLE
                     begun += await self._begin_locked(progress.scope, reason, known=True) is not None
@@ -100,19 +96,19 @@ class Triggers:
 
     async def _end_silent(self) -> int:
         """Note as over what fell silent, once, and where a model reads have it summarised; answers how many are."""
-        before = self._clock.now() - self._silence
+        before = self._parts.clock.now() - self._silence
         begun = 0
-        for silent in await self._state.silent_sessions(silent_before=before, limit=_AT_ONCE):
+        for silent in await self._parts.state.silent_sessions(silent_before=before, limit=_AT_ONCE):
             place = silent.scope.whole
-            async with self._locks.of(place.owner), self._state.alone(place) as is_alone, self.beginning:
-                now = await self._state.progress(silent.scope)
+            async with self._parts.locks.of(place.owner), self._parts.state.alone(place) as is_alone, self.beginning:
+                now = await self._parts.state.progress(silent.scope)
                 if not is_alone or now is None or now.last_turn_at > before:
                     continue
-                if self._by_model and (await self._state.choices(now.scope)).learns:
+                if self._parts.by_model and (await self._parts.state.choices(now.scope)).learns:
                     if await self._begin_locked(now.scope, SILENT, known=True) is None:
                         continue
                     begun += 1
-                await self._state.note_end(now.scope, at=self._clock.now())
+                await self._parts.state.note_end(now.scope, at=self._parts.clock.now())
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
@@ -130,7 +126,7 @@ class Triggers:
         """
         if self._settings.drift_threshold is None:
             return False
-        progress = await self._state.progress(scope)
+        progress = await self._parts.state.progress(scope)
         if progress is None or progress.unlearned < 2:
             return False
         turns = await self._windows.turns(scope, min(progress.unlearned, _MOST_TURNS), None)
@@ -142,16 +138,18 @@ class Triggers:
         return await self._similarity(said[-1], said[:-1]) < self._settings.drift_threshold
 
     async def _similarity(self, newest: str, earlier: Sequence[str]) -> float:
-        vectors = [vector for vector in await self._vectors.statement_vectors([newest, *earlier]) if vector is not None]
+        vectors = [
+            vector for vector in await self._parts.vectors.statement_vectors([newest, *earlier]) if vector is not None
+        ]
         if len(vectors) == len(earlier) + 1:
             return centroid_cosine(vectors[0], vectors[1:])
         return shared_terms(newest, earlier)
 
     async def _note_model(self, tenant: str) -> None:
         """Note the name of the tenant's model, so that learning with a configured key goes on after a restart."""
-        model = self._access.model_of(tenant)
+        model = self._parts.access.model_of(tenant)
         if model is not None and self._noted.get(tenant) != model:
-            await self._state.set_meta(_MODEL + tenant, model)
+            await self._parts.state.set_meta(_MODEL + tenant, model)
             self._noted.put(tenant, model)
 
     async def begin(self, scope: Scope, reason: str) -> int | None:
@@ -160,7 +158,7 @@ class Triggers:
         With nothing new the row is still made (and does nothing): it stands behind all earlier ones of its owner.
         """
         while True:
-            async with self._locks.of(scope.owner), self._state.alone(scope) as is_alone:
+            async with self._parts.locks.of(scope.owner), self._parts.state.alone(scope) as is_alone:
                 if is_alone:
                     return await self._begin_locked(scope, reason)
             await asyncio.sleep(_AGAIN_S)
@@ -169,16 +167,20 @@ class Triggers:
         """Under the owner's lock, and counted only there: turns are counted as unlearned before they are written, and
         what came while we waited must be among those that the count, taken from the session's end, reaches.
         """
-        progress = await self._state.progress(scope)
+        progress = await self._parts.state.progress(scope)
         if known and progress is None:
             return None  # it was erased since it was found due: nothing may name it again
         scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
         until = await self._newest(scope)
-        model = self._access.model_of(scope.tenant) or await self._state.get_meta(_MODEL + scope.tenant) or None
+        model = (
+            self._parts.access.model_of(scope.tenant) or await self._parts.state.get_meta(_MODEL + scope.tenant) or None
+        )
         body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
         entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
-        return await self._state.begin_learning(entry, unlearned=unlearned)
+        return await self._parts.state.begin_learning(entry, unlearned=unlearned)
 
     async def _newest(self, scope: Scope) -> datetime | None:
-        page = await self._store.page(scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions), limit=1)
+        page = await self._parts.store.page(
+            scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions), limit=1
+        )
         return page.memories[0].created_at if page.memories else None
