@@ -14,9 +14,9 @@ from memproxy.api.context import FACTS, Backends
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlacePageQuery, PlaceQuery, one_of
 from memproxy.api.pages import each_page, number_after, write_cursor
-from memproxy.core.entities import Census, Edge, edges, key_of
-from memproxy.core.memory import Memory
-from memproxy.core.palace import slug
+from memproxy.core.entities import Census, edges
+from memproxy.core.memory import Memory, Relation
+from memproxy.core.palace import slug, subject_name
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter
 
@@ -105,7 +105,7 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     same = await api.state.palace_names(scope)
     key, now = _key(same, name), api.parts.clock.now()
 
-    def naming(memories: list[Memory]) -> list[tuple[datetime, Memory, Edge]]:
+    def naming(memories: list[Memory]) -> list[tuple[datetime, Memory, Relation]]:
         return [
             (edge.valid_from or memory.created_at, memory, edge)
             for memory in memories
@@ -113,7 +113,7 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
             if key in {_key(same, edge.subject), _key(same, edge.object)}
         ]
 
-    found: list[tuple[datetime, Memory, Edge]] = []
+    found: list[tuple[datetime, Memory, Relation]] = []
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=now)):
         # off the event loop: relations are read from what may be long texts
         found += await asyncio.to_thread(naming, page)
@@ -123,14 +123,15 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     return Timeline(name, data, write_cursor("timeline", until) if len(found) > until else None)
 
 
-def _entry(memory: Memory, edge: Edge, now: datetime) -> TimelineEntry:
+def _entry(memory: Memory, edge: Relation, now: datetime) -> TimelineEntry:
+    holds = memory.active and memory.superseded_by is None and (edge.valid_to is None or edge.valid_to > now)
     return TimelineEntry(
         subject=edge.subject,
         predicate=edge.predicate,
         object=edge.object,
         valid_from=edge.valid_from,
         valid_to=edge.valid_to,
-        active=edge.active and (edge.valid_to is None or edge.valid_to > now),
+        active=holds,
         memory_id=memory.id,
         content=memory.content,
         created_at=memory.created_at,
@@ -139,7 +140,7 @@ def _entry(memory: Memory, edge: Edge, now: datetime) -> TimelineEntry:
 
 
 def _key(same: Mapping[str, str], name: str) -> str:
-    key = key_of(name) if slug(name) else name.strip()  # a name without letters or numbers is not the user's
+    key = subject_name(name) if slug(name) else name.strip()  # a name without letters or numbers is not the user's
     return same.get(key, key)
 
 

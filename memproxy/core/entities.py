@@ -58,17 +58,6 @@ class Entity(msgspec.Struct, kw_only=True):
     last_seen: datetime
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A relation that a memory states, with its validity; ``active`` unless it ended or was superseded."""
-
-    subject: str
-    predicate: str
-    object: str
-    valid_from: datetime | None
-    valid_to: datetime | None
-    active: bool
-
-
 _PEOPLE_WORDS = frozenset(
     """
     dog cat pet puppy kitten wife husband partner fiance fiancee friend brother sister son daughter mother mom mum
@@ -136,17 +125,12 @@ def mentions(memory: Memory) -> list[Mention]:
     found = list(_in_text(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated(memory))
     best: dict[str, Mention] = {}
     for one in found:
-        key = key_of(one.name)
+        key = subject_name(one.name)
         if not _is_entity(one.name, key):
             continue
         if key not in best or (not best[key].first, best[key].weight) < (not one.first, one.weight):
             best[key] = one
     return list(best.values())
-
-
-def key_of(name: str) -> str:
-    """What makes two names one entity, however they are written: the name of their wing."""
-    return subject_name(name)
 
 
 def _is_entity(name: str, key: str) -> bool:
@@ -272,8 +256,8 @@ def _words(text: str) -> set[str]:
     return set(slug(text.replace("_", " ")).split("-"))
 
 
-def edges(memory: Memory) -> list[Edge]:
-    """What a memory states as relations: its own triple, then those it lists, each once."""
+def edges(memory: Memory) -> list[Relation]:
+    """What a memory states as relations, with their validity: its own triple, then those it lists, each once."""
     stated = list(memory.relations)
     if memory.subject and memory.predicate and memory.object:
         own = Relation(subject=memory.subject, predicate=memory.predicate, object=memory.object)
@@ -281,13 +265,8 @@ def edges(memory: Memory) -> list[Edge]:
         own = next((one for one in stated if _triple(one) == _triple(own)), own)
         stated = [own, *(one for one in stated if _triple(one) != _triple(own))]
     return [
-        Edge(
-            subject=one.subject,
-            predicate=one.predicate,
-            object=one.object,
-            valid_from=one.valid_from or memory.valid_from,
-            valid_to=one.valid_to or memory.valid_to,
-            active=memory.active and memory.superseded_by is None,
+        msgspec.structs.replace(
+            one, valid_from=one.valid_from or memory.valid_from, valid_to=one.valid_to or memory.valid_to
         )
         for one in stated
     ]
@@ -319,7 +298,7 @@ class Census:
                 self._count(one, memory.created_at)
 
     def _count(self, one: Mention, at: datetime) -> None:
-        key = self._same.get(key_of(one.name), key_of(one.name))
+        key = self._same.get(subject_name(one.name), subject_name(one.name))
         if key == self._same.get(USER, USER):
             return
         self._counts[key] += 1

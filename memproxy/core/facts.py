@@ -23,6 +23,7 @@ from memproxy.core.similar import (
     alike,
     changes,
     contains,
+    is_listed,
     lexical_overlap,
     names,
     one_topic,
@@ -34,7 +35,6 @@ from memproxy.core.similar import (
 )
 from memproxy.core.slots import (
     denies_another,
-    has_many,
     numbers,
     predicate_name,
     same_value,
@@ -393,13 +393,9 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
     """The correction as what replaces a statement: its own words untouched, under the old one's names where it has none
     of its own (a bare value, "it's 15,000 now").
     """
-    listed = has_many(predicate_name(target.predicate or "")[0])
-    if (
-        is_whole(candidate)
-        or _turns(candidate, target)
-        or slot_name(target) is None
-        or (listed and not candidate.object)
-    ):
+    if is_whole(candidate) or _turns(candidate, target) or slot_name(target) is None:
+        return candidate
+    if is_listed(target) and not candidate.object:
         return candidate
     named = msgspec.structs.replace(
         candidate,
@@ -567,7 +563,7 @@ def _same_question(request: Memory, known: Memory, wanted: frozenset[str]) -> bo
     slot = slot_name(msgspec.structs.replace(request, object=request.object or known.object or known.content))
     if slot is None or slot != slot_name(known):
         return False
-    return bool(request.object) or not has_many(predicate_name(known.predicate or "")[0]) or bool(wanted & _told(known))
+    return bool(request.object) or not is_listed(known) or bool(wanted & _told(known))
 
 
 def _may_be_meant(request: Memory, known: Memory) -> bool:
@@ -811,7 +807,7 @@ def may_replace(candidate: Memory, known: Memory) -> bool:
         return False
     if not same_aspect(candidate, known) or not same_place(candidate, known):
         return False
-    if any(has_many(predicate_name(memory.predicate or "")[0]) for memory in (candidate, known)):
+    if is_listed(candidate) or is_listed(known):
         return False
     return trusted_enough(candidate, known) and not is_older(candidate, known)
 

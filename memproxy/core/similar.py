@@ -45,8 +45,7 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 def lexical_overlap(one: str, other: str) -> float:
     """Jaccard similarity of the key terms of two statements, values, names of the user and words of change left out."""
-    left, right = topic(one), topic(other)
-    return len(left & right) / len(left | right) if left | right else 0.0
+    return _jaccard(topic(one), topic(other))
 
 
 def topic(text: str) -> frozenset[str]:
@@ -72,13 +71,14 @@ def says_the_same(one: Memory, other: Memory) -> bool:
 def same_place(one: Memory, other: Memory) -> bool:
     """Whether both could be about one thing, as far as their slots tell (another item of a list is another thing)."""
     first, second = slot_name(one), slot_name(other)
-    if first is None or second is None or first == second or not (_listed(one) or _listed(other)):
+    if first is None or second is None or first == second or not (is_listed(one) or is_listed(other)):
         return True
     item, known = value_name(one.object or ""), value_name(other.object or "")
     return bool(item and known) and (contains(item, known) or contains(known, item))
 
 
-def _listed(memory: Memory) -> bool:
+def is_listed(memory: Memory) -> bool:
+    """Whether it answers a question that several memories may answer at once."""
     return has_many(predicate_name(memory.predicate or "")[0])
 
 
@@ -102,7 +102,7 @@ def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool
     """
     if candidate.kind is Kind.EPISODIC or not same_place(candidate, known) or not same_aspect(candidate, known):
         return False
-    if _listed(candidate) or _listed(known) or (not corrects and names_another(candidate.content, known.content)):
+    if is_listed(candidate) or is_listed(known) or (not corrects and names_another(candidate.content, known.content)):
         return False
     if _of_another(candidate, known) or _of_another(known, candidate):
         return False
@@ -114,7 +114,7 @@ def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool
     if affirms(candidate) != affirms(known):
         return not names_differ and left - _NEGATIVE == right - _NEGATIVE
     if numbers(candidate.content) != numbers(known.content):
-        alike = _overlap(left | first, right | second) >= LEXICAL_RELATED
+        alike = _jaccard(left | first, right | second) >= LEXICAL_RELATED
         return alike if marked else left == right and not names_differ
     single = _single_answer(candidate.content) and _single_answer(known.content)
     return names_differ and left == right and (marked or single)
@@ -171,7 +171,7 @@ def says_changed(text: str) -> bool:
     return bool(set(words(text)) & CHANGE_WORDS)
 
 
-def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
 
 

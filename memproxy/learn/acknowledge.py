@@ -20,7 +20,7 @@ from memproxy.errors import (
     StoreUnavailable,
 )
 from memproxy.learn.flush import Owner
-from memproxy.learn.model_outages import WaitingRows, counted_delay, outage_delay
+from memproxy.learn.model_outages import COUNTED, OUTAGE, WaitingRows, delay_s
 from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalKind, JournalRow
@@ -227,7 +227,7 @@ class Acknowledger:
         if tries >= self._max_attempts:
             await self._park(row, error, f"after {tries} tries")
             return
-        delay = counted_delay(tries)
+        delay = delay_s(COUNTED, tries)
         log.warning("row %d (%s) failed, tried again in %.0f s: %s", row.number, row.entry.kind.value, delay, error)
         await self._put_back(row, error.message, self._in(delay), counted=True)
 
@@ -255,7 +255,7 @@ class Acknowledger:
         metrics().internal_errors.labels(where="learn.outage").inc()
         if row.entry.kind is not JournalKind.LEARN:
             self._waiting.add(row.entry.scope.owner)
-        await self._put_back(row, error.message, self._in(outage_delay(outages)), counted=False)
+        await self._put_back(row, error.message, self._in(delay_s(OUTAGE, outages)), counted=False)
 
     async def _await_key(self, row: JournalRow, error: ModelRefused, keys_before: int) -> None:
         if self.new_keys != keys_before:

@@ -41,6 +41,7 @@ from memproxy.core.similar import (
     marks_change,
     names,
     said,
+    same_aspect,
 )
 from memproxy.core.slots import (
     has_many,
@@ -95,7 +96,8 @@ def compared(
         return None
     if cosine is not None and cosine >= bands.same and _is_a_slip(one, other):
         return Pair(Verdict.SAME, "near")
-    related = cosine >= bands.related if cosine is not None else _overlap(one, other) >= LEXICAL_RELATED
+    overlap = lexical_overlap(one.content, other.content)
+    related = cosine >= bands.related if cosine is not None else overlap >= LEXICAL_RELATED
     older, newer = in_order(one, other)
     # what was stored side by side holds side by side, unless the newer one says that something changed
     return _settled(one, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
@@ -201,7 +203,7 @@ def _named_apart(one: Memory, other: Memory) -> bool:
             return True
         if has_many(predicate_name(one.predicate)[0]):
             return True
-    return (one.aspect or "").casefold() != (other.aspect or "").casefold()
+    return not same_aspect(one, other)
 
 
 def is_worded_alike(one: str, other: str) -> bool:
@@ -236,14 +238,10 @@ def _slipped(one: str, other: str) -> bool:
     return len(longer) == len(shorter) + 1 and longer[at + 1 :] == shorter[at:]
 
 
-def _overlap(one: Memory, other: Memory) -> float:
-    return lexical_overlap(one.content, other.content)
-
-
 def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
     """What a model is shown beside an entry: the `_SHOWN` likest of those that it is related to."""
     likeness = {
-        one.memory.id: one.cosine if one.cosine is not None else _overlap(entry, one.memory)
+        one.memory.id: one.cosine if one.cosine is not None else lexical_overlap(entry.content, one.memory.content)
         for one in near
         if may_be_compared(entry, one.memory)
     }

@@ -372,7 +372,7 @@ class Dreamer:
 
     async def _avoided(self, owner: Scope, dream: Dream) -> list[Step]:
         """What is not to be done again, from what people called wrong since the last dream."""
-        last = await self._last(owner, _is_whole)
+        last = await self._last(owner, whole=True)
         since = last.started_at if last is not None else None
         wrong: list[Memory] = []
         looked_at = 0
@@ -393,7 +393,7 @@ class Dreamer:
 
     async def _with_news(self, owner: Scope) -> list[list[Memory]]:
         """What is reflected on together, as far as enough of it was learned since the last time."""
-        last = await self._last(owner, lambda _: True)
+        last = await self._last(owner, whole=False)
         since = last.started_at if last is not None else None
         return [
             window
@@ -461,19 +461,19 @@ class Dreamer:
         entries.sort(key=lambda one: (subject_name(one.subject or "user"), one.category or "", one.content))
         return windows([one for one in entries if not needs_permission(one)])
 
-    async def _last(self, owner: Scope, counts: Callable[[Dream], bool]) -> Dream | None:
-        """The last dream that is over, of those that count."""
+    async def _last(self, owner: Scope, *, whole: bool) -> Dream | None:
+        """The last dream that is over; with ``whole`` of those that do more than reflect."""
         after = 0
         while found := await self._parts.state.dreams(owner, after=after, limit=_DREAMS):
             for one in found:
-                if one.state == DONE and counts(one):
+                if one.state == DONE and (one.is_whole or not whole):
                     return one
             after += len(found)
         return None
 
     async def _left_off(self, owner: Scope) -> str | None:
         """Where the last dream stopped at a bound."""
-        last = await self._last(owner, _is_whole)
+        last = await self._last(owner, whole=True)
         return None if last is None or last.complete else last.cursor
 
     async def _looked_at(
@@ -550,7 +550,7 @@ class Dreamer:
         if not (await self._parts.state.choices(owner)).learns:
             return False
         found = await self._parts.state.dreams(owner, after=0, limit=_DREAMS)
-        last = next(filter(_is_whole, found), None)
+        last = next((one for one in found if one.is_whole), None)
         newest = (await self._parts.store.page(owner, MemoryFilter(kinds=FACTS, active=True), limit=1)).memories
         if last is None or last.started_at is None or not last.complete:
             return bool(newest)
@@ -559,10 +559,6 @@ class Dreamer:
 
 def _named(changes: Iterable[Change]) -> set[str]:
     return {name for change in changes for name in (change.memory_id, *change.sources)}
-
-
-def _is_whole(dream: Dream) -> bool:
-    return dream.is_whole
 
 
 def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:

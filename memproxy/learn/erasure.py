@@ -38,7 +38,7 @@ class Erasure:
         where = asked.delete_where
         owner = row.entry.scope.whole
         if asked.undo_session is None and (where is None or where.ids):
-            await self.leave_places(owner, gone)
+            await leave_empty_places(self._parts.store, self._parts.state, owner, gone)
             if gone:
                 await leave_unsaid_names(self._parts.store, self._parts.state, owner, gone, self._parts.flushes.flush)
             return
@@ -65,10 +65,6 @@ class Erasure:
         if self._parts.working is not None:
             await self._parts.working.forget_working(owner, session)
         self._gone([number for number in rows if number != row.number])
-
-    async def leave_places(self, scope: Scope, gone: Sequence[Memory]) -> None:
-        """Erase the names of these memories' places in which nothing is left."""
-        await leave_empty_places(self._parts.store, self._parts.state, scope, gone)
 
     async def _leave_empty_wings(self, owner: Scope) -> None:
         names = set((await self._parts.state.palace_names(owner)).values())

@@ -31,7 +31,7 @@ from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
-from memproxy.learn.outcomes import kept_out, with_silent, with_tokens
+from memproxy.learn.outcomes import of_reading
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
@@ -251,7 +251,7 @@ class Learner:
             if current is None or not current.active or current.content != saved.content:
                 return None  # it was forgotten or edited meanwhile
             planned = await self._refined(scope, current, found, now)
-            return planned, with_tokens([*planned.plan.outcomes, *kept_out(window, read)], spent, [window])
+            return planned, of_reading(planned.plan.outcomes, [window], [read], spent)
 
         made = await self._plan_and_apply(row, all_read, planned)
         if made is not None:
@@ -347,15 +347,9 @@ class Learner:
     ) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
         found = [grounded for one in progress.read for grounded in one.kept]
-        rejected = [
-            outcome
-            for window, one in zip(progress.windows, progress.read, strict=True)
-            for outcome in kept_out(window, one)
-        ]
         asked = await self._only_asked(scope := row.entry.scope, progress)
         if not found and not asked and progress.summary is None and not changed_by(progress.new_turns):
-            silent = with_silent(rejected, progress.windows)
-            return None, with_tokens(silent, progress.spent, progress.windows)
+            return None, of_reading([], progress.windows, progress.read, progress.spent)
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         with step("memory.judge"):
             advice = await self._planner.advice(scope, found, now=self._parts.clock.now())
@@ -364,8 +358,7 @@ class Learner:
             with step("memory.plan", {"memproxy.candidates": len(found)}):
                 planned = await self._planned(scope, found, progress, advice, now)
                 hide_questions(planned.known, asked, found)
-            silent = with_silent([*planned.plan.outcomes, *rejected], progress.windows)
-            return planned, with_tokens(silent, progress.spent, progress.windows)
+            return planned, of_reading(planned.plan.outcomes, progress.windows, progress.read, progress.spent)
 
         return await self._plan_and_apply(row, all_read, planned) or (None, [])
 

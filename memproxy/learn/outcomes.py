@@ -27,21 +27,6 @@ def requests_of(turns: Iterable[Memory]) -> list[str]:
     return list(dict.fromkeys(name for name in named if isinstance(name, str)))
 
 
-def kept_out(window: Window, read: Read) -> list[Outcome]:
-    """The candidates that extraction rejected: they rest on no message, so on none of the window's in particular."""
-    requests = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
-    return [
-        Outcome(
-            result="rejected",
-            reason=one.reason,
-            request_ids=requests,
-            kind=one.candidate.kind.value,
-            content=one.candidate.content[:_SHOWN],
-        )
-        for one in read.rejected
-    ]
-
-
 def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision) -> list[Outcome]:
     """What became of ``memory``, a candidate that rests on ``turn``: one outcome (of what was taken back, one for each
     memory that ended), or none when the same was learned from the same turn before. An ``operation`` other than the
@@ -63,19 +48,30 @@ def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision)
     return [msgspec.structs.replace(told, memory_id=decision.target.id)]
 
 
-def with_silent(outcomes: Sequence[Outcome], windows: Iterable[Window]) -> list[Outcome]:
-    """Also that nothing was found in the new turns of the requests that no outcome names."""
-    named = {request for outcome in outcomes for request in outcome.request_ids}
-    read = requests_of(turn for window in windows for turn in window.turns if turn.id in window.new_ids)
-    silent = [request for request in read if request not in named]
-    return [*outcomes, Outcome(result="nothing", request_ids=silent)] if silent else list(outcomes)
-
-
-def with_tokens(
-    outcomes: Sequence[Outcome], spent: Mapping[str, tuple[int, int]], windows: Iterable[Window]
+def of_reading(
+    found: Sequence[Outcome], windows: Sequence[Window], reads: Sequence[Read], spent: Mapping[str, tuple[int, int]]
 ) -> list[Outcome]:
-    """Also what model calls the reading took, told to the requests whose new turns were read."""
-    read = requests_of(turn for window in windows for turn in window.turns if turn.id in window.new_ids)
-    if not spent or not read:
-        return list(outcomes)
-    return [*outcomes, Outcome(result="tokens", request_ids=read, tokens=dict(spent))]
+    """The outcomes that were ``found`` of what windows were read for, and what else is to tell: the candidates that
+    extraction rejected (they rest on no message, so on none of their window's in particular), that nothing was found in
+    the new turns of a request, and what model calls the reading took.
+    """
+    outcomes = list(found)
+    requests: list[str] = []
+    for window, read in zip(windows, reads, strict=True):
+        own = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
+        requests += [one for one in own if one not in requests]
+        outcomes += [
+            Outcome(
+                result="rejected",
+                reason=one.reason,
+                request_ids=own,
+                kind=one.candidate.kind.value,
+                content=one.candidate.content[:_SHOWN],
+            )
+            for one in read.rejected
+        ]
+    named = {request for outcome in outcomes for request in outcome.request_ids}
+    silent = [request for request in requests if request not in named]
+    outcomes += [Outcome(result="nothing", request_ids=silent)] if silent else []
+    outcomes += [Outcome(result="tokens", request_ids=requests, tokens=dict(spent))] if spent and requests else []
+    return outcomes

@@ -57,13 +57,10 @@ class Palace:
         self, find: Callable[[Sequence[Memory], Mapping[str, str]], _Found], scope: Scope, turns: Sequence[Memory]
     ) -> _Found:
         """What is found in turns with the names of the owner's wings."""
-        known = await self._names(scope)
+        known = await self._state.palace_names(scope, writing=True)
         if sum(len(turn.content) for turn in turns) < _AT_ONCE:
             return find(turns, known)
         return await asyncio.to_thread(find, turns, known)
-
-    async def _names(self, scope: Scope) -> dict[str, str]:
-        return await self._state.palace_names(scope, writing=True)
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.place(scope, names) if names else []

@@ -8,8 +8,7 @@ import msgspec
 from memproxy.core.facts import RETRACTED_BY, begins, orders, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust, without
-from memproxy.core.similar import repeats, says_the_same
-from memproxy.core.slots import has_many, predicate_name
+from memproxy.core.similar import is_listed, repeats, says_the_same
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import HybridQuery, MemoryFilter
 
@@ -140,7 +139,7 @@ async def _stating(known: PlanView, old: Memory, new: Memory | None) -> Sequence
 
 def _with_slot_of(candidate: Memory, target: Memory) -> Memory:
     """A candidate that names no slot takes over the one of what it supersedes."""
-    if candidate.slot is not None or target.slot is None or has_many(predicate_name(target.predicate or "")[0]):
+    if candidate.slot is not None or target.slot is None or is_listed(target):
         return candidate  # of a list each item has a slot of its own
     return msgspec.structs.replace(
         candidate, subject=target.subject, predicate=target.predicate, aspect=target.aspect, slot=target.slot

@@ -87,10 +87,7 @@ def test_qualities_and_amounts_are_no_entities() -> None:
 def test_a_triple_that_is_listed_again_is_one_relation() -> None:
     again = Relation(subject="Anna", predicate="lives in", object="Berlin", valid_from=NOW)
     (edge,) = edges(memory(subject="anna", predicate="lives_in", object="Berlin", relations=[again]))
-    assert edge.active
     assert edge.valid_from == NOW
-    (ended,) = edges(memory(subject="Anna", predicate="lives in", object="Berlin", superseded_by="x"))
-    assert not ended.active
 
 
 def test_the_strongest_evidence_of_all_mentions_decides_the_type() -> None:

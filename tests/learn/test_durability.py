@@ -54,7 +54,7 @@ async def test_what_is_said_while_a_trigger_waits_is_learned_from_too(tmp_path: 
     async with rig(tmp_path, started=False, every_turns=4) as r:
         triggers, owner = r.worker._triggers, TaskOwner("test")
         await r.state.note_turns(ANN, count=4, at=NOON)
-        async with triggers._locks.of(ANN.owner):
+        async with triggers._parts.locks.of(ANN.owner):
             looking = owner.start(triggers.look(), "look")
             await asyncio.sleep(0)  # it has asked which sessions are due
             await r.state.note_turns(ANN, count=10, at=NOON)

@@ -9,7 +9,7 @@ import pytest
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, ModelUnavailable
-from memproxy.learn.model_outages import ModelOutages, model_delay
+from memproxy.learn.model_outages import MODEL, ModelOutages, delay_s
 from memproxy.ports import Credential, JournalEntry, JournalKind
 from tests.learn.rig import Answer, Rig, TestClock, budget, rig
 from tests.support.waiting import eventually
@@ -160,7 +160,7 @@ def test_calls_that_were_under_way_neither_end_an_outage_nor_prolong_it() -> Non
 
 
 def test_the_model_is_asked_ever_more_rarely_and_never_later_than_in_some_minutes() -> None:
-    assert 1 <= model_delay(1) < model_delay(4) < model_delay(7) <= model_delay(1000) <= 300
+    assert 1 <= delay_s(MODEL, 1) < delay_s(MODEL, 4) < delay_s(MODEL, 7) <= delay_s(MODEL, 1000) <= 300
 
 
 async def test_a_row_that_was_parked_when_the_others_go_on_stays_parked(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from memproxy.core.turn import Message
 from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
-from memproxy.learn.model_outages import counted_delay, outage_delay
+from memproxy.learn.model_outages import COUNTED, OUTAGE, delay_s
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
@@ -305,5 +305,5 @@ def test_a_prompt_of_ones_own_takes_its_place(tmp_path: Path) -> None:
 
 
 def test_waiting_times_grow_and_are_bounded() -> None:
-    assert 2 <= counted_delay(1) < counted_delay(3) <= counted_delay(50) <= 601
-    assert 0.25 <= outage_delay(1) < outage_delay(5) <= outage_delay(1000) <= 10.25
+    assert 2 <= delay_s(COUNTED, 1) < delay_s(COUNTED, 3) <= delay_s(COUNTED, 50) <= 601
+    assert 0.25 <= delay_s(OUTAGE, 1) < delay_s(OUTAGE, 5) <= delay_s(OUTAGE, 1000) <= 10.25
