@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import FACTS, Backends
+from memproxy.api.context import Backends
 from memproxy.api.fields import Id
 from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory, one_of
 from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
 from memproxy.core.facts import begins, states_beginning
-from memproxy.core.memory import Kind, Memory, digest, version_of
+from memproxy.core.memory import FACTS, Kind, Memory, digest, version_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import has_many, predicate_name, same_value, slot_value, subject_name

@@ -54,7 +54,6 @@ from memproxy.settings import Settings
 
 log = logging.getLogger(__name__)
 
-FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 
 WRITE_TIMEOUT_S = 10.0
 """How long a write waits to be applied; after that it is queued (202), and still durable."""

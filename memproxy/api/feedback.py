@@ -6,11 +6,11 @@ import msgspec
 from pydantic import Field
 
 from memproxy.api.calls import Call, Reply, operation
-from memproxy.api.context import FACTS, QUEUED, Backends, find
+from memproxy.api.context import QUEUED, Backends, find
 from memproxy.api.fields import Content, Id
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
-from memproxy.core.memory import Kind, Memory, Source
+from memproxy.core.memory import FACTS, Kind, Memory, Source
 from memproxy.core.memory_feedback import CORRECTS, feedback_of, judged
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, Reply, operation
-from memproxy.api.context import FACTS, QUEUED, Backends, find, sees_session
+from memproxy.api.context import QUEUED, Backends, find, sees_session
 from memproxy.api.fields import Id
 from memproxy.api.memories import corrected, place_of
 from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
 from memproxy.api.versions import expected
 from memproxy.auth import clean_id, resolve_project
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, MemoryUnavailable, NotFound, RequestError, StoreUnavailable

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import FACTS, Backends
+from memproxy.api.context import Backends
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlacePageQuery, PlaceQuery, one_of
 from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.entities import Census, edges
-from memproxy.core.memory import Memory, Relation
+from memproxy.core.memory import FACTS, Memory, Relation
 from memproxy.core.palace import slug, subject_name
 from memproxy.core.scope import Scope
 from memproxy.ports import MemoryFilter

@@ -39,7 +39,7 @@ from memproxy.core.turn import name_within
 from memproxy.core.vectors import checked, length_of, packed
 from memproxy.errors import RequestError
 from memproxy.learn.planted import marked_unless_own
-from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage
+from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage, every
 
 MemoryWithVectors = tuple[Memory, GivenVectors | None]
 """A memory of a file with its vectors."""
@@ -535,7 +535,7 @@ class _Import:
         own: list[Memory] = []
         for begin in range(0, len(names), ROW):
             where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(place.project or "",))
-            own += await self._all(place, where)
+            own += [one async for one in every(self._api.store, place, where)]
         return renamed_for_project(place.project or "", taken, own)
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
@@ -549,17 +549,8 @@ class _Import:
                 ids=tuple({one.id for one in turns}),
                 session_ids=tuple({one.session_id for one in turns if one.session_id is not None}),
             )
-            stored += await self._all(scope, where)
+            stored += [one async for one in every(self._api.store, scope, where)]
         return {vector_key(memory): memory for memory in stored}
-
-    async def _all(self, scope: Scope, where: MemoryFilter) -> list[Memory]:
-        found: list[Memory] = []
-        cursor = None
-        while True:
-            page = await self._api.store.page(scope, where, limit=EXPORT_PAGE, cursor=cursor)
-            found += page.memories
-            if (cursor := page.next_cursor) is None:
-                return found
 
     async def _journal_turns(self, lines: Sequence[Line]) -> list[Conversation]:
         """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import memproxy
-from memproxy.core.memory import Kind
+from memproxy.core.memory import FACTS
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError, ModelError
 from memproxy.evals import dialogues as data
@@ -38,7 +38,6 @@ Mode = Literal["verbatim", "model"]
 
 REPORT_VERSION = 1
 ALL = "all"
-_FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
 _COUNTED = (Verdict.WANTED, Verdict.EXTRA, Verdict.STALE, Verdict.POISON)
 _APART = timedelta(minutes=5)
 _FAILURES = 3
@@ -154,7 +153,7 @@ async def _run(dialogue: Dialogue, memory: EvaluationMemory) -> Run:
         pushed = Session(user=dialogue.id, name=name, date=session.at, messages=session.messages)
         await memory.ingest_at(pushed, now)
         unlearned += not await memory.learn(dialogue.id, name)
-        after.append(await memory.memories(dialogue.id, _FACTS))
+        after.append(await memory.memories(dialogue.id, FACTS))
     return Run(dialogue=dialogue, after=after, seconds=time.perf_counter() - began, unlearned=unlearned)
 
 

@@ -17,7 +17,7 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import make_turns, text_digest
 from memproxy.errors import ModelUnreadable
-from memproxy.learn.extract import Windows, conversation_lines, load_prompt
+from memproxy.learn.extract import conversation_lines, load_prompt, turns_of
 from memproxy.learn.parse import text_of, values
 from memproxy.learn.parts import Parts
 from memproxy.learn.planted import plants
@@ -69,7 +69,6 @@ class Compressor:
 
     def __init__(self, parts: Parts, wake_index: Callable[[], None]) -> None:
         self._parts = parts
-        self._windows = Windows(parts.store, 0)
         self._prompt = load_prompt(parts.settings.learn.prompts_dir, "compress.md")
         self._most_tokens = parts.settings.models.extract.max_tokens
         self._wake_index = wake_index
@@ -109,7 +108,7 @@ class Compressor:
         A client may begin with a history that was never captured: what stands before all that was becomes turns now,
         unless something of the user's was deleted lately: it is not to come back with a history.
         """
-        turns = await self._windows.turns(scope, None, None)
+        turns = await turns_of(self._parts.store, scope)
         left: dict[tuple[str, str], list[Memory]] = {}
         for turn in turns:
             left.setdefault((str(turn.metadata.get("role")), text_digest(turn.content)), []).append(turn)
@@ -192,7 +191,7 @@ class Compressor:
                 return
             # something of the owner's changed: of these turns?
             erasures = (await self._parts.state.find_blocks(scope, [])).erasures
-            if not rests_on <= {turn.id for turn in await self._windows.turns(scope, None, None)}:
+            if not rests_on <= {turn.id for turn in await turns_of(self._parts.store, scope)}:
                 return
 
 

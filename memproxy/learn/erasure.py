@@ -6,14 +6,11 @@ from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.parts import Parts
-from memproxy.ports import JournalRow, MemoryFilter
+from memproxy.ports import JournalRow, MemoryFilter, every
 from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
 
 Gone = Callable[[Sequence[int]], None]
 """Is told the numbers of rows that an erasure took out of the journal."""
-
-_AT_ONCE = 200
-"""Memories read in one call."""
 
 
 class Erasure:
@@ -77,11 +74,9 @@ class Erasure:
         after a crash, so that all memories that are left are looked at.
         """
         closets = {(row.parent, row.name) for row in await self._parts.state.palace_rows(owner) if row.kind == "closet"}
-        cursor = None
-        while closets:
-            page = await self._parts.store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
-            closets -= {("/".join((one.pointer or "").split("/")[:2]), one.closet or "") for one in page.memories}
-            if (cursor := page.next_cursor) is None:
-                break
+        async for one in every(self._parts.store, owner, MemoryFilter()):
+            closets.discard(("/".join((one.pointer or "").split("/")[:2]), one.closet or ""))
+            if not closets:
+                return
         if closets:
             await self._parts.state.leave_closets(owner, sorted(closets))

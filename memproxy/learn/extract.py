@@ -37,48 +37,42 @@ from memproxy.ports import (
     HybridQuery,
     MemoryFilter,
     MemoryStore,
+    every,
 )
 
-_PAGE = 200
+MINE = "mine"
+"""Reason of a row that reads the whole session again."""
+
 _SLACK = 2
 """Turns before the new ones that are read as new too: an exchange that came while the row was made is not missed, and
 what is read twice changes nothing.
 """
 
 
-class Windows:
-    """Reads a session's turns and cuts them.
+async def turns_of(
+    store: MemoryStore, scope: Scope, *, last: int | None = None, until: datetime | None = None
+) -> list[Memory]:
+    """The ``last`` turns of the session (None: all) said until then, in order."""
+    found: list[Memory] = []
+    async for turn in every(store, scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)):
+        if last is not None and len(found) >= last and turn.created_at < found[-1].created_at:
+            break
+        if until is None or turn.created_at <= until:
+            found.append(turn)
+    return in_order(found)[-last:] if last is not None else in_order(found)
 
-    Args:
-        most: ``learn.window_turns``, turns of one window. A longer conversation has at most two thirds of them new in
-            each, the rest are those before (10 and 5 of 15).
+
+async def unlearned(store: MemoryStore, scope: Scope, body: LearnBody, most: int) -> list[Window]:
+    """The windows of a session, in whatever project and agent, that a row asks for: the turns that it counts as
+    unlearned, or all of them. ``most`` is ``learn.window_turns``, turns of one window. A longer conversation has at
+    most two thirds of them new in each, the rest are those before (10 and 5 of 15).
     """
-
-    def __init__(self, store: MemoryStore, most: int) -> None:
-        self._store = store
-        self.most = most
-
-    async def unlearned(self, scope: Scope, count: int, until: datetime | None) -> list[Window]:
-        """The last ``count`` turns of those said until then, all of them new, in whatever project and agent."""
-        unlearned = count + _SLACK
-        turns = await self.turns(scope.at(None, None), unlearned + self.most, until)
-        return of_places(turns, first=max(0, len(turns) - unlearned), most=self.most)
-
-    async def whole(self, scope: Scope, until: datetime | None) -> list[Window]:
-        """The session from its beginning, in whatever project and agent."""
-        return of_places(await self.turns(scope.at(None, None), None, until), first=0, most=self.most)
-
-    async def turns(self, scope: Scope, count: int | None, until: datetime | None) -> list[Memory]:
-        """The last ``count`` turns of the session (None: all) said until then, in order."""
-        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
-        found: list[Memory] = []
-        cursor = None
-        while count is None or len(found) < count:
-            page = await self._store.page(scope, where, limit=_PAGE, cursor=cursor)
-            found += [turn for turn in page.memories if until is None or turn.created_at <= until]
-            if (cursor := page.next_cursor) is None:
-                break
-        return in_order(found)[-count:] if count is not None else in_order(found)
+    if body.reason != MINE and not body.unlearned:
+        return []
+    new = body.unlearned + _SLACK if body.reason != MINE else None
+    last = new + most if new is not None else None
+    turns = await turns_of(store, scope.at(None, None), last=last, until=body.until)
+    return of_places(turns, first=0 if new is None else max(0, len(turns) - new), most=most)
 
 
 def said_where(scope: Scope, turn: Memory) -> Scope:

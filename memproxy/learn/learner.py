@@ -25,7 +25,7 @@ from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Step
-from memproxy.learn.extract import Reader, Windows, is_seen, said_where
+from memproxy.learn.extract import MINE, Reader, is_seen, said_where, turns_of, unlearned
 from memproxy.learn.flush import Owner
 from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.grounding import hold_nothing
@@ -43,9 +43,6 @@ from memproxy.ports import JournalRow, MemoryFilter
 from memproxy.traces import Attributes, spans_in, step, work
 
 log = logging.getLogger(__name__)
-
-MINE = "mine"
-"""Reason of a row that reads the whole session again."""
 
 END = "end"
 """Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
@@ -110,7 +107,7 @@ class Learner:
 
     def __init__(self, parts: Parts, planner: Planner, applier: Applier, wake_index: Callable[[], None]) -> None:
         self._parts = parts
-        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
+        self._most_turns = parts.settings.learn.window_turns
         self._reader = Reader(parts)
         self._summariser = Summariser(parts)
         self._compressor = Compressor(parts, wake_index)
@@ -142,7 +139,7 @@ class Learner:
             if progress.read or len(progress.windows) != 1 or body.model != first.model:
                 continue
             window = progress.windows[0]
-            fits = len(turns) + len(window.turns) <= self._windows.most
+            fits = len(turns) + len(window.turns) <= self._most_turns
             if fits and _is_plain(window) and (not turns or turns[-1].place == window.newest.place):
                 joined[row] = progress
                 turns += window.turns
@@ -310,7 +307,7 @@ class Learner:
     async def _progress_of(self, row: JournalRow, body: LearnBody) -> _Progress:
         progress = self._progress.get(row.number)
         if progress is None:
-            windows = await self._windows_of(row.entry.scope, body)
+            windows = await unlearned(self._parts.store, row.entry.scope, body, self._most_turns)
             progress = self._progress[row.number] = _Progress(windows, _shown(windows))
         return progress
 
@@ -324,7 +321,9 @@ class Learner:
             progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(row, progress)
-            turns = [turn for turn in await self._windows.turns(scope, None, body.until) if is_seen(scope, turn)]
+            turns = [
+                turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_seen(scope, turn)
+            ]
             said = sum(turn.trust is Trust.USER for turn in turns)
             if body.reason == END:
                 progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
@@ -336,11 +335,6 @@ class Learner:
     def _check_is_there(self, row: JournalRow, progress: _Progress) -> None:
         if self._progress.get(row.number) is not progress:
             raise NotFound(f"Journal row {row.number} is gone: its owner was erased. Nothing is left to do for it.")
-
-    async def _windows_of(self, scope: Scope, body: LearnBody) -> list[Window]:
-        if body.reason == MINE:
-            return await self._windows.whole(scope, body.until)
-        return await self._windows.unlearned(scope, body.unlearned, body.until) if body.unlearned else []
 
     async def _reconciled(
         self, row: JournalRow, progress: _Progress, all_read: Callable[[], None]
@@ -461,10 +455,10 @@ class Learner:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""
         await self._step(scope)
         async with self._parts.locks.of(scope.owner):
-            latest = await self._windows.turns(scope, _LATEST, None)
+            latest = await turns_of(self._parts.store, scope, last=_LATEST)
             if not await self._palace.is_elsewhere(scope, latest):
                 return
-            moved = await self._palace.moved(scope, await self._windows.turns(scope, _MOST_HOUSED, None))
+            moved = await self._palace.moved(scope, await turns_of(self._parts.store, scope, last=_MOST_HOUSED))
             if moved:
                 with self._parts.flushes.of("learn", scope.owner):
                     await self._parts.store.set_fields(scope, moved)

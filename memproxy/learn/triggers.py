@@ -14,7 +14,7 @@ from memproxy.core.protocol import DRIFT, IDLE, SILENT, LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import singular
 from memproxy.core.text import key_terms
-from memproxy.learn.extract import Windows
+from memproxy.learn.extract import turns_of
 from memproxy.learn.parts import Parts
 from memproxy.ports import JournalEntry, JournalKind, MemoryFilter
 
@@ -70,7 +70,6 @@ class Triggers:
         self._parts = parts
         self._settings = parts.settings.learn
         self._silence = timedelta(seconds=parts.settings.conversation.silence_s)
-        self._windows = Windows(parts.store, parts.settings.learn.window_turns)
         # The rules ask no model: there is nothing to save up for.
         self._every = parts.settings.learn.every_turns if parts.by_model else 1
         self._noted: BoundedCache[str, str] = BoundedCache(_NOTED_BYTES)
@@ -129,7 +128,7 @@ class Triggers:
         progress = await self._parts.state.progress(scope)
         if progress is None or progress.unlearned < 2:
             return False
-        turns = await self._windows.turns(scope, min(progress.unlearned, _MOST_TURNS), None)
+        turns = await turns_of(self._parts.store, scope, last=min(progress.unlearned, _MOST_TURNS))
         said = [strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in turns if turn.trust is Trust.USER]
         if len(said) < 2 or turns[-1].created_at != _newest_of_user(turns):
             return False

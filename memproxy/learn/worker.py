@@ -23,10 +23,11 @@ from memproxy.learn.budget import TokenMeter, charged_to
 from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
+from memproxy.learn.extract import MINE
 from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import Judge
-from memproxy.learn.learner import END, MINE, Learner
+from memproxy.learn.learner import END, Learner
 from memproxy.learn.memory_vectors import Vectors
 from memproxy.learn.model_outages import ModelOutages, SparedModel
 from memproxy.learn.parts import Parts

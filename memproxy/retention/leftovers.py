@@ -12,7 +12,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.palace import USER, is_role, mentions, pointer, subject_name
 from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import PalaceRow
-from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore, ReceiptStore
+from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore, ReceiptStore, every
 
 _AT_ONCE = 200
 """Memories read in one call."""
@@ -97,12 +97,9 @@ def _said(memory: Memory) -> Iterator[str]:
 
 async def _unsaid(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
     left = set(names)
-    cursor = None
-    while left:
-        page = await store.page(owner, MemoryFilter(), limit=_AT_ONCE, cursor=cursor)
-        for memory in page.memories:
-            left.difference_update(_said(memory))
-        if (cursor := page.next_cursor) is None:
+    async for memory in every(store, owner, MemoryFilter()):
+        left.difference_update(_said(memory))
+        if not left:
             break
     return left
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.retention import Due, Policy, batches, due
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
-from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore
+from memproxy.ports import Clock, MemoryFilter, MemoryStore, StateStore, every
 from memproxy.retention.leftovers import forget_queries_of
 from memproxy.settings import RetentionSettings
 from memproxy.tasks import TaskOwner
@@ -33,7 +33,6 @@ FIRST_AFTER_S = 60.0
 MOST_NOTED = 10_000
 """Users noted to be looked at; those beyond wait for the next pass."""
 
-PAGE = 200
 OWNERS = 500
 BATCH = 100
 """Memories deleted by one row of the journal: as many as the activity lists for one row."""
@@ -129,7 +128,7 @@ class Pruner:
         live = await self._store.count(owner, MemoryFilter(now=now))
         if live == total and (policy.most is None or live <= policy.most):
             return []
-        return due(await self._all(owner), policy, now=now)
+        return due([one async for one in every(self._store, owner, MemoryFilter())], policy, now=now)
 
     async def prune(self, scope: Scope) -> Counter[str]:
         """Prune a user; how many went, by reason.
@@ -159,15 +158,6 @@ class Pruner:
             if len(owners) < OWNERS:
                 return found
             after = owners[-1]
-
-    async def _all(self, owner: Scope) -> list[Memory]:
-        memories: list[Memory] = []
-        cursor: str | None = None
-        while True:
-            page = await self._store.page(owner, MemoryFilter(), limit=PAGE, cursor=cursor)
-            memories += page.memories
-            if (cursor := page.next_cursor) is None:
-                return memories
 
     async def _pass_again(self) -> None:
         await asyncio.sleep(min(self._policies.every_s, FIRST_AFTER_S))
