@@ -23,7 +23,7 @@ from memproxy.learn.nearby import taken_back, traces_of
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
 from memproxy.learn.placement import Palace, places_of
-from memproxy.learn.plan_view import matching, of_session, of_turns, tombstone
+from memproxy.learn.plan_view import matching, of_session, of_turn, tombstone
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
@@ -213,7 +213,7 @@ class Applier:
     async def _unmark(self, owner: Scope, gone: Deletion) -> None:
         """Drop the register's entries for deleted statements of these turns: the turns are gone."""
         for session in gone.session_ids:
-            for prefix in of_turns(session, gone.ids) if gone.ids else [of_session(session)]:
+            for prefix in [of_turn(session, turn) for turn in gone.ids] or [of_session(session)]:
                 await self._parts.state.drop_slots(owner, prefix)
 
     async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:

@@ -114,25 +114,26 @@ def is_read(turn: Memory) -> bool:
 _INTENTS = (Intent.STATE, Intent.CORRECT, Intent.FORGET)
 """What a model may say; the order to forget everything is read by code."""
 
-_TEXT = {"type": "string"}
+TEXT = {"type": "string"}
 _MAYBE = {"type": ["string", "null"]}
-_TEXTS = {"type": "array", "items": _TEXT}
+TEXTS = {"type": "array", "items": TEXT}
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-_RELATION = _object(
-    {"subject": _TEXT, "predicate": _TEXT, "object": _TEXT, "valid_from": _MAYBE, "valid_to": _MAYBE},
+_RELATION = object_schema(
+    {"subject": TEXT, "predicate": TEXT, "object": TEXT, "valid_from": _MAYBE, "valid_to": _MAYBE},
     ["subject", "predicate", "object"],
 )
-_CANDIDATE = _object(
+_CANDIDATE = object_schema(
     {
         "intent": {"type": "string", "enum": [intent.value for intent in _INTENTS]},
         "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
-        "content": _TEXT,
+        "content": TEXT,
         "subject": _MAYBE,
         "predicate": {"type": ["string", "null"], "enum": [*OFFERED, OTHER, None]},
         "other_predicate": _MAYBE,
@@ -141,19 +142,19 @@ _CANDIDATE = _object(
         "stance": {"type": ["string", "null"], "enum": ["positive", "negative", "mixed", "neutral", None]},
         "replaces": _MAYBE,
         "category": _MAYBE,
-        "tags": _TEXTS,
-        "entities": _TEXTS,
+        "tags": TEXTS,
+        "entities": TEXTS,
         "relations": {"type": "array", "items": _RELATION},
         "valid_from": _MAYBE,
         "valid_to": _MAYBE,
         "confidence": _SHARE,
         "importance": _SHARE,
-        "evidence": _TEXT,
+        "evidence": TEXT,
     },
     ["content", "evidence"],
 )
 
-ANSWER_SCHEMA: dict[str, Any] = _object({"candidates": {"type": "array", "items": _CANDIDATE}}, ["candidates"])
+ANSWER_SCHEMA: dict[str, Any] = object_schema({"candidates": {"type": "array", "items": _CANDIDATE}}, ["candidates"])
 """One object with the list ``candidates``, each as `candidates.Extracted` (quotes as one text)."""
 
 

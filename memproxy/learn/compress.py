@@ -17,6 +17,7 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import make_turns, text_digest
 from memproxy.errors import ModelUnreadable
+from memproxy.learn.candidates import TEXT, TEXTS, object_schema
 from memproxy.learn.extract import conversation_lines, load_prompt, turns_of
 from memproxy.learn.parse import text_of, values
 from memproxy.learn.parts import Parts
@@ -48,13 +49,7 @@ _LOOKED_BACK = 200
 
 _LISTS = ("decisions", "constraints", "open_points")
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_SCHEMA = {
-    "type": "object",
-    "properties": {"topic": {"type": "string"}, **dict.fromkeys(_LISTS, _TEXTS)},
-    "required": ["topic", *_LISTS],
-    "additionalProperties": False,
-}
+_SCHEMA = object_schema({"topic": TEXT, **dict.fromkeys(_LISTS, TEXTS)}, ["topic", *_LISTS])
 
 
 class _Held(NamedTuple):

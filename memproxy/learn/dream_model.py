@@ -33,7 +33,7 @@ from memproxy.core.dream import (
     Step,
     category_name,
 )
-from memproxy.core.facts import LAST_SAID, SAID, begins, last_said_at, said_at, trusted_enough
+from memproxy.core.facts import begins, trusted_enough
 from memproxy.core.memory import Kind, Memory, Source, version_of
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.scope import Scope
@@ -44,6 +44,7 @@ from memproxy.core.tokens import estimate
 from memproxy.errors import BudgetSpent, ModelError, ModelRefused
 from memproxy.learn.budget import charged_to, tallied
 from memproxy.learn.consolidate import in_order, is_worded_alike, may_be_compared, newest
+from memproxy.learn.dream_plan import joined
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.parse import values
 from memproxy.learn.parts import Parts
@@ -224,39 +225,32 @@ class DreamModel:
         one_slot = len({slot_name(one) for one in sources}) == 1
         labels = Counter(one.category for one in sources if one.category).most_common(1)
         name = "\n".join([dream.id, *sorted(_ids(sources)), text])
+        fields = joined(sources)
+        made = {"extractor": self._prompts["dream"].version, "sources": list(_ids(sources))}
+        fields["metadata"] = made | fields["metadata"]
+        fields["relations"] = list({str(edge): edge for one in sources for edge in one.relations}.values())
+        named = (
+            latest
+            if one_slot
+            else msgspec.structs.replace(latest, subject=None, predicate=None, object=None, aspect=None)
+        )
         return msgspec.structs.replace(
-            latest,
+            named,
+            **fields,
             id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
             content=" ".join(text.split()),
             tenant=owner.tenant,
             user_id=owner.user,
-            created_at=min(one.created_at for one in sources),
             updated_at=self._parts.clock.now(),
             supersedes=latest.id,
             superseded_by=None,
             source=Source.DREAM,
             category=labels[0][0] if labels else None,
-            tags=list(dict.fromkeys(itertools.chain(*(one.tags for one in sources)))),
-            entities=list(dict.fromkeys(itertools.chain(*(one.entities for one in sources)))),
-            turn_ids=list(dict.fromkeys(itertools.chain(*(one.turn_ids for one in sources)))),
-            relations=list({str(edge): edge for one in sources for edge in one.relations}.values()),
-            subject=latest.subject if one_slot else None,
-            predicate=latest.predicate if one_slot else None,
-            object=latest.object if one_slot else None,
-            aspect=latest.aspect if one_slot else None,
-            slot=slot_name(latest) if one_slot else None,
+            slot=slot_name(named),
             trust=min(sources, key=lambda one: one.trust.level).trust,
-            confidence=max(one.confidence for one in sources),
-            importance=max(one.importance for one in sources),
             access_count=0,
             last_accessed_at=None,
             pointer=None,
-            metadata={
-                "extractor": self._prompts["dream"].version,
-                "sources": list(_ids(sources)),
-                SAID: min(map(said_at, sources)).isoformat(),
-                LAST_SAID: max(map(last_said_at, sources)).isoformat(),
-            },
         )
 
     async def inferred(self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Sequence[str]) -> Step:

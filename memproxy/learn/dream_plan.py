@@ -4,7 +4,7 @@ as it saw them, and every memory notes its former values. Also the undoing of a 
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -119,7 +119,7 @@ async def _merge(known: PlanView, dream: str, change: Change, new: Memory | None
         await known.add(made_by(new, dream, now))
         return
     kept = await known.memory(change.memory_id)
-    if kept is not None and (fields := _joined(kept, sources)):
+    if kept is not None and (fields := _taken_over(kept, sources)):
         await known.change(kept.id, fields | {"updated_at": now})
 
 
@@ -134,30 +134,39 @@ async def _supersede(known: PlanView, newest: Memory, sources: Sequence[str]) ->
         await known.take(newest.id)
 
 
-def _joined(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
-    """What the one that stays takes over from the others: everything but their words."""
-    every = [kept, *sources]
-    turns = list(dict.fromkeys(itertools.chain(*(one.turn_ids for one in every))))
-    entities = list(dict.fromkeys(itertools.chain(*(one.entities for one in every))))
-    tags = list(dict.fromkeys(itertools.chain(*(one.tags for one in every))))
+def joined(entries: Sequence[Memory]) -> dict[str, Any]:
+    """What entries that say the same have together: everything but their words and their names."""
     relations = {
         (value_name(edge.subject), value_name(edge.predicate), value_name(edge.object)): edge
-        for one in reversed(every)
+        for one in reversed(entries)
         for edge in one.relations
     }
-    fields: dict[str, Any] = {
-        "created_at": min(one.created_at for one in every),
-        "turn_ids": turns,
-        "entities": entities,
-        "tags": tags,
-        "category": next((one.category for one in every if one.category), None),
-        "relations": list(relations.values())[::-1] if len(relations) > len(kept.relations) else kept.relations,
-        "confidence": max(one.confidence for one in every),
-        "importance": max(one.importance for one in every),
+    first, last = min(map(said_at, entries)), max(map(last_said_at, entries))
+    return {
+        "created_at": min(one.created_at for one in entries),
+        "turn_ids": _together(one.turn_ids for one in entries),
+        "entities": _together(one.entities for one in entries),
+        "tags": _together(one.tags for one in entries),
+        "relations": list(relations.values())[::-1],
+        "confidence": max(one.confidence for one in entries),
+        "importance": max(one.importance for one in entries),
+        "metadata": {SAID: first.isoformat(), LAST_SAID: last.isoformat()},
     }
-    if any(SAID in one.metadata for one in every):
-        first, last = min(map(said_at, every)), max(map(last_said_at, every))
-        fields["metadata"] = kept.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+
+
+def _together(lists: Iterable[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(itertools.chain.from_iterable(lists)))
+
+
+def _taken_over(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
+    """What changes of the one that stays by what it takes over from the others."""
+    every = [kept, *sources]
+    fields = joined(every)
+    fields["category"] = next((one.category for one in every if one.category), None)
+    was_said = any(SAID in one.metadata for one in every)
+    fields["metadata"] = kept.metadata | fields["metadata"] if was_said else kept.metadata
+    if len(fields["relations"]) <= len(kept.relations):
+        del fields["relations"]
     return {name: value for name, value in fields.items() if value != getattr(kept, name)}
 
 

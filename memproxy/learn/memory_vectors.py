@@ -65,7 +65,7 @@ class Vectors:
         embedder: Embedder,
         lexical: LexicalEncoder,
         locks: OwnerLocks,
-        meter: TokenMeter | None = None,
+        meter: TokenMeter,
     ) -> None:
         """``meter`` counts what an embedder costs that is paid by the token."""
         self._store = store
@@ -160,9 +160,6 @@ class Vectors:
         """Drop the owner from the notes of missing vectors: nothing of it is left."""
         await self._change(lambda pending: pending - {owner})
 
-    async def _known(self) -> frozenset[Owner]:
-        return _owners(await self._state.get_meta(PENDING_KEY))
-
     async def _change(self, change: Callable[[frozenset[Owner]], frozenset[Owner]]) -> None:
         """Note others; another engine may do so at the same time."""
         while True:
@@ -177,7 +174,7 @@ class Vectors:
         filled = 0
         if self._embedder.state != "ready":
             return 0
-        for owner in sorted(await self._known()):
+        for owner in sorted(_owners(await self._state.get_meta(PENDING_KEY))):
             scope = Scope(tenant=owner[0], user=owner[1])
             async with self._state.alone(scope) as is_alone:
                 if not is_alone:

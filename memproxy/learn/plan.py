@@ -201,6 +201,8 @@ class Planner:
             operation, decision = await self._learn(known, case)
             counts[operation] += 1
             memory = await known.memory(candidate.id) or candidate
+            if operation not in (decision.operation, _DONE_BEFORE):
+                metrics().candidates_rejected.labels(reason=operation).inc()
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
         hide_requests(known, found)
@@ -227,11 +229,9 @@ class Planner:
             return await self._forget(known, case)
         candidate = case.candidate
         if await known.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
-            metrics().candidates_rejected.labels(reason="forgotten").inc()
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(known, case)
         if (reason := await self._refused(known, case, decision)) is not None:
-            metrics().candidates_rejected.labels(reason=reason).inc()
             return reason, decision
         if (ended := await self._ended(known, case, decision)) is not None:
             await succession.add_ended(known, ended)
@@ -328,7 +328,6 @@ class Planner:
         """End what a request to forget means. Only the user takes back what the user's memory holds."""
         request = case.candidate
         if request.trust is not Trust.USER:
-            metrics().candidates_rejected.labels(reason="trust").inc()
             return "trust", Decision(Operation.NOTHING)
         turn = request.turn_ids[0]
         near = await nearby.to_forget(known, case.scope, request)
@@ -340,7 +339,6 @@ class Planner:
         if any(one.memory.metadata.get(RETRACTED_BY) == turn for one in near):
             return _DONE_BEFORE, decision
         await nearby.leave_trace(known, request)
-        metrics().candidates_rejected.labels(reason="unknown").inc()
         return "unknown", decision
 
     async def _forget_all(self, known: PlanView, case: _Case) -> tuple[str, Decision]:

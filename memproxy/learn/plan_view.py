@@ -3,7 +3,7 @@ names that the user said are one, and the statements that were deleted while the
 """
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -128,7 +128,7 @@ def _hashed_terms(memory: Memory) -> frozenset[str]:
 
 
 def _turns_of(memory: Memory, sessions: Mapping[str, str | None] | None) -> list[str]:
-    return [_of_turn((sessions or {}).get(turn, memory.session_id), turn) for turn in memory.turn_ids]
+    return [of_turn((sessions or {}).get(turn, memory.session_id), turn) for turn in memory.turn_ids]
 
 
 def of_session(session: str) -> str:
@@ -136,12 +136,8 @@ def of_session(session: str) -> str:
     return f"{_PREFIX}|{_hashed(session)}|"
 
 
-def of_turns(session: str | None, turns: Iterable[str]) -> list[str]:
-    """How the entries of these turns of a session begin."""
-    return [_of_turn(session, turn) for turn in turns]
-
-
-def _of_turn(session: str | None, turn: str) -> str:
+def of_turn(session: str | None, turn: str) -> str:
+    """How the entries of a turn begin."""
     return f"{of_session(session or '')}{_hashed(turn)}|"
 
 

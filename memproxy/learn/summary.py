@@ -17,6 +17,7 @@ from memproxy.core.similar import repeats
 from memproxy.core.slots import numbers, slot_name
 from memproxy.core.text import key_terms, sentences, words
 from memproxy.errors import BudgetSpent, ModelError, ModelRefused
+from memproxy.learn.candidates import TEXT, object_schema
 from memproxy.learn.extract import conversation_lines, load_prompt
 from memproxy.learn.forget_everything import since_order
 from memproxy.learn.grounding import hold_nothing
@@ -42,12 +43,7 @@ _SENTENCES = 3
 _MOST_SENTENCE = 200
 _LEAST_TERMS = 2
 _SMALL = 31
-_SCHEMA = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-    "additionalProperties": False,
-}
+_SCHEMA = object_schema({"summary": TEXT}, ["summary"])
 _NAME = re.compile(r"(?<![.!?:\"“]\s)(?<!^)(?<![\w\"“])[A-Z][\w'’-]+")
 _CALENDAR = frozenset(
     {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
