@@ -139,10 +139,8 @@ class Acknowledger:
         Raises:
             MemproxyError: the row's own error, when it was refused for good or parked.
         """
-        waiter = self._waiters.get(number)
-        if number not in self._outcomes and waiter is None:
-            waiter = self._waiters[number] = asyncio.get_running_loop().create_future()
-        if number not in self._outcomes and waiter is not None:
+        if number not in self._outcomes:
+            waiter = self._waiters.setdefault(number, asyncio.get_running_loop().create_future())
             if self._parts.state.is_shared:
                 await self._ended_anywhere(number, waiter, timeout_s)
             else:

@@ -27,10 +27,13 @@ from memproxy.learn.plan_view import matching, of_session, of_turn, tombstone
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
+log = logging.getLogger(__name__)
 
-async def without_taken_back(parts: Parts, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
-    """A saved plan without what a later order to forget covers: retracted facts are written as ended and free their
-    slots, and ended ones are not changed.
+
+async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
+    """A plan that was saved before a crash or an outage, without what a later order to forget covers (retracted facts
+    are written as ended and free their slots, and ended ones are not changed), and without what rests on turns that
+    were deleted meanwhile.
     """
     store = parts.store
     owner = scope.at(None, None)
@@ -48,7 +51,31 @@ async def without_taken_back(parts: Parts, scope: Scope, plan: PlanBody, now: da
             await parts.state.change_slots(owner, [change])
     kept = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
     turns = {session: await _shown(store, owner, session, fields) for session, fields in plan.turn_changes.items()}
-    return msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
+    plan = msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
+    return await _without_forgotten(parts, owner, plan)
+
+
+async def _without_forgotten(parts: Parts, owner: Scope, plan: PlanBody) -> PlanBody:
+    """The plan without memories that were deleted since it was made, or whose turns all were, and without what
+    these would have changed; their slots go back to what they would have superseded.
+    """
+    names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
+    turns = await parts.store.get(owner, names) if names else {}
+    graves = [tombstone(memory.id) for memory in plan.upserts]
+    buried = await parts.state.slots(owner, graves) if graves else {}
+    gone = {
+        memory.id: memory
+        for memory in plan.upserts
+        if tombstone(memory.id) in buried or (memory.turn_ids and _is_unsaid(memory, turns.keys()))
+    }
+    if not gone:
+        return plan
+    log.info("%d planned memories were forgotten before they were written; they are left out", len(gone))
+    for memory in gone.values():
+        if memory.slot and memory.active:
+            change = SlotChange(slot=memory.slot, expected=memory.id, new=memory.supersedes)
+            await parts.state.change_slots(owner, [change])
+    return _without(plan, gone.keys())
 
 
 async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: datetime) -> Memory:
@@ -107,8 +134,6 @@ def _shows(stored: Memory | None, fields: Mapping[str, Any]) -> bool:
     return any(name not in fields["metadata"] for name in noted)
 
 
-log = logging.getLogger(__name__)
-
 _SEARCHED_FIELDS = frozenset({"content", "tags", "entities", "category", "metadata", "valid_from"})
 """Fields whose text may be in a vector."""
 
@@ -140,18 +165,13 @@ class Applier:
         plan: PlanBody,
         *,
         now: datetime,
-        again: bool = False,
         given: Mapping[str, GivenVectors] | None = None,
     ) -> None:
-        """Write everything the plan holds; durable after the store's next flush.
-
-        ``again``: the plan was saved before (a crash, an outage lies between); what rests on turns that were deleted
-        meanwhile is left out. ``given`` are vectors that came with memories (`core.transfer_lines.vector_key`).
+        """Write everything the plan holds; durable after the store's next flush. ``given`` are vectors that came with
+        memories (`core.transfer_lines.vector_key`).
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = scope.at(None, None)
-        if again:
-            plan = await self._without_forgotten(owner, plan)
         try:
             await self._write(owner, plan, now, given or {})
         except StoreUnavailable:
@@ -221,28 +241,6 @@ class Applier:
         for memory in stored.values():
             sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
             await self._parts.store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
-
-    async def _without_forgotten(self, owner: Scope, plan: PlanBody) -> PlanBody:
-        """The plan without memories that were deleted since it was made, or whose turns all were, and without what
-        these would have changed; their slots go back to what they would have superseded.
-        """
-        names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
-        turns = await self._parts.store.get(owner, names) if names else {}
-        graves = [tombstone(memory.id) for memory in plan.upserts]
-        buried = await self._parts.state.slots(owner, graves) if graves else {}
-        gone = {
-            memory.id: memory
-            for memory in plan.upserts
-            if tombstone(memory.id) in buried or (memory.turn_ids and _is_unsaid(memory, turns.keys()))
-        }
-        if not gone:
-            return plan
-        log.info("%d planned memories were forgotten before they were written; they are left out", len(gone))
-        for memory in gone.values():
-            if memory.slot and memory.active:
-                change = SlotChange(slot=memory.slot, expected=memory.id, new=memory.supersedes)
-                await self._parts.state.change_slots(owner, [change])
-        return _without(plan, gone.keys())
 
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
         """The memories as they are to be written now.

@@ -4,7 +4,7 @@ token is added up beside the answers.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -182,14 +182,10 @@ class TokenMeter:
         metrics().model_tokens.labels(source=source, direction="output").inc(made)
         await self._write(tenant, source, given, made)
 
-    async def note_texts(self, tenant: str, source: str, texts: Sequence[str]) -> None:
-        """Count texts that went to a model (an embedder) which several tenants may share in one call: estimated. The
-        metric is the caller's, who knows the whole.
-        """
-        await self._write(tenant, source, sum(estimate(text) for text in texts), 0)
-
     async def note_given(self, tenant: str, source: str, tokens: int) -> None:
-        """Count input tokens that were added up before; the metric is the caller's."""
+        """Count input tokens that were added up before, or of texts that went to a model (an embedder) which several
+        tenants may share in one call. The metric is the caller's, who knows the whole.
+        """
         await self._write(tenant, source, tokens, 0)
 
     async def _write(self, tenant: str, source: str, given: int, made: int) -> None:

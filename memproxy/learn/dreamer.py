@@ -39,7 +39,6 @@ from memproxy.core.dream import (
     mark_of,
     needs_permission,
 )
-from memproxy.core.facts import Bands
 from memproxy.core.memory import FACTS, PLANTED, Kind, Memory, Trust, version_of
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.protocol import PlanBody
@@ -115,7 +114,7 @@ class Dreamer:
         self._parts = parts
         self._settings = parts.settings.dream
         self._model = DreamModel(parts)
-        self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
+        self._bands = parts.bands
         self._write = write
         self._indexed = indexed
         self._alone = parts.settings.state.backend == "sqlite"

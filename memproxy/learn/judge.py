@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 JUDGE_PROMPT = "judge.md"
 SAME, REPLACES, SEPARATE = "same", "replaces", "separate"
 
-Advice = Mapping[tuple[str, str], str]
-"""Verdicts by candidate (`candidate_key`) and id of the known memory."""
+Advice = Mapping[str, Mapping[str, str]]
+"""For each candidate (`candidate_key`) the verdicts by id of the known memory."""
 
 _MOST_PAIRS = 3
 """Pairs asked about for one candidate: the nearest decide, and every question costs."""

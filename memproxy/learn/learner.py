@@ -20,7 +20,7 @@ from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
-from memproxy.learn.apply import Applier, without_taken_back
+from memproxy.learn.apply import Applier, without_what_went
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
@@ -282,9 +282,9 @@ class Learner:
         await self._step(scope)
         async with self._parts.locks.of(scope.owner):
             now = self._parts.clock.now()
-            plan = await without_taken_back(self._parts, scope, plan, now)
+            plan = await without_what_went(self._parts, scope, plan, now)
             with self._parts.flushes.of("learn", scope.owner):
-                await self._applier.apply(scope, plan, now=now, again=True)
+                await self._applier.apply(scope, plan, now=now)
         await self._parts.state.note_outcomes(row.number, plan.outcomes, self._parts.clock.now())
         if plan.upserts:
             log.info("stored %d memories (row %d: its plan was applied again)", len(plan.upserts), row.number)

@@ -11,6 +11,7 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
+from memproxy.core.tokens import estimate
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
@@ -127,7 +128,7 @@ class Vectors:
 
     async def _count(self, tenant: str | None, texts: Sequence[str]) -> None:
         if self._meter is not None and tenant is not None and texts:
-            await self._meter.note_texts(tenant, "embed", texts)
+            await self._meter.note_given(tenant, "embed", sum(map(estimate, texts)))
 
     async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[Passage]:
         if not texts:

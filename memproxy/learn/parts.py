@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from memproxy.core.facts import Bands
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.cooperative import Scheduler
@@ -32,6 +33,12 @@ class Parts:
     clock: Clock
     working: WorkingApart | None = None
     traces: Traces | None = None
+
+    @property
+    def bands(self) -> Bands:
+        """From which likeness on statements are the same, and related (``dedup``)."""
+        dedup = self.settings.dedup
+        return Bands(same=dedup.update_above, related=dedup.related_above)
 
     @property
     def by_model(self) -> bool:

@@ -10,7 +10,6 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.dream import noted
 from memproxy.core.facts import (
     RETRACTED_BY,
-    Bands,
     Decision,
     Operation,
     decide,
@@ -147,7 +146,7 @@ class Planner:
     def __init__(self, parts: Parts, judge: Judge | None = None) -> None:
         self._by_model = parts.by_model  # it may repeat what it was shown, or leave out what a statement replaces
         self._parts = parts
-        self._bands = Bands(same=parts.settings.dedup.update_above, related=parts.settings.dedup.related_above)
+        self._bands = parts.bands
         self._judge = judge
 
     async def advice(self, scope: Scope, found: Sequence[Grounded], *, now: datetime) -> Advice:
@@ -158,14 +157,15 @@ class Planner:
             return {}  # nothing that is known is to be shown to a model, nor compared with
         known = PlanView(self._parts, scope, now)
         candidates = await self._candidates(known, scope, found, "judge")
-        advice: dict[tuple[str, str], str] = {}
+        advice: dict[str, Mapping[str, str]] = {}
         for grounded, candidate in zip(found, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
                 chain = await nearby.chain(known, candidate)
                 place = said_where(scope, grounded.turn)
                 near = [] if chain else await nearby.neighbours(known, place, candidate)
                 verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
-                advice |= {(candidate_key(candidate), name): verdict for name, verdict in verdicts.items()}
+                key = candidate_key(candidate)
+                advice[key] = {**advice.get(key, {}), **verdicts}
         return advice
 
     async def plan(
@@ -194,8 +194,7 @@ class Planner:
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(found, candidates, strict=True):
             await step()
-            key = candidate_key(candidate)
-            verdicts = {name: verdict for (of, name), verdict in (advice or {}).items() if of == key}
+            verdicts = (advice or {}).get(candidate_key(candidate), {})
             place = said_where(scope, grounded.turn)
             case = _Case(place, grounded, candidate, verdicts, seen=seen)
             operation, decision = await self._learn(known, case)
