@@ -77,7 +77,7 @@ MOST_FILES = {
     "demo": 3,
     "engine": 8,
     "evals": 14,
-    "learn": 46,
+    "learn": 45,
     "mcp": 3,
     "models": 9,
     "page": 1,
