@@ -6,12 +6,11 @@ in their order, but one lane does not wait for the other.
 """
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from memproxy.errors import StoreUnavailable
-from memproxy.ports import JournalStore, MemoryStore
+from memproxy.ports import MemoryStore
 
 Owner = tuple[str, str]
 
@@ -176,35 +175,3 @@ class Flushes:
 
 MOST_S = 0.5
 """After this long a captured row's flush waits for no pause in searches any more."""
-
-
-class FlushPressure:
-    """Has a flush hurry when rows of turns have waited for it long enough.
-
-    Args:
-        wake: has `look` called again.
-    """
-
-    def __init__(self, state: JournalStore, flushes: Flushes, *, wake: Callable[[], None]) -> None:
-        self._state = state
-        self._flushes = flushes
-        self._wake = wake
-        self._since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def close(self) -> None:
-        """It wakes nobody any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    async def look(self, *, held: int) -> None:
-        """After as many rows were claimed as could be; ``held`` are claimed and not acknowledged."""
-        now = time.monotonic()
-        if not held or not (await self._state.queue_sizes()).get("index", {}).get("waiting"):
-            self._since = None
-        elif self._since is None:
-            self._since = now
-            self._timer = asyncio.get_running_loop().call_later(MOST_S + 0.02, self._wake)
-        elif now - self._since >= MOST_S:
-            self._since = None
-            self._flushes.press()

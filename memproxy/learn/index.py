@@ -24,7 +24,7 @@ from memproxy.learn.placement import Palace
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
 from memproxy.metrics import metrics
-from memproxy.ports import JournalKind, JournalRow, MemoryFilter
+from memproxy.ports import JournalKind, JournalRow, MemoryFilter, every
 from memproxy.retention.leftovers import leave_empty_places
 from memproxy.traces import spans_in, step, work
 
@@ -110,12 +110,11 @@ class Indexer:
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
-        owner = scope.whole
         known: set[str] = set()
         for start in range(0, len(unique), _MOST_IDS):
             ids = tuple(turn.id for turn in unique[start : start + _MOST_IDS])
             where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=scope.sessions)
-            page = await self._parts.store.page(owner, where, limit=_MOST_IDS)
+            page = await self._parts.store.page(scope.whole, where, limit=_MOST_IDS)
             known |= {turn.id for turn in page.memories}
         return [turn for turn in unique if turn.id not in known]
 
@@ -138,15 +137,13 @@ class Indexer:
         first = in_order(new)[0]
         if all(in_order([turn, first])[0] is turn for turn in near):
             return len(new)
-        owner = scope.whole
+        count = len(new)
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
-        later, cursor = 0, None
-        while True:
-            page = await self._parts.store.page(owner, where, limit=_MOST_IDS, cursor=cursor)
-            found = sum(turn.created_at >= first.created_at for turn in page.memories)
-            later, cursor = later + found, page.next_cursor
-            if cursor is None or found < len(page.memories):
-                return len(new) + later
+        async for turn in every(self._parts.store, scope.whole, where):
+            if turn.created_at < first.created_at:
+                break
+            count += 1
+        return count
 
     async def _write(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> None:
         """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""

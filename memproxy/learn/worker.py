@@ -8,6 +8,7 @@ so that the next start takes it up at once. A kill at any point is the same, but
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 
@@ -24,7 +25,7 @@ from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import MINE
-from memproxy.learn.flush import Flushes, FlushPressure, Owner, OwnerLocks
+from memproxy.learn.flush import MOST_S, Flushes, Owner, OwnerLocks
 from memproxy.learn.index import Indexer
 from memproxy.learn.judge import Judge
 from memproxy.learn.learner import END, Learner
@@ -133,7 +134,8 @@ class Worker:
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
         self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
         self._acknowledger = Acknowledger(parts, self._rows, ended=self._ended, wake=self.wake)
-        self._pressure = FlushPressure(state, parts.flushes, wake=self.wake_index)
+        self._pressed_since: float | None = None
+        """Since when rows of turns wait behind others that wait for a flush."""
         self._early_deletes = EarlyDeletes(store, state, self._gone)
         self._runs = Runs(parts, self._acknowledger, self._early_deletes, self._rows)
         self._ends = {lane: asyncio.Event() for lane in _LANES}
@@ -158,7 +160,6 @@ class Worker:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self.dreams.close()
         await self._loops.cancel()
-        self._pressure.close()
         self._runs.stop()
         await self._rows.drain(grace_s)
         await self._acknowledger.release_all()
@@ -384,11 +385,23 @@ class Worker:
         for row in rows:
             self._acknowledger.hold(row)
         if lane == "index" and len(rows) < free:
-            await self._pressure.look(held=self._acknowledger.held)
+            await self._press()
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
             self._runs.begin(list(run), Slot(self._slots[lane]), self._handle, each=each)
         return len(rows)
+
+    async def _press(self) -> None:
+        """Have the flush hurry that rows of turns have waited for long enough, which all were claimed that could be."""
+        now = time.monotonic()
+        if not self._acknowledger.held or not (await self._state.queue_sizes()).get("index", {}).get("waiting"):
+            self._pressed_since = None
+        elif self._pressed_since is None:
+            self._pressed_since = now
+            asyncio.get_running_loop().call_later(MOST_S + 0.02, self.wake_index)
+        elif now - self._pressed_since >= MOST_S:
+            self._pressed_since = None
+            self._parts.flushes.press()
 
     async def _handle(self, rows: Sequence[JournalRow], slot: Slot) -> None:
         """One row, or several that go together. Learning leaves its slot when no model is asked any more."""
