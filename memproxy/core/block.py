@@ -53,6 +53,8 @@ _LOOK_ALIKES = {
 }
 """What has no compatibility form in Unicode and still reads as one of the delimiter's characters."""
 
+_BRACKETS = frozenset(_LOOK_ALIKES["<"])
+
 _ESCAPES = {
     lead: [
         (form, plain + _INVISIBLE * (len(form) - 1))
@@ -156,7 +158,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 def _delimiters(text: str) -> Iterator[_Delimiter]:
     """What looks like an opening or closing delimiter, in order."""
     text = _unescaped(text)
-    if "<" not in text and (text.isascii() or _brackets().isdisjoint(text)):
+    if "<" not in text and (text.isascii() or _BRACKETS.isdisjoint(text)):
         return
     parts = text.translate(_folding()).split(_INVISIBLE)
     seen = "".join(parts)
@@ -194,11 +196,6 @@ def _place(index: int, starts: list[int]) -> int:
 def _nonce(attributes: str) -> str:
     """The id that a delimiter names, however it is quoted or escaped."""
     return attributes.partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/")
-
-
-@cache
-def _brackets() -> frozenset[str]:
-    return frozenset(_LOOK_ALIKES["<"])
 
 
 @cache

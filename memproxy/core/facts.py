@@ -105,13 +105,9 @@ def is_older(one: Memory, other: Memory) -> bool:
     """
     if had_ended(one) and other.valid_to is None:
         return True
-    if states_beginning(one) and (states_beginning(other) or not _was_said(one)):
+    if states_beginning(one) and (states_beginning(other) or not (SAID in one.metadata or one.turn_ids)):
         return begins(one) < begins(other)
     return said_at(one) < last_said_at(other)
-
-
-def _was_said(memory: Memory) -> bool:
-    return SAID in memory.metadata or bool(memory.turn_ids)
 
 
 def had_ended(memory: Memory) -> bool:
@@ -749,7 +745,7 @@ def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
         return Operation.ADD
     same = _near(candidate, near, bands.same, LEXICAL_SAME)
     if says_the_same(candidate, known):
-        repeated = same and (known.active or said_at(candidate) <= _ended(known))
+        repeated = same and (known.active or said_at(candidate) <= (known.valid_to or known.updated_at))
         return Operation.DUPLICATE if repeated else Operation.COEXIST
     changed = known.active and changes(candidate, known)
     return Operation.UPDATE if changed else Operation.COEXIST
@@ -781,10 +777,6 @@ def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> 
     if near.cosine is not None:
         return near.cosine >= cosine
     return lexical_overlap(candidate.content, near.memory.content) >= overlap
-
-
-def _ended(memory: Memory) -> datetime:
-    return memory.valid_to or memory.updated_at
 
 
 def in_gray_zone(candidate: Memory, near: Neighbour, bands: Bands) -> bool:

@@ -112,9 +112,9 @@ def redact(text: str, kinds: frozenset[str]) -> str:
     """The text with everything of these ``kinds`` (of `KINDS`) replaced by its name; mostly the very same object."""
     if "secrets" in kinds:
         text = _without_secrets(text)
-    for kind, remove in _PERSONAL:
-        if kind in kinds:
-            text = remove(text)
+    for kind, hint, pattern, replacement in _PERSONAL:
+        if kind in kinds and hint in text:
+            text = _replaced(pattern, replacement, text)
     return text
 
 
@@ -178,10 +178,6 @@ def _replaced(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], s
     return "".join([*pieces, text[done:]])
 
 
-def _without_cards(text: str) -> str:
-    return _replaced(_DIGITS_OF_CARD, _card_or_not, text)
-
-
 def _card_or_not(match: re.Match[str]) -> str:
     digits = re.sub(r"\D", "", match[0])
     return "[redacted:card]" if _ISSUERS.fullmatch(digits) and _passes_luhn(digits) else match[0]
@@ -196,20 +192,13 @@ def _passes_luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-def _without_emails(text: str) -> str:
-    return _replaced(_EMAIL, _email_or_file, text) if "@" in text else text
-
-
 def _email_or_file(match: re.Match[str]) -> str:
     return match[0] if match[1].lower() in _FILE_ENDINGS else "[redacted:email]"
 
 
-def _without_phones(text: str) -> str:
-    return _replaced(_PHONE, lambda _: "[redacted:phone]", text)
-
-
-_PERSONAL: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("cards", _without_cards),
-    ("emails", _without_emails),
-    ("phones", _without_phones),
+_PERSONAL = (
+    ("cards", "", _DIGITS_OF_CARD, _card_or_not),
+    ("emails", "@", _EMAIL, _email_or_file),
+    ("phones", "", _PHONE, lambda _: "[redacted:phone]"),
 )
+"""Kinds of personal numbers: what a text with one holds, its pattern, and what takes its place."""

@@ -190,7 +190,8 @@ class Acknowledger:
         """Settle a row by its error; returns whether the rows behind it may go on. ``keys_before`` is `new_keys` from
         when the row was begun.
         """
-        metrics().learn_failures.labels(_reason(error)).inc()
+        reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "fault")
+        metrics().learn_failures.labels(reason).inc()
         if not isinstance(error, ModelRefused):
             self._has_key(row.number)
         match error:
@@ -322,11 +323,6 @@ def error_of(ending: Ending) -> MemproxyError:
     kind = getattr(errors, ending.kind, MemproxyError)
     is_ours = isinstance(kind, type) and issubclass(kind, MemproxyError)
     return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
-
-
-def _reason(error: Exception) -> str:
-    """The label that `Metrics.learn_failures` has for it."""
-    return next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "fault")
 
 
 def state_trouble(where: str, error: MemproxyError) -> None:

@@ -434,7 +434,7 @@ async def _tell_turns(known: PlanView, before: Memory, after: Memory) -> None:
             await succession.mark_stated(known, before, by)
     elif not _is_told(after):
         await succession.hide_stated(known, before)
-    elif not _still_says(after, before):
+    elif affirms(before) != affirms(after) or not terms(before.content) <= terms(after.content):
         await succession.mark_stated(known, before, after)
 
 
@@ -513,11 +513,6 @@ def _slots_of(memory: Memory) -> list[str]:
 def _is_told(memory: Memory) -> bool:
     """Whether a memory holds and may be recalled."""
     return memory.active and not memory.quarantined and memory.superseded_by is None
-
-
-def _still_says(after: Memory, before: Memory) -> bool:
-    """Whether an edited statement says all that it said before, and as much denies or affirms it."""
-    return terms(before.content) <= terms(after.content) and affirms(before) == affirms(after)
 
 
 def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:

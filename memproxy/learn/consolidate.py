@@ -152,7 +152,9 @@ def _unmarked(memory: Memory) -> list[str]:
 def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
     if same_value(slot_value(one), slot_value(other)):
         return Pair(Verdict.SAME, "same_statement")
-    return None if _denies(one, other) else _settled(one, other)
+    # one of them may only say that something does not hold
+    denies = slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
+    return None if denies else _settled(one, other)
 
 
 def in_order(one: Memory, other: Memory) -> tuple[Memory, Memory]:
@@ -180,11 +182,6 @@ def _settled(one: Memory, other: Memory) -> Pair:
 
 def _when(memory: Memory) -> datetime:
     return begins(memory) if states_beginning(memory) else said_at(memory)
-
-
-def _denies(one: Memory, other: Memory) -> bool:
-    """Whether one of them only says that something does not hold."""
-    return slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
 
 
 def _same_day(one: Memory, other: Memory) -> bool:

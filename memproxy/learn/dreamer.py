@@ -251,7 +251,8 @@ class Dreamer:
             async for step in self._steps(owner, dream):
                 dream.seconds = before + monotonic() - began
                 known = {_key(change) for change in dream.changes}
-                dream.changes += [_plain(change) for change in step.changes if _key(change) not in known]
+                new = [change for change in step.changes if _key(change) not in known]
+                dream.changes += [msgspec.structs.replace(change, labels={}) for change in new]  # without text
                 dream.count()
                 if not await self._note(owner, dream):
                     return
@@ -570,8 +571,3 @@ def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:
 
 def _key(change: Change) -> tuple[str, str, tuple[str, ...]]:
     return change.action, change.memory_id, tuple(sorted(change.sources))
-
-
-def _plain(change: Change) -> Change:
-    """The change as the record keeps it: without text."""
-    return msgspec.structs.replace(change, labels={})

@@ -69,7 +69,8 @@ class EarlyDeletes:
         asked = _asked(row)
         if asked is None or _is_whole(asked):
             return asked is not None
-        left = [one for one in before if not _is_empty(one)]
+        # a row that does nothing is written by the API to see that those before it are done
+        left = [one for one in before if _decoded(one) != _Deletions()]
         if any(one.entry.kind is not JournalKind.TURNS for one in left):
             return False  # what is written to a memory, the deletion may have to see
         left = [one for one in left if not _erases(asked, one)]
@@ -123,11 +124,6 @@ def _decoded(row: JournalRow) -> _Deletions | None:
 
 def _is_whole(asked: _Deletions) -> bool:
     return asked.delete_where == Deletion()
-
-
-def _is_empty(row: JournalRow) -> bool:
-    """Whether a row does nothing: the API writes such a one to see that those before it are done."""
-    return _decoded(row) == _Deletions()
 
 
 def _erases(asked: _Deletions, row: JournalRow) -> bool:

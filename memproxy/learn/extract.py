@@ -32,7 +32,6 @@ from memproxy.learn.pending import as_before, changed_by
 from memproxy.learn.rules import reader
 from memproxy.metrics import metrics
 from memproxy.ports import (
-    Candidate,
     Credential,
     HybridQuery,
     MemoryFilter,
@@ -324,7 +323,8 @@ class Reader:
         where = MemoryFilter(kinds=_FACTS, active=True, now=self._parts.clock.now())
         words = self._parts.lexical.encode_query(text)
         query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
-        found = sorted(await self._parts.store.search(scope, query), key=_nearness, reverse=True)
+        found = list(await self._parts.store.search(scope, query))
+        found.sort(key=lambda one: (one.bm25 or 0.0, one.cosine or 0.0), reverse=True)
         # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
         stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
         if self.asks_model and len(stated) == _KNOWN:
@@ -343,7 +343,3 @@ def _plain(window: Window) -> Window:
     """The window as the rules see it: what an extractor would be shown, without injected blocks."""
     turns = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
     return msgspec.structs.replace(window, turns=turns)
-
-
-def _nearness(candidate: Candidate) -> tuple[float, float]:
-    return (candidate.bm25 or 0.0, candidate.cosine or 0.0)

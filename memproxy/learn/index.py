@@ -245,12 +245,9 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
 
 async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
     metadata = body.metadata or None
-    turns = make_turns(scope, body.messages, now=body.said_at, source=_source(body.source), metadata=metadata)
+    source = Source(body.source) if body.source in set(Source) else Source.CONVERSATION
+    turns = make_turns(scope, body.messages, now=body.said_at, source=source, metadata=metadata)
     return [await marked(turn) for turn in turns]
-
-
-def _source(name: str) -> Source:
-    return Source(name) if name in set(Source) else Source.CONVERSATION
 
 
 def _marked(turn: Memory, plan: PlanBody) -> Memory:

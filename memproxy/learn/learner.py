@@ -308,7 +308,10 @@ class Learner:
         progress = self._progress.get(row.number)
         if progress is None:
             windows = await unlearned(self._parts.store, row.entry.scope, body, self._most_turns)
-            progress = self._progress[row.number] = _Progress(windows, _shown(windows))
+            # an order to forget everything covers what was said in its project and agent
+            places = itertools.groupby(windows, key=lambda window: window.newest.place)
+            shown = [window for _, of_place in places for window in without_covered(list(of_place))]
+            progress = self._progress[row.number] = _Progress(windows, shown)
         return progress
 
     async def _extract(self, row: JournalRow, body: LearnBody, progress: _Progress) -> None:
@@ -421,7 +424,8 @@ class Learner:
         self, scope: Scope, found: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
-        still = await self._not_forgotten(scope, found)
+        there = await self._parts.store.get(scope.at(None, None), list({one.turn.id for one in found}))
+        still = [one for one in found if one.turn.id in there]  # others were deleted while the model was asked
         version = self._reader.version
         planned = await self._planner.plan(
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
@@ -469,17 +473,6 @@ class Learner:
         if summary is not None:
             await self._summariser.put(planned.known, scope, summary)
         await end_outdated(planned.known)
-
-    async def _not_forgotten(self, scope: Scope, found: Sequence[Grounded]) -> list[Grounded]:
-        """Without those whose turn was deleted while the model was asked."""
-        there = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in found}))
-        return [grounded for grounded in found if grounded.turn.id in there]
-
-
-def _shown(windows: Sequence[Window]) -> list[Window]:
-    """What is read of the windows: an order to forget everything covers what was said in its project and agent."""
-    places = itertools.groupby(windows, key=lambda window: window.newest.place)
-    return [window for _, of_place in places for window in without_covered(list(of_place))]
 
 
 def _is_plain(window: Window) -> bool:

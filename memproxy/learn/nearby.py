@@ -134,7 +134,8 @@ async def neighbours(known: PlanView, scope: Scope, candidate: Memory) -> list[N
     """
     found = await _found(known, scope, candidate, kinds=(candidate.kind,), limit=_NEAR)
     slot = await known.past(candidate.slot) if candidate.slot else []
-    near = _once([*(Neighbour(memory, _cosine_of(memory, found)) for memory in slot), *found])
+    cosines = {one.memory.id: one.cosine for one in found}
+    near = _once([*(Neighbour(memory, cosines.get(memory.id)) for memory in slot), *found])
     same_place = [one for one in near if one.memory.place == candidate.place and not is_trace(one.memory)]
     return sorted(same_place, key=lambda one: not one.memory.active)
 
@@ -205,10 +206,6 @@ def _once(near: Iterable[Neighbour]) -> list[Neighbour]:
     for one in near:
         found.setdefault(one.memory.id, one)
     return list(found.values())
-
-
-def _cosine_of(memory: Memory, found: Sequence[Neighbour]) -> float | None:
-    return next((one.cosine for one in found if one.memory.id == memory.id), None)
 
 
 def _cosine(one: Vector, other: Vector) -> float | None:

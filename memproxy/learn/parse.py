@@ -27,6 +27,7 @@ _THINKING = re.compile(r"<(think(?:ing)?|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL 
 _FENCE = re.compile(r"```[\w-]*")
 _TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 _SEPARATOR = re.compile(r"[\s,]*")
+_PYTHON = {"null": "None", "true": "True", "false": "False"}
 _LIST_AHEAD = re.compile(r"\s*(?:\{\s*\"(?P<name>[^\"]*)\"\s*:\s*)?\[")
 
 
@@ -85,16 +86,12 @@ def _python_literal(text: str) -> Any | None:
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if not end or end > _MOST_PYTHON or "'" not in text[:end]:
         return None
-    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", _python_name, text[:end])
+    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", lambda found: _PYTHON[found.group()], text[:end])
     try:
         value = ast.literal_eval(plain)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
     return value if isinstance(value, dict | list) else None
-
-
-def _python_name(match: re.Match[str]) -> str:
-    return {"null": "None", "true": "True", "false": "False"}[match.group()]
 
 
 def _cut_short(text: str) -> Any | None:
@@ -282,7 +279,7 @@ def parse(text: str) -> Answer:
     if items is None:
         raise ModelUnreadable("the model's answer to the extraction prompt holds no JSON with candidates; tried again")
     read = [candidate for item in items[:MOST_CANDIDATES] if (candidate := _candidate(item)) is not None]
-    if items and not read and not all(_says_nothing(item) for item in items):
+    if not read and not all(isinstance(item, dict) and _intent(lowered(item)) is None for item in items):
         raise ModelUnreadable("no candidate in the model's answer has any content; it is tried again")
     return Answer(read, len(items) - len(read))
 
@@ -416,11 +413,6 @@ def _predicate(fields: dict[str, Any]) -> str | None:
     if named is None or named.casefold() == OTHER:
         return text_of(fields, ("other_predicate",), MOST_NAME)
     return named
-
-
-def _says_nothing(item: Any) -> bool:
-    """Whether an item only says that nothing changes."""
-    return isinstance(item, dict) and _intent(lowered(item)) is None
 
 
 def _intent(fields: dict[str, Any]) -> Intent | None:

@@ -298,14 +298,11 @@ async def settled(known: PlanView, turns: Sequence[Memory], facts: Mapping[str, 
         for earlier in await known.turns(fact.session_id, fact.turn_ids):
             noted = known.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
-                known.mark(earlier, _shown(noted) if holds else {"metadata": without(noted, PENDING)})
+                left = (PENDING, RETRACTED_BY, RETRACTED_AT) if holds else (PENDING,)
+                known.mark(earlier, {"metadata": without(noted, *left)} | ({"active": True} if holds else {}))
     for session, name in (pair for turn in turns for pair in _changes(turn).turns):
         for earlier in await known.turns(session, [name]):
             noted = known.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
                 known.mark(earlier, {"metadata": without(noted, PENDING)})
     return outcomes
-
-
-def _shown(noted: Mapping[str, Any]) -> dict[str, Any]:
-    return {"active": True, "metadata": without(noted, PENDING, RETRACTED_BY, RETRACTED_AT)}

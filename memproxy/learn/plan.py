@@ -58,7 +58,8 @@ def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
         turn = read[0].turn
         if _tells_after_all(known, turn, read):
             known.mark(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
-        if _is_shown(known, turn) and _only_asks(turn, read):
+        is_shown = turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
+        if is_shown and _only_asks(turn, read):
             noted = known.marked(turn).get("metadata", turn.metadata)
             known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
 
@@ -67,10 +68,6 @@ def _tells_after_all(known: PlanView, turn: Memory, read: Sequence[Grounded]) ->
     """Whether a message was hidden for only asking to forget when it came, and something else was read in it now."""
     hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
     return hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read)
-
-
-def _is_shown(known: PlanView, turn: Memory) -> bool:
-    return turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
 
 
 def _only_asks(turn: Memory, read: Sequence[Grounded]) -> bool:

@@ -55,13 +55,12 @@ class Aliases:
         """The main name of a subject or an object; values that are no names stay as they are."""
         name = subject_name(said or "")
         known = self._names.get(name, name)
-        if not said or known == name or self._is_user(name) or (thing and not self._is_only(said, name)):
+        if not said or known == name or self._is_user(name):
+            return said
+        if thing and len(said.split()) > len(name.split("-")) + 2:  # the name is not all of it
             return said
         words = known.replace("-", " ")
         return words.title() if said[:1].isupper() or " " in said else words
-
-    def _is_only(self, said: str, name: str) -> bool:
-        return len(said.split()) <= len(name.split("-")) + 2
 
     def _is_user(self, name: str) -> bool:
         return self._names.get(name) == self._names.get(USER, USER)

@@ -139,7 +139,8 @@ def planting(text: str) -> Iterator[bool]:
     """`plants` of a long text, answered again and again until it is True or the text is at its end: a megabyte takes
     0.2 seconds, in which nobody else would be served.
     """
-    low = _LONG_WORD.sub(_shortened, _folded(text))
+    # a word, to which a pattern sets no bound, in a length that it has one in
+    low = _LONG_WORD.sub(lambda run: f"{run[0][:_KEPT]}{run[0][-_KEPT:]}", _folded(text))
     yield _TAGGED.search(low) is not None
     for start in range(0, len(low), PIECE):
         yield _begins_in(low, start, start + PIECE)
@@ -155,19 +156,10 @@ def _begins_in(low: str, start: int, end: int) -> bool:
     return False
 
 
-def _shortened(run: re.Match[str]) -> str:
-    """A word, to which a pattern sets no bound, in a length that it has one in."""
-    return f"{run[0][:_KEPT]}{run[0][-_KEPT:]}"
-
-
 def _folded(text: str) -> str:
     """The text in lower case, letter by letter, with one blank or line break where it has several."""
     low = (text if text.isascii() else text.translate(_OTHER_LETTERS)).lower()
-    return _BLANKS.sub(_one_blank, low)
-
-
-def _one_blank(run: re.Match[str]) -> str:
-    return "\n" if "\n" in run[0] else " "
+    return _BLANKS.sub(lambda run: "\n" if "\n" in run[0] else " ", low)
 
 
 def is_request(quote: str) -> bool:

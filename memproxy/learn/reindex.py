@@ -175,7 +175,7 @@ class Reindexer:
 
     async def _bring(self, tasks: Sequence[_Task]) -> None:
         """Write to the new collection what it does not have like this yet."""
-        made = [(memory, self._words(memory, around)) for memory, around in tasks]
+        made = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
             kept = await self._rebuild.kept([self._rebuild.place(memory) for memory, _ in made])
             missing = [one for one in made if not self._is_kept(one, kept.get(self._rebuild.place(one[0])))]
@@ -188,9 +188,6 @@ class Reindexer:
                 for (memory, words), passage in zip(made, passages, strict=True)
             ]
             await self._rebuild.write(points)
-
-    def _words(self, memory: Memory, around: Around) -> SparseVector:
-        return self._lexical.encode_document(bm25_text(memory, *around))
 
     def _is_kept(self, made: tuple[Memory, SparseVector], kept: Kept | None) -> bool:
         if kept is None or kept.memory != made[0] or kept.embedded != (self._embedder.state != "off"):

@@ -22,13 +22,17 @@ async def supersede(known: PlanView, candidate: Memory, target: Memory) -> None:
     candidate = _with_slot_of(candidate, target)
     effects = place(candidate, await known.chain_for(candidate, target.id), now=known.now)
     new = effects.new or candidate
-    if new.active and (other := await _holder(known, new, target)) is not None:
-        if says_the_same(new, other):
-            await _yield_to(known, new, target, other)
-            return
-        if target.active:
+    # a correction may move into another slot, which somebody else holds
+    holder = await known.holder(new.slot) if new.active and new.slot else None
+    other = await known.memory(holder) if holder is not None and holder != target.id else None
+    if other is not None:
+        is_known = says_the_same(new, other)
+        if is_known or target.active:
             await retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new))
-        await supersede(known, candidate, other)
+        if is_known:  # it is one more time that it was said
+            await known.change(other.id, reinforce(other, new, now=known.now))
+        else:
+            await supersede(known, candidate, other)
         return
     for name, fields in effects.changes.items():
         await known.change(name, fields)
@@ -39,18 +43,6 @@ async def supersede(known: PlanView, candidate: Memory, target: Memory) -> None:
         await mark(known, new, after)
     elif retracted_at(new) is not None:
         await _hide(known, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or known.now)
-
-
-async def _holder(known: PlanView, new: Memory, target: Memory) -> Memory | None:
-    """Who else answers what the new statement answers (a correction may move into another slot)."""
-    holder = await known.holder(new.slot) if new.slot else None
-    return await known.memory(holder) if holder is not None and holder != target.id else None
-
-
-async def _yield_to(known: PlanView, new: Memory, target: Memory, holder: Memory) -> None:
-    """The corrected statement is known already: what it replaces ends, and it is one more time that it was said."""
-    await retract(known, target, new.turn_ids[-1] if new.turn_ids else new.id, begins(new))
-    await known.change(holder.id, reinforce(holder, new, now=known.now))
 
 
 async def retract(known: PlanView, memory: Memory, turn: str, at: datetime) -> None:

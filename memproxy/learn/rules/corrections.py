@@ -485,7 +485,10 @@ def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list
         return [taken_back(one) for one in ledger.asked_by(topic)]
     if meant := stated(topic, said_at):
         return [taken_back(one) for one in meant]
-    return [taken_back(one) for one in ledger.all_about(topic) or ledger.asked_by(topic)] or [_request(topic)]
+    found = ledger.all_about(topic) or ledger.asked_by(topic)
+    # what nothing known holds in these words, reconciliation looks for further
+    request = Extracted(content=topic, intent=Intent.FORGET, confidence=SURE)
+    return [taken_back(one) for one in found] or [request]
 
 
 def ended(clause: Clause, ledger: Ledger, said_at: datetime, *, plainly: bool = False) -> list[Extracted]:
@@ -534,8 +537,3 @@ def _denied(text: str, ledger: Ledger, said_at: datetime, *, is_over: bool) -> l
 def _says(said: Extracted, held: Extracted) -> bool:
     same = said.subject == held.subject and said.predicate == held.predicate
     return (same_slot(said, held) or same) and terms(said.object or "") <= terms(held.content)
-
-
-def _request(topic: str) -> Extracted:
-    """A request to forget what nothing known holds in these words; reconciliation looks further."""
-    return msgspec.structs.replace(Extracted(content=topic), intent=Intent.FORGET, confidence=SURE)

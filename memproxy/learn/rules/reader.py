@@ -80,11 +80,9 @@ def _orders(sentence: Sentence) -> bool:
 def _may_change(sentence: Sentence) -> bool:
     if sentence.asks and not sentence.clauses:
         return False
-    return says_changed(sentence.evidence) or any(map(_is_change, (sentence.whole, *sentence.clauses)))
-
-
-def _is_change(clause: Clause) -> bool:
-    return speaks_of_a_change(clause) or speaks_of_an_end(clause)
+    return says_changed(sentence.evidence) or any(
+        speaks_of_a_change(clause) or speaks_of_an_end(clause) for clause in (sentence.whole, *sentence.clauses)
+    )
 
 
 def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
@@ -146,7 +144,8 @@ def _question(statement: Extracted) -> tuple[str | None, str]:
 
 def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
     """Whether what a sentence says surely ends a statement, and not another one like it."""
-    if candidate.intent is Intent.STATE and not _marks(sentence):
+    marks = sentence.whole.corrects or says_changed(sentence.evidence)
+    if candidate.intent is Intent.STATE and not marks:
         return False
     same = _same(candidate, held)
     if candidate.intent is not Intent.FORGET:
@@ -183,10 +182,6 @@ def covered(found: Sequence[Touched]) -> frozenset[str]:
     """The terms of what was touched."""
     each = [one.held.terms | terms(one.held.statement.object or "") for one in found]
     return frozenset().union(*each)
-
-
-def _marks(sentence: Sentence) -> bool:
-    return sentence.whole.corrects or says_changed(sentence.evidence)
 
 
 def _same(new: Extracted, held: Known) -> bool:
