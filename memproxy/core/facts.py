@@ -190,7 +190,10 @@ def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[st
 def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
     """The fields of one that is no longer active. An end that was stated is noted, for when it is opened again."""
     at = _close(memory, end)
-    closed: dict[str, Any] = {"active": False, "valid_to": at, "relations": _until(memory, at)}
+    relations = [
+        msgspec.structs.replace(one, valid_to=min(at, one.valid_to) if one.valid_to else at) for one in memory.relations
+    ]
+    closed: dict[str, Any] = {"active": False, "valid_to": at, "relations": relations}
     if memory.active and memory.valid_to is not None:
         closed["metadata"] = memory.metadata | {STATED_END: memory.valid_to.isoformat()}
     return closed
@@ -210,14 +213,6 @@ def _close(memory: Memory, end: datetime) -> datetime:
     """The end of its validity: never before its beginning, and not later than an end it had already."""
     end = max(end, begins(memory)).astimezone(UTC)
     return min(end, memory.valid_to) if memory.valid_to else end
-
-
-def _until(memory: Memory, end: datetime) -> list[Relation]:
-    """Its relations, ended with it."""
-    return [
-        msgspec.structs.replace(one, valid_to=min(end, one.valid_to) if one.valid_to else end)
-        for one in memory.relations
-    ]
 
 
 def take_back(memory: Memory, turn: str, at: datetime, *, now: datetime) -> dict[str, Any]:
@@ -259,7 +254,9 @@ def reinforce(known: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
     more = [turn for turn in again.turn_ids if turn not in known.turn_ids]
     if not more:
         return {}
-    changes: dict[str, Any] = {"turn_ids": [*known.turn_ids, *more], "metadata": _said_again(known, again)}
+    first, last = min(said_at(known), said_at(again)), max(last_said_at(known), last_said_at(again))
+    noted = known.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+    changes: dict[str, Any] = {"turn_ids": [*known.turn_ids, *more], "metadata": noted}
     if not states_beginning(known) and begins(again) < begins(known):
         changes["valid_from"] = begins(again)
     if known.active:
@@ -270,12 +267,6 @@ def reinforce(known: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
         if known.quarantined and not again.quarantined:
             changes["quarantined"] = False
     return changes
-
-
-def _said_again(known: Memory, again: Memory) -> dict[str, Any]:
-    first = min(said_at(known), said_at(again))
-    last = max(last_said_at(known), last_said_at(again))
-    return known.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
 
 
 _PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})

@@ -12,7 +12,7 @@ import msgspec
 from memproxy.core.facts import RETRACTED_BY, begins, last_said_at, retracted_at, take_back
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, is_all_forgotten
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.protocol import Deletion, PlanBody
+from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import GivenVectors, vector_key
 from memproxy.core.vectors import unpacked
@@ -50,7 +50,11 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
             change = SlotChange(slot=before.slot, expected=before.id, new=None)
             await parts.state.change_slots(owner, [change])
     kept = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
-    turns = {session: await _shown(store, owner, session, fields) for session, fields in plan.turn_changes.items()}
+    turns = {}
+    for session, changes in plan.turn_changes.items():
+        place = msgspec.structs.replace(owner, session=session or None)
+        there = await store.get(place, list(changes)) if changes else {}
+        turns[session] = {name: fields for name, fields in changes.items() if not _shows(there.get(name), fields)}
     plan = msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
     return await _without_forgotten(parts, owner, plan)
 
@@ -91,15 +95,6 @@ async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: date
         return memory
     first = min(meant, key=lambda order: order.created_at)
     return msgspec.structs.replace(memory, **ended_with(memory, first, now=now))
-
-
-async def _shown(
-    store: MemoryStore, owner: Scope, session: str, changes: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """The changes of a session's turns without those that would show one again."""
-    place = msgspec.structs.replace(owner, session=session or None)
-    turns = await store.get(place, list(changes)) if changes else {}
-    return {name: dict(fields) for name, fields in changes.items() if not _shows(turns.get(name), fields)}
 
 
 def _is_learned(memory: Memory) -> bool:
@@ -197,7 +192,9 @@ class Applier:
         if (gone := plan.delete_where) is not None:
             where = matching(gone)
             await self._parts.store.delete(owner, where)
-            await self._unmark(owner, gone)
+            for session in gone.session_ids:  # what the register holds of statements of these turns goes with them
+                for prefix in [of_turn(session, turn) for turn in gone.ids] or [of_session(session)]:
+                    await self._parts.state.drop_slots(owner, prefix)
             if where == MemoryFilter():
                 await self._parts.vectors.forget(owner.owner)
         await self._erase_lines(owner, plan)
@@ -206,13 +203,21 @@ class Applier:
 
     async def _points(self, owner: Scope, memories: Sequence[Memory], given: Mapping[str, GivenVectors]) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""
-        keys = [vector_key(memory) if given else "" for memory in memories]
-        bare = [memory for memory, key in zip(memories, keys, strict=True) if not _is_whole(given.get(key))]
-        made = iter(await self._parts.vectors.points(owner, bare))
-        return [
-            _given_point(memory, given[key]) if _is_whole(given.get(key)) else _with_words(next(made), given.get(key))
-            for memory, key in zip(memories, keys, strict=True)
-        ]
+        came_with = [given.get(vector_key(memory)) if given else None for memory in memories]
+        pairs = list(zip(memories, came_with, strict=True))
+        made = iter(await self._parts.vectors.points(owner, [one for one, came in pairs if not (came and came.dense)]))
+        points = []
+        for memory, came in pairs:
+            words = SparseVector(indices=came.indices, values=came.values) if came is not None else None
+            if came is not None and words is not None and came.dense:
+                dense = [unpacked(part) for part in came.dense]
+                points.append(Point(memory=memory, dense=dense, bm25=words, tokens=came.tokens))
+            else:
+                point = next(made)
+                if words is not None and words.indices:  # it includes the turns around a turn
+                    point.bm25 = words
+                points.append(point)
+        return points
 
     async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
         """Take what changed out of the blocks that sessions repeat; after the store, so that no later recall can bring
@@ -229,12 +234,6 @@ class Applier:
         ids += [memory.id for memory in plan.upserts]
         if ids:
             await self._parts.state.drop_from_blocks(owner, ids)
-
-    async def _unmark(self, owner: Scope, gone: Deletion) -> None:
-        """Drop the register's entries for deleted statements of these turns: the turns are gone."""
-        for session in gone.session_ids:
-            for prefix in [of_turn(session, turn) for turn in gone.ids] or [of_session(session)]:
-                await self._parts.state.drop_slots(owner, prefix)
 
     async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
         stored = await self._parts.store.get(owner, ids) if ids else {}
@@ -294,23 +293,6 @@ def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
 
 def _deletes(plan: PlanBody) -> bool:
     return bool(plan.deletes) or plan.delete_where is not None
-
-
-def _is_whole(given: GivenVectors | None) -> bool:
-    return given is not None and bool(given.dense)
-
-
-def _given_point(memory: Memory, given: GivenVectors) -> Point:
-    words = SparseVector(indices=given.indices, values=given.values)
-    dense = [unpacked(part) for part in given.dense]
-    return Point(memory=memory, dense=dense, bm25=words, tokens=given.tokens)
-
-
-def _with_words(point: Point, given: GivenVectors | None) -> Point:
-    """The point with the word vector that came along: it includes the turns around a turn."""
-    if given is None or not given.indices:
-        return point
-    return msgspec.structs.replace(point, bm25=SparseVector(indices=given.indices, values=given.values))
 
 
 def _searched(memory: Memory) -> tuple[str, str]:

@@ -87,7 +87,9 @@ def compared(
     """
     if not may_be_compared(one, other):
         return None
-    if is_worded_alike(one.content, other.content) and _same_day(one, other):
+    # that something happened again does not mean that it happened once
+    same_day = one.kind is not Kind.EPISODIC or begins(one).date() == begins(other).date()
+    if same_day and is_worded_alike(one.content, other.content):
         return Pair(Verdict.SAME, "same_words")
     slot = slot_name(one)
     if slot is not None and slot == slot_name(other):
@@ -182,13 +184,6 @@ def _settled(one: Memory, other: Memory) -> Pair:
 
 def _when(memory: Memory) -> datetime:
     return begins(memory) if states_beginning(memory) else said_at(memory)
-
-
-def _same_day(one: Memory, other: Memory) -> bool:
-    """That something happened again does not mean that it happened once."""
-    if one.kind is not Kind.EPISODIC:
-        return True
-    return begins(one).date() == begins(other).date()
 
 
 def _named_apart(one: Memory, other: Memory) -> bool:
@@ -329,19 +324,16 @@ def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Pair]]) -> Change | N
     """What an entry and those that say the same come to; if there are none, it and those that say what changed."""
     same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
     if same:
-        return _merged(entry, same)
+        alike = [entry, *(memory for memory, _ in same)]
+        kept = survivor(alike)
+        sources = tuple(one.id for one in alike if one.id != kept.id)
+        return Change(action=MERGE, reason=same[0][1].reason, memory_id=kept.id, sources=sources)
     changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
     if not changed:
         return None
     latest = newest([entry, *changed])
     older = tuple(one.id for one in (entry, *changed) if one.id != latest.id)
     return Change(action=SUPERSEDE, reason="changed", memory_id=latest.id, sources=older)
-
-
-def _merged(entry: Memory, same: Sequence[tuple[Memory, Pair]]) -> Change:
-    kept = survivor([entry, *(memory for memory, _ in same)])
-    sources = tuple(one.id for one in (entry, *(memory for memory, _ in same)) if one.id != kept.id)
-    return Change(action=MERGE, reason=same[0][1].reason, memory_id=kept.id, sources=sources)
 
 
 def newest(entries: Sequence[Memory]) -> Memory:

@@ -431,7 +431,10 @@ class Learner:
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
         await self._step(scope)
-        await self._summarise(planned, scope, progress.summary)
+        summary = await still_so(progress.summary, planned.known) if progress.summary is not None else None
+        if summary is not None:
+            await self._summariser.put(planned.known, scope, summary)
+        await end_outdated(planned.known)  # summaries that tell what the plan supersedes
         return planned
 
     async def _only_asked(self, scope: Scope, progress: _Progress) -> list[Memory]:
@@ -466,13 +469,6 @@ class Learner:
             if moved:
                 with self._parts.flushes.of("learn", scope.owner):
                     await self._parts.store.set_fields(scope, moved)
-
-    async def _summarise(self, planned: Planned, scope: Scope, summary: Summary | None) -> None:
-        """Add the summary to the plan, and end those that tell what the plan supersedes."""
-        summary = await still_so(summary, planned.known) if summary is not None else None
-        if summary is not None:
-            await self._summariser.put(planned.known, scope, summary)
-        await end_outdated(planned.known)
 
 
 def _is_plain(window: Window) -> bool:

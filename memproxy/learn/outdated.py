@@ -30,7 +30,9 @@ async def end_outdated(known: PlanView) -> None:
     gone = [pair for pair in await known.outdated() if pair[0].predicate != PREDICATE]
     plan = known.plan()
     names = [name for name, fields in plan.changes.items() if fields.get("quarantined") is True]
-    withheld = await _withheld(known, names)
+    found = [await known.memory(name) for name in names]
+    # as if somebody had taken them back
+    withheld = [(one, None) for one in found if one is not None and one.predicate != PREDICATE]
     if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
         return
     where = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True)
@@ -42,7 +44,8 @@ async def end_outdated(known: PlanView) -> None:
         pairs = gone if summary.quarantined else [*gone, *withheld]
         unsaid = _unsaid(plan.turn_changes.get(summary.session_id or "", {}), waiting)
         retold = [pair for pair in pairs if _tells(summary, *pair)]
-        quoted = await _quoted(summary, known, unsaid)
+        turns = await known.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
+        quoted = [turn for turn in turns if _quotes(summary, turn)]
         if retold or quoted:
             causes = [await _ended_by(known, *pair) for pair in retold]
             causes += [_hidden_by(known.marked(one)) for one in quoted]
@@ -91,12 +94,6 @@ def _hidden_by(fields: Mapping[str, Any]) -> str | None:
     return by
 
 
-async def _withheld(known: PlanView, names: Sequence[str]) -> list[tuple[Memory, None]]:
-    """The facts of these ids, which a plan withholds, as if somebody had taken them back."""
-    found = [await known.memory(name) for name in names]
-    return [(one, None) for one in found if one is not None and one.predicate != PREDICATE]
-
-
 def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) -> set[str]:
     """Those of a session's changed turns that are not to be read any more. ``waiting`` is what is withheld
     with a summary that is: it outlasts the turns that are withheld too, or hidden with that; None: it is not.
@@ -108,12 +105,6 @@ def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) ->
         or (fields.get("active") is False and fields.get("metadata", {}).get(RETRACTED_BY) not in (waiting or ()))
         or (fields.get("quarantined") is True and waiting is None)
     }
-
-
-async def _quoted(summary: Memory, known: PlanView, unsaid: set[str]) -> list[Memory]:
-    """Those of these messages that it quotes."""
-    turns = await known.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
-    return [turn for turn in turns if _quotes(summary, turn)]
 
 
 def _quotes(summary: Memory, turn: Memory) -> bool:

@@ -59,7 +59,9 @@ def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
         if _tells_after_all(known, turn, read):
             known.mark(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
         is_shown = turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
-        if is_shown and _only_asks(turn, read):
+        quotes = [quote for one in read for quote in one.candidate.evidence]
+        asks = all(one.candidate.intent is Intent.FORGET for one in read)
+        if is_shown and asks and only_asks_to_forget(strip_blocks(turn.content), quotes):
             noted = known.marked(turn).get("metadata", turn.metadata)
             known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
 
@@ -68,13 +70,6 @@ def _tells_after_all(known: PlanView, turn: Memory, read: Sequence[Grounded]) ->
     """Whether a message was hidden for only asking to forget when it came, and something else was read in it now."""
     hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
     return hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read)
-
-
-def _only_asks(turn: Memory, read: Sequence[Grounded]) -> bool:
-    quotes = [quote for one in read for quote in one.candidate.evidence]
-    return all(one.candidate.intent is Intent.FORGET for one in read) and only_asks_to_forget(
-        strip_blocks(turn.content), quotes
-    )
 
 
 def only_asked(window: Window, read: Read) -> list[Memory]:
