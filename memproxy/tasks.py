@@ -24,6 +24,15 @@ def heed_cancellation(since: int) -> None:
         raise asyncio.CancelledError
 
 
+async def happens(event: asyncio.Event, within_s: float | None) -> bool:
+    """Wait for an event; False when it does not happen within the time (None: however long it takes)."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
 class TaskOwner:
     """Owns background tasks: whatever starts one closes its owner, and nothing outlives that."""
 

@@ -13,7 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import ARM, Charge, UsageStore
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +85,7 @@ class Experiment:
         self._waiting[scope.owner].update(counts)
 
     async def _write_soon(self) -> None:
-        try:
-            async with asyncio.timeout(GATHER_S):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        await happens(self._wake, GATHER_S)
         waiting, self._waiting = self._waiting, defaultdict(Counter)
         charges = [
             Charge(tenant=tenant, user=user, what=f"{self._prefix(arm)}{name}", seconds=KEPT_S, amount=count)

@@ -17,7 +17,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import Clock, ReceiptStore
 from memproxy.recall.recall_answer import Judgement
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +85,7 @@ class ReceiptKeeper:
         await self._tasks.drain(GRACE_S)
 
     async def _write(self) -> None:
-        try:
-            async with asyncio.timeout(GATHER_S):
-                await self._asked.wait()
-        except TimeoutError:
-            pass  # nobody asked: others may have come meanwhile
+        await happens(self._asked, GATHER_S)  # others may have come meanwhile
         while self._waiting:
             some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             self._tenants -= Counter(tenant for tenant, _ in some)

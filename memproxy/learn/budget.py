@@ -15,7 +15,7 @@ from memproxy.errors import BudgetSpent, StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Charge, ChatModel, Clock, Credential, ModelReply, UsageStore
 from memproxy.settings import LearnSettings
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 
 log = logging.getLogger(__name__)
 
@@ -246,11 +246,7 @@ class QuestionTally:
     async def _write(self) -> None:
         told = False
         while self._due and not self._closing.is_set():
-            try:
-                async with asyncio.timeout(self._write_s):
-                    await self._closing.wait()
-            except TimeoutError:
-                pass  # nobody closes: the usual case
+            await happens(self._closing, self._write_s)
             try:
                 await self._write_down()
             except StateUnavailable as error:

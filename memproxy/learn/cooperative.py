@@ -9,9 +9,10 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from memproxy.learn.flush import Owner
+from memproxy.tasks import happens
 
 Step = Callable[[], Awaitable[None]]
 """Awaited between two steps of learning; returns when the next may run."""
@@ -73,9 +74,7 @@ class Scheduler:
             if wait_s <= 0:
                 self._next_at = self._clock() + STEP_EVERY_S
                 break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait_s, _LOOK_S)):
-                    await self._quiet.wait()
+            await happens(self._quiet, min(wait_s, _LOOK_S))
         self._stepped = True
         asyncio.get_running_loop().call_soon(self._turned)
 

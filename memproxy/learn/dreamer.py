@@ -53,7 +53,7 @@ from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
 from memproxy.ports import HybridQuery, MemoryFilter, every
 from memproxy.recall.documents import dense_text
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 from memproxy.traces import work
 
 log = logging.getLogger(__name__)
@@ -222,11 +222,7 @@ class Dreamer:
                 first = False
             except StateUnavailable as error:
                 log.warning("dreams wait: %s", error.message)
-            try:
-                async with asyncio.timeout(_POLL_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass  # nobody asked: what another process left may be due
+            await happens(self._wake, _POLL_S)  # what another process left may be due
 
     async def _run(self, owner: Scope) -> None:
         """The user's open dream, from where it is to its end."""

@@ -7,10 +7,11 @@ in their order, but one lane does not wait for the other.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import MemoryStore
+from memproxy.tasks import happens
 
 Owner = tuple[str, str]
 
@@ -105,9 +106,7 @@ class Flushes:
         shared = self._gathering = asyncio.get_running_loop().create_future()
         result: Exception | None = StoreUnavailable("A flush was broken off; it is tried again.")
         try:
-            with suppress(TimeoutError):  # nobody asked: others may have come meanwhile
-                async with asyncio.timeout(GATHER_S):
-                    await self._wanted.wait()
+            await happens(self._wanted, GATHER_S)  # others may have come meanwhile
             self._gathering = None  # what is written from now on, this flush may lack
             await self.flush()
             result = None

@@ -50,7 +50,7 @@ from memproxy.ports import (
     WorkingApart,
 )
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 from memproxy.traces import Traces
 
 log = logging.getLogger(__name__)
@@ -307,11 +307,7 @@ class Worker:
 
     async def _wait(self, ended: asyncio.Event) -> None:
         """Returns when this engine has done something; or another one may have."""
-        try:
-            async with asyncio.timeout(LOOKS_S[0] if self._state.is_shared else None):
-                await ended.wait()
-        except TimeoutError:
-            return
+        await happens(ended, LOOKS_S[0] if self._state.is_shared else None)
 
     def _tell(self, lane: str) -> None:
         """Those that wait for something of the lane look again."""
@@ -344,14 +340,7 @@ class Worker:
             except (StateUnavailable, StoreUnavailable) as error:
                 state_trouble(name, error)
             await asyncio.sleep(_LEAST_PAUSE_S)
-            await self._pause(name)
-
-    async def _pause(self, name: str) -> None:
-        try:
-            async with asyncio.timeout(POLL_S):
-                await self._wakes[name].wait()
-        except TimeoutError:
-            return
+            await happens(self._wakes[name], POLL_S)
 
     async def _look(self) -> None:
         if self._settings.learn.enabled and await self._triggers.look():
@@ -371,7 +360,7 @@ class Worker:
                 claimed = 0
                 await asyncio.sleep(POLL_S)
             if not claimed:
-                await self._pause(lane)
+                await happens(self._wakes[lane], POLL_S)
 
     async def _claim(self, lane: str) -> int:
         free = self._slots[lane].free

@@ -15,7 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.ports import Clock, MemoryStore
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +75,7 @@ class AccessCounter:
         await self._tasks.drain(grace_s)
 
     async def _write(self) -> None:
-        try:
-            async with asyncio.timeout(self._gather_s):
-                await self._asked.wait()
-        except TimeoutError:
-            pass  # nobody asked: others may have come meanwhile
+        await happens(self._asked, self._gather_s)  # others may have come meanwhile
         while self._waiting:
             owner, seen = self._waiting.popitem()
             self._count -= len(seen)
