@@ -120,7 +120,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hangup_not_ignored() -> Iterator[None]:
     """A hangup ends processes, also where the tests themselves were started with ``nohup``."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
