@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.docs_check import ROOT
+from tests.support.folders import Folders
 from tests.walk import REQUEST, TURN, Walk, report, walk
 
 PAGE = ROOT / "docs" / "architecture.md"
@@ -27,8 +28,9 @@ def test_every_file_that_the_page_names_is_there() -> None:
 
 
 @pytest.fixture(scope="module")
-def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Walk]:
-    return asyncio.run(walk(tmp_path_factory.mktemp("walk") / "home"))
+def walks(folders: Folders) -> dict[str, Walk]:
+    with folders.new("walk") as folder:
+        return asyncio.run(walk(folder / "home"))
 
 
 @pytest.mark.parametrize("phase", HEADINGS)

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from memproxy.learn.rules.statements import ROWS
 from tests.learn.corrections import CORRECTIONS, Correction
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 from tests.learn.rules_rig import said as read_by_rules
+from tests.support.folders import Folders
 
 WAYS = [(one, False) for one in CORRECTIONS] + [(one, True) for one in CORRECTIONS if len(one.extracted) > 1]
 """Each in order, and turned round where it extracts several statements."""
@@ -112,10 +112,10 @@ SAID = " ".join(CONTENTS)
 
 @given(conversations=st.lists(answers, min_size=1, max_size=3))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_every_fact_says_word_for_word_what_a_candidate_said(conversations: list[Any]) -> None:
+def test_every_fact_says_word_for_word_what_a_candidate_said(folders: Folders, conversations: list[Any]) -> None:
     async def talk() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with rig(Path(folder), every_turns=1000) as r:
+        with folders.new() as folder:
+            async with rig(folder, every_turns=1000) as r:
                 for number, told in enumerate(conversations):
                     user = Scope(tenant="acme", user=f"user{number}", session="s1")
                     for place, found in enumerate(told):

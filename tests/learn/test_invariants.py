@@ -5,10 +5,8 @@ Once on the pure functions alone, and, less often, through the journal, a real s
 
 import asyncio
 import itertools
-import tempfile
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +19,7 @@ from memproxy.core.protocol import PlanBody
 from memproxy.core.slots import slot_name
 from memproxy.learn.nearby import is_trace
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact, rig
+from tests.support.folders import Folders
 
 
 class Said(NamedTuple):
@@ -181,13 +180,13 @@ def test_what_was_said_last_is_active_whatever_came_first(told: Sequence[Said]) 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(saying, min_size=2, max_size=6, unique_by=lambda said: said.minute))
-def test_the_store_and_the_register_hold_it_too(told: Sequence[Said]) -> None:
-    asyncio.run(_through_the_store(told))
+def test_the_store_and_the_register_hold_it_too(folders: Folders, told: Sequence[Said]) -> None:
+    asyncio.run(_through_the_store(folders, told))
 
 
-async def _through_the_store(told: Sequence[Said]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with rig(Path(folder), every_turns=1000) as r:
+async def _through_the_store(folders: Folders, told: Sequence[Said]) -> None:
+    with folders.new() as folder:
+        async with rig(folder, every_turns=1000) as r:
             for said in told:
                 await _tell(r, said)
             facts = [fact for fact in await r.facts() if not is_trace(fact)]

@@ -1,8 +1,6 @@
 """The journal's order, whatever is done to it: checked against a plain list."""
 
-import tempfile
 from datetime import timedelta
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from memproxy.ports import JournalEntry, JournalKind, JournalRow
 from memproxy.stores.sqlite_journal import LANES
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import NOON
+from tests.support.folders import Folders
 
 Key = tuple[str, str]
 
@@ -64,10 +63,10 @@ class Model:
 @settings(max_examples=60, deadline=None)
 @given(steps)
 async def test_rows_are_claimed_in_order_and_those_of_one_owner_together_or_not_at_all(
-    done: list[tuple[str, object, object]],
+    folders: Folders, done: list[tuple[str, object, object]]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        states = [SqliteState(Path(folder) / "state.db", sync="normal") for _ in range(2)]
+    with folders.new() as folder:
+        states = [SqliteState(folder / "state.db", sync="normal") for _ in range(2)]
         for state in states:
             await state.open()
         model = Model()
