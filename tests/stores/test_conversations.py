@@ -37,9 +37,9 @@ def written(seed: int) -> list[Memory]:
                     scope,
                     seconds=begun + place * step,
                     project_id=project,
-                    content=f"{place} of {number} " * (1 + place * 20),
+                    content=f"{place} of {number} " * (1 + place % 2 * 40),
                 )
-                for place in range(chance.choice([1, 2, 5, 90]))
+                for place in range(chance.choice([1, 2, 5, 70]))
             ]
         found += [
             memory(f"m{number}-{place}", scope, seconds=chance.randrange(12), project_id=project)
@@ -81,12 +81,12 @@ async def pages(store: MemoryStore, scope: Scope, where: MemoryFilter, limit: in
 
 
 async def test_every_conversation_comes_once_in_its_place_whatever_a_page_holds(store: MemoryStore) -> None:
-    memories = written(3)
+    memories = written(0)
     await store.upsert(ANN, [point(one) for one in memories])
     await store.upsert(BEN, [point(turn("bens", BEN))])
     whole = expected(memories)
     assert len(whole) == 14
-    for limit in (1, 3, 13, 14, 200):
+    for limit in (1, 13, 14, 200):
         read = await pages(store, EVERYWHERE, ALL, limit)
         assert [one for page in read for one in page] == whole, limit
         assert {len(page) for page in read[:-1]} <= {limit}
@@ -145,18 +145,16 @@ async def test_a_page_reads_no_more_where_there_are_more_memories(tmp_path: Any)
     store = EdgeStore(tmp_path / "store", dimension=4, embedder_name=None)
     await store.open(None)
     costs = []
-    done = 0
-    for sessions, turns in ((12, 100), (12, 400), (48, 400)):
+    for sessions, turns in ((12, 100), (12, 200), (24, 200)):
         for number in range(sessions):
             scope = session(f"s{number}")
             said = [turn(f"{number}-{place}", scope, seconds=number * 1000 + place) for place in range(turns)]
-            facts = [memory(f"m{number}-{place}", scope, seconds=number * 1000 + 500 + place) for place in range(40)]
+            facts = [memory(f"m{number}-{place}", scope, seconds=number * 1000 + 500 + place) for place in range(20)]
             await store.upsert(scope, [point(one) for one in (*said, *facts)])
         engine = Counting(store.engine)
         page, cursor = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=None)
         following, _ = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=cursor)
         assert [one.turns for one in (*page, *following)] == [turns] * 10
         costs.append((engine.calls, engine.read))
-        done += sessions
     assert all(later <= first for first, later in pairwise(costs)), costs
     await store.close()
