@@ -488,8 +488,13 @@ def _is_shown(one: Outcome, contents: Mapping[str, object]) -> bool:
 
 
 def _is_captured(decided: Decided | None) -> bool:
-    """Whether the turn is kept (it may not be indexed yet): a request that only reads is decided about, too."""
-    return decided is not None and (bool(decided.turn_ids) or decided.mode not in {"read", "off", "shadow"})
+    """Whether the turn is kept (it may not be indexed yet). A request that only reads, or that the upstream answered
+    with an error, is decided about, too.
+    """
+    if decided is None or decided.turn_ids:
+        return decided is not None
+    answered = decided.status is None or 200 <= decided.status < 300
+    return answered and decided.mode not in {"read", "off", "shadow"}
 
 
 def _verdict(found: StoredReceipt) -> dict[str, Any] | None:

@@ -270,10 +270,11 @@ class MemoryHandler:
                 answer = answered = self._with_tools(asked, decision.offer, first, sent, toolless)
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
-            self._note_decided(asked, decision, answer.status)
             if decision.scope is not None and decision.conversation is not None and not decision.captures:
                 note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
             exchange = self._to_capture(asked, decision, answer, block)
+            if exchange is None or not decision.searched:
+                self._note_decided(asked, decision, answer.status)
             tap = await self._tap(asked, answer, exchange, note, block)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
@@ -348,10 +349,10 @@ class MemoryHandler:
             self.decider.too_long(decision)
 
     def _note_decided(self, asked: _ReadRequest, decision: Decision, status: int) -> None:
-        """Report a request to the engine that made no recall. A captured turn reports it too, but later than the client
-        may ask for the receipt.
+        """Report a request to the engine whose turn is not captured, or that made no recall. A captured turn reports it
+        too, but later than the client may ask for the receipt.
         """
-        if decision.scope is not None and not decision.searched:
+        if decision.scope is not None:
             decided = decision.for_receipt(status=status, model=asked.chat.kept_model)
             part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=decided)
             self.decider.engine.notices.decided(part)

@@ -4,6 +4,7 @@ its memories, and later to what was learned from it.
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -353,3 +354,28 @@ async def test_what_looks_general_is_skipped_until_the_user_speaks_of_it(shared_
     for answer, searched in ((before, False), (after, True)):
         status, found = await receipt(shared_proxy, answer.header("x-memproxy-request-id"), user)
         assert (status, found["decision"]) == (200, {"searched": searched, "reason": "fact"})
+
+
+async def test_a_receipt_tells_what_was_sent_also_where_the_turn_is_not_kept(
+    shared_proxy: Proxy, model: ScriptedUpstream
+) -> None:
+    user = word()
+    headers = {"x-memproxy-user": user}
+
+    async def receipt_of(request_id: str) -> dict[str, Any] | None:
+        status, found = await receipt(shared_proxy, request_id, user)
+        return found if status == 200 and found["upstream"] is not None else None
+
+    async with shared_proxy.client() as client:
+        await chat(client, "My budget for the Hawaii vacation is $10,000.", headers=headers)
+        for mode, status in (("read", 200), ("on", 500), ("shadow", 500), ("write", 500)):
+            if status != 200:
+                model.script(error(status, "out of order"))
+            asked = await chat(client, QUESTION, headers={**headers, "x-memproxy-memory": mode})
+            assert asked.status == status
+            request_id = asked.header("x-memproxy-request-id")
+            told = await eventually(partial(receipt_of, request_id), what="the relay's part is there")
+            assert told is not None
+            assert told["upstream"] == {"status": status, "model": "test-model"}
+            assert (told["mode"], told["result"]) == (mode, asked.recall.split(";")[0])
+            assert (told["captured"], told["learned"]["state"]) == (False, "none")
