@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -188,11 +188,8 @@ def told_of_all(tenant: str | None, what: str) -> None:
         typer.echo(f"--tenant {tenant}: {what} concerns the whole installation, every tenant.", err=True)
 
 
-class Show(Protocol):
-    """Tells how far it is."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """``done`` of ``total`` steps."""
+Show = Callable[[int, int], None]
+"""Tells how far it is: steps that are done, of how many."""
 
 
 @contextmanager

@@ -57,46 +57,33 @@ Message = TypeVar("Message")
 _ENDING = EngineUnavailable("The memory engine is ending; what it took in is kept. Try again in a moment.")
 
 
-class HotCalls:
-    """The two calls that come with every chat request, as plain ASGI: a request waits for the first one, and objects
-    for a request and its answer take a tenth of it.
+def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], what: str) -> ASGIApp:
+    """A call that comes with every chat request, as plain ASGI: a request may wait for it, and objects for a request
+    and its answer take a tenth of it. ``what`` it is, for the log.
     """
+    decoder = msgspec.json.Decoder(kind)
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._questions = msgspec.json.Decoder(RecallRequest)
-        self._captures = msgspec.json.Decoder(Captured)
-        self._encode = msgspec.json.Encoder().encode
-
-    async def recall(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """`POST` of a `RecallRequest`; answers a `RecallAnswer`, degraded when memory is not there."""
+    async def answered(scope: AsgiScope, receive: Receive, send: Send) -> None:
         try:
-            body = self._encode(await self._engine.recall(_decoded(await _body(receive), self._questions)))
+            body = await call(_decoded(await _body(receive), decoder))
         except MemproxyError as error:
             await error_answer(error)(scope, receive, send)
         except Exception:
             # The last line of defence: a fault of ours is logged and counted, and the relay goes on without memory.
             metrics().internal_errors.labels(where="engine.api").inc()
-            log.exception("a recall failed")
-            await error_answer(MemproxyError("memproxy failed on this recall; its log says why."))(scope, receive, send)
+            log.exception("a %s failed", what)
+            fault = MemproxyError(f"memproxy failed on this {what}; its log says why.")
+            await error_answer(fault)(scope, receive, send)
         else:
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))] if body else []
+            await send({"type": "http.response.start", "status": 200 if body else 204, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
-    async def captured(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """`POST` of a `Captured`: the journal has a new row."""
-        try:
-            self._engine.captured(_decoded(await _body(receive), self._captures))
-        except MemproxyError as error:
-            await error_answer(error)(scope, receive, send)
-        else:
-            await send({"type": "http.response.start", "status": 204, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+    return answered
 
 
 class EngineApp:
-    """The engine's ASGI application: the relay's `HotCalls` are called at once, everything else goes through the
+    """The engine's ASGI application: the relay's hot calls are made at once, everything else goes through the
     router.
     """
 
@@ -259,10 +246,18 @@ def build_app(engine: Engine) -> EngineApp:
             await mcp.close()
             await engine.close(engine.parts.settings.server.shutdown_grace_s)
 
-    hot = HotCalls(engine)
+    encode = msgspec.json.Encoder().encode
+
+    async def recall(asked: RecallRequest) -> bytes:
+        return encode(await engine.recall(asked))
+
+    async def captured(told: Captured) -> bytes:
+        engine.captured(told)
+        return b""
+
     api = api_routes(engine.backends())
     mcp = Mcp(Router(api))
-    calls: dict[str, ASGIApp] = {RECALL_PATH: hot.recall, CAPTURED_PATH: hot.captured}
+    calls = {RECALL_PATH: _hot(RecallRequest, recall, "recall"), CAPTURED_PATH: _hot(Captured, captured, "notice")}
     routes = [*_internal(engine), Route("/mcp", mcp), *api]
     return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
 

@@ -397,8 +397,6 @@ class EngineClient:
         self.notices = Notices(self._connections, self._breaker)
         self._encode = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(RecallAnswer)
-        self._fulls = msgspec.json.Decoder(Full)
-        self._replays = msgspec.json.Decoder(ReplayTold)
 
     async def open(self) -> None:
         """Make the pool."""
@@ -506,7 +504,7 @@ class EngineClient:
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
         try:
-            return (await self._told(FULL_PATH, scope, self._fulls, self._deadline_s)).whose
+            return (await self._told(FULL_PATH, scope, Full, self._deadline_s)).whose
         except EngineUnavailable:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -517,7 +515,7 @@ class EngineClient:
     async def replay(self, asked: ReplayAsked) -> ReplayTold:
         """The last messages of a session; whatever goes wrong is answered as its reason."""
         try:
-            return await self._told(REPLAY_PATH, asked, self._replays, REPLAY_WAIT_S + self._deadline_s)
+            return await self._told(REPLAY_PATH, asked, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
         except NotSent:
             return ReplayTold(reason="engine")
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
@@ -525,9 +523,7 @@ class EngineClient:
             log.debug("a session is not replayed: %r", error)
             return ReplayTold(reason="timeout" if isinstance(error, TimeoutError) else "engine")
 
-    async def _told(
-        self, path: str, asked: msgspec.Struct, decoder: msgspec.json.Decoder[Answered], within_s: float
-    ) -> Answered:
+    async def _told(self, path: str, asked: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
         """What the engine answers; the breaker learns from it.
 
         Raises:
@@ -546,7 +542,7 @@ class EngineClient:
         self._breaker.note_success()
         if response.status != 200:
             raise EngineUnavailable(f"The engine answered {path} with {response.status}.")
-        return decoder.decode(response.body)
+        return msgspec.json.decode(response.body, type=kind)
 
     async def readiness(self) -> dict[str, str]:
         """The state of each of the engine's parts; ``{"engine": "degraded: …"}`` when it does not answer within
