@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from memproxy.core.experiment_arms import SIGNALS, Arm, Comparison, arm_of, compare
 from memproxy.core.scope import Scope
@@ -29,23 +31,17 @@ MOST_CHARGES = 500
 CLOSE_S = 2.0
 
 
+@dataclass(eq=False)
 class Experiment:
     """Says who is held out, and counts. With a share of 0 there is no experiment, and nothing is counted."""
 
-    def __init__(
-        self,
-        share: float,
-        secret: bytes,
-        state: UsageStore,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.share = share
-        self._secret = secret
-        self._state = state
-        self._now = now
-        self._tasks = TaskOwner("experiment")
-        self._waiting: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        self._wake = asyncio.Event()
+    share: float
+    secret: bytes
+    state: UsageStore
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _tasks: TaskOwner = field(default_factory=lambda: TaskOwner("experiment"))
+    _waiting: defaultdict[tuple[str, str], Counter[str]] = field(default_factory=partial(defaultdict, Counter))
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def close(self) -> None:
         """Write what was counted."""
@@ -54,7 +50,7 @@ class Experiment:
 
     def arm(self, scope: Scope) -> Arm | None:
         """The arm of the scope's user; None where there is no experiment."""
-        return arm_of(self._secret, *scope.owner, self.share) if self.share else None
+        return arm_of(self.secret, *scope.owner, self.share) if self.share else None
 
     def note_request(self, scope: Scope, arm: Arm, seconds: float, tokens: tuple[int, int, int] | None) -> None:
         """A request was answered; ``tokens`` are input, output and cached, None where the upstream does not say."""
@@ -90,13 +86,13 @@ class Experiment:
         charges = [
             Charge(tenant=tenant, user=user, what=f"{self._prefix(arm)}{name}", seconds=KEPT_S, amount=count)
             for (tenant, user), counts in waiting.items()
-            for arm in (arm_of(self._secret, tenant, user, self.share),)
+            for arm in (arm_of(self.secret, tenant, user, self.share),)
             for name, count in counts.items()
             if count
         ]
         try:
             for start in range(0, len(charges), MOST_CHARGES):
-                await self._state.spend(charges[start : start + MOST_CHARGES], self._now())
+                await self.state.spend(charges[start : start + MOST_CHARGES], self.now())
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="experiment").inc()
             log.warning("counts of the experiment are lost, memory and requests are not: %s", error.message)
@@ -115,7 +111,7 @@ class Experiment:
             return None
         beginning = f"{ARM}{self.share:g}/"
         users: defaultdict[str, defaultdict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-        for use in await self._state.uses(tenant, beginning):
+        for use in await self.state.uses(tenant, beginning):
             arm, _, name = use.what.removeprefix(beginning).partition("/")
             users[arm][use.who][name] = use.used
         return compare(self.share, {arm: list(of_user.values()) for arm, of_user in users.items()})

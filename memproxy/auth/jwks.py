@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,7 @@ class JwksFile:
             return keys_of(file.read(MOST_JWKS_BYTES + 1), self._algorithms)
 
 
+@dataclass(eq=False)
 class JwksUrl:
     """A provider's keys. Tokens of known keys never wait for it: old keys serve while new ones are fetched behind.
 
@@ -183,24 +185,16 @@ class JwksUrl:
     seconds; unknown key ids cause up to `BURST` fetches, then one in ``pause_s`` seconds.
     """
 
-    def __init__(
-        self,
-        url: str,
-        algorithms: Sequence[str],
-        tasks: TaskOwner,
-        *,
-        pause_s: float = LOOK_S,
-        lifespan_s: float = LIFESPAN_S,
-        stale_s: float = STALE_S,
-        timeout_s: float = TIMEOUT_S,
-    ) -> None:
-        self._url = url
-        self._algorithms = algorithms
-        self._tasks = tasks
-        self._pause_s = pause_s
-        self._lifespan_s = lifespan_s
-        self._stale_s = stale_s
-        self._timeout_s = timeout_s
+    url: str
+    algorithms: Sequence[str]
+    tasks: TaskOwner
+    _: KW_ONLY
+    pause_s: float = LOOK_S
+    lifespan_s: float = LIFESPAN_S
+    stale_s: float = STALE_S
+    timeout_s: float = TIMEOUT_S
+
+    def __post_init__(self) -> None:
         self._keys: tuple[SigningKey, ...] = ()
         self._fetched_at = self._failed_at = self._asked_until = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -212,9 +206,9 @@ class JwksUrl:
             AuthUnavailable: the provider does not answer, and without it nobody can tell.
         """
         age = time.monotonic() - self._fetched_at
-        if age >= self._stale_s:
+        if age >= self.stale_s:
             await self._fetch()
-        elif age >= self._lifespan_s and self._may_fetch():
+        elif age >= self.lifespan_s and self._may_fetch():
             self._begin()
         found = chosen(self._keys, kid, algorithm)
         if found is None and kid is not None and self._may_ask():
@@ -223,7 +217,7 @@ class JwksUrl:
         return found
 
     def _may_fetch(self) -> bool:
-        return self._fetching is not None or time.monotonic() - self._failed_at >= self._pause_s
+        return self._fetching is not None or time.monotonic() - self._failed_at >= self.pause_s
 
     def _may_ask(self) -> bool:
         """Whether to call `_fetch` for an unknown key id. While one runs, or after one failed, that asks the provider
@@ -232,9 +226,9 @@ class JwksUrl:
         now = time.monotonic()
         if self._fetching is not None or not self._may_fetch():
             return True
-        if self._asked_until > now + (BURST - 1) * self._pause_s:
+        if self._asked_until > now + (BURST - 1) * self.pause_s:
             return False
-        self._asked_until = max(self._asked_until, now) + self._pause_s
+        self._asked_until = max(self._asked_until, now) + self.pause_s
         return True
 
     async def _fetch(self) -> None:
@@ -247,7 +241,7 @@ class JwksUrl:
 
     def _begin(self) -> asyncio.Task[None]:
         if self._fetching is None:
-            self._fetching = self._tasks.start(self._renew(), "jwks")
+            self._fetching = self.tasks.start(self._renew(), "jwks")
         return self._fetching
 
     async def _renew(self) -> None:
@@ -269,8 +263,8 @@ class JwksUrl:
             AuthUnavailable: it does not answer in time, or not with usable keys.
         """
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await asyncio.to_thread(keys_of, await self._answer(), self._algorithms)
+            async with asyncio.timeout(self.timeout_s):
+                return await asyncio.to_thread(keys_of, await self._answer(), self.algorithms)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) if type(error) is ValueError else type(error).__name__  # others may quote the address
             raise AuthUnavailable(f"auth.jwt.jwks_url gives no keys ({reason}).") from error
@@ -282,7 +276,7 @@ class JwksUrl:
             aiohttp.ClientSession(
                 trust_env=True, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             ) as session,
-            session.get(self._url, allow_redirects=False, headers={"accept-encoding": "identity"}) as answer,
+            session.get(self.url, allow_redirects=False, headers={"accept-encoding": "identity"}) as answer,
         ):
             if answer.status != 200:
                 raise ValueError(f"it answers {answer.status}")

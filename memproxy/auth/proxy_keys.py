@@ -8,6 +8,7 @@ everywhere, and every few seconds, should news be lost.
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -50,30 +51,23 @@ class _Known(msgspec.Struct):
     news: bytes
 
 
+@dataclass(eq=False)
 class KeysAuthenticator:
-    """Recognises proxy keys: those of the configuration, and those of the state store (``memproxy keys new``)."""
+    """Recognises proxy keys: those of the configuration, and those of the state store (``memproxy keys new``).
 
-    def __init__(
-        self,
-        configured: Mapping[str, KeyRecord],
-        lookup: Lookup,
-        *,
-        default_user: str | None,
-        record_s: float = RECORD_SECONDS,
-        outage_s: float = OUTAGE_SECONDS,
-        news: News = no_news,
-    ) -> None:
-        """``lookup`` finds a record by the key's id; ``default_user`` is whom a key without a user is for, when a
-        request names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change,
-        ``outage_s`` how many it counts while the state cannot be read.
-        """
-        self._record_s = record_s
-        self._outage_s = outage_s
-        self._news = news
-        self._configured = configured
-        self._lookup = lookup
-        self._default_user = default_user
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+    ``lookup`` finds a record by the key's id; ``default_user`` is whom a key without a user is for, when a request
+    names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change, ``outage_s``
+    how many it counts while the state cannot be read.
+    """
+
+    configured: Mapping[str, KeyRecord]
+    lookup: Lookup
+    _: KW_ONLY
+    default_user: str | None
+    record_s: float = RECORD_SECONDS
+    outage_s: float = OUTAGE_SECONDS
+    news: News = no_news
+    _known: OrderedDict[str, _Known] = field(default_factory=OrderedDict)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -94,7 +88,7 @@ class KeysAuthenticator:
             headers,
             tenant=record.tenant,
             user=record.user,
-            default_user=self._default_user,
+            default_user=self.default_user,
             project=record.project,
             permissions=record.permissions,
             by=f"key:{record.id}",
@@ -108,20 +102,20 @@ class KeysAuthenticator:
         return record
 
     async def _found(self, key_id: str) -> KeyRecord | None:
-        configured = self._configured.get(key_id)
+        configured = self.configured.get(key_id)
         if configured is not None:
             return configured
         known = self._known.get(key_id)
-        if known is None or known.news != self._news() or monotonic() - known.asked_at > self._record_s:
+        if known is None or known.news != self.news() or monotonic() - known.asked_at > self.record_s:
             return await self._asked(key_id, known)
         return known.record
 
     async def _asked(self, key_id: str, known: _Known | None) -> KeyRecord | None:
-        news, now = self._news(), monotonic()  # before the record: what changes while it is read is news again
+        news, now = self.news(), monotonic()  # before the record: what changes while it is read is news again
         try:
-            record = await self._lookup(key_id)
+            record = await self.lookup(key_id)
         except StateUnavailable as error:
-            if known is None or now - known.read_at > self._outage_s:
+            if known is None or now - known.read_at > self.outage_s:
                 raise
             log.warning("proxy keys cannot be looked up, known ones go on for ten minutes: %s", error.message)
             known.asked_at, known.news = now, news

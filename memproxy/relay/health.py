@@ -5,6 +5,7 @@ import contextlib
 import hmac
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,36 +33,21 @@ LOOK_S = 0.5
 Page = Callable[["Health", Request], Awaitable[int]]
 
 
+@dataclass(kw_only=True, eq=False)
 class Health:
-    """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
+    """Answers ``/healthz``, ``/readyz`` and ``/metrics``. ``disks`` are folders, by their name in the metrics, on whose
+    disks there must be room. ``serving``: whether chat can be relayed, false while starting and while draining.
+    """
 
-    def __init__(
-        self,
-        engine: Engines,
-        journal: CaptureJournal,
-        state: JournalStore,
-        settings: Settings,
-        upstream: Upstream,
-        *,
-        disks: Mapping[str, Path],
-        shared: SharedServer | None = None,
-    ) -> None:
-        """``disks`` are folders, by their name in the metrics, on whose disks there must be room."""
-        self._engine = engine
-        self._upstream = upstream
-        self._journal = journal
-        self._state = state
-        self._disks = disks
-        self._shared = shared
-        self._seen: set[str] = set()
-        self.take(settings)
-        self.serving = False
-        """Whether chat can be relayed: false while starting and while draining."""
-
-    def take(self, settings: Settings) -> None:
-        """Answer by these settings from now on."""
-        self._telemetry = settings.telemetry
-        self._memory_for = who_is_remembered(settings.auth, settings.server)
+    engine: Engines
+    journal: CaptureJournal
+    state: JournalStore
+    settings: Settings
+    upstream: Upstream
+    disks: Mapping[str, Path]
+    shared: SharedServer | None = None
+    serving: bool = False
+    _seen: set[str] = field(default_factory=set)
 
     async def answer(self, request: Request, page: Page) -> int:
         """One of the three pages; they are only read."""
@@ -80,16 +66,17 @@ class Health:
         """200 while chat can be relayed, whatever memory does; each part's state beside it."""
         parts = await self._parts()
         status = _status(parts.values()) if self.serving else "draining"
-        body = {"status": status, "parts": parts, "memory_for": self._memory_for}
+        remembered = who_is_remembered(self.settings.auth, self.settings.server)
+        body = {"status": status, "parts": parts, "memory_for": remembered}
         return await _json(request, 200 if self.serving else 503, body)
 
     async def _parts(self) -> dict[str, str]:
-        parts = {"relay": "ready" if self.serving else "draining", **await self._engine.readiness()}
-        if (upstream := self._upstream.state) is not None:
+        parts = {"relay": "ready" if self.serving else "draining", **await self.engine.readiness()}
+        if (upstream := self.upstream.state) is not None:
             parts["upstream"] = upstream
-        if self._shared is not None and parts.get("cache", "ready") == "ready":
-            parts["cache"] = self._shared.state  # each process has a connection of its own
-        trouble = await self._journal.trouble()
+        if self.shared is not None and parts.get("cache", "ready") == "ready":
+            parts["cache"] = self.shared.state  # each process has a connection of its own
+        trouble = await self.journal.trouble()
         if trouble is not None and not parts.get("state", "").startswith("degraded"):
             parts["state"] = f"degraded: {trouble}"  # else the engine says why, which may be more than "not open"
         return parts
@@ -101,7 +88,7 @@ class Health:
             NotFound: metrics are switched off.
             Unauthenticated: a token is configured and this request does not have it.
         """
-        if not self._telemetry.metrics:
+        if not self.settings.telemetry.metrics:
             raise NotFound("Metrics are switched off (telemetry.metrics).")
         self._check_token(request.headers)
         await self._measure()
@@ -117,16 +104,16 @@ class Health:
             word = parts.get(part, "unknown").partition(":")[0]
             for state in STATES:
                 gauges.part_state.labels(part, state).set(state == (word if word in STATES else "unknown"))
-        for place, folder in self._disks.items():
+        for place, folder in self.disks.items():
             with contextlib.suppress(OSError):  # a folder that is gone has no room to tell of; /readyz says so
                 gauges.disk_free.labels(place).set(shutil.disk_usage(folder).free)
         with contextlib.suppress(StateUnavailable, TimeoutError):  # the state's part says so
             async with asyncio.timeout(LOOK_S):
-                for lane, age_s in (await self._state.queue_ages(datetime.now(UTC))).items():
+                for lane, age_s in (await self.state.queue_ages(datetime.now(UTC))).items():
                     gauges.learn_oldest.labels(lane).set(age_s)
 
     def _check_token(self, headers: Headers) -> None:
-        token = self._telemetry.metrics_token
+        token = self.settings.telemetry.metrics_token
         if token is None:
             return
         given = (headers.get(b"authorization") or "").removeprefix("Bearer ")

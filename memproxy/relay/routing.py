@@ -185,7 +185,7 @@ class Relay:
             ConfigError: they cannot be used; nothing has changed.
         """
         self._handlers = self._make_handlers(settings)
-        self.parts.health.take(settings)
+        self.parts.health.settings = settings
         self.parts.intake.take(settings.server)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
