@@ -11,11 +11,11 @@ from memproxy.core.audit import AuditEntry
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError
 from memproxy.stores.moving import Key, Row, Table
-from memproxy.stores.postgres_state_callers import users_of
-from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, one
-from memproxy.stores.postgres_state_part import read_meta, scope_of, write_meta
+from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, one, scope_of
 from memproxy.stores.postgres_state_schema import migrate
-from memproxy.stores.sqlite_part import micros, moment
+from memproxy.stores.state_callers import users_of
+from memproxy.stores.state_owners import read_meta, write_meta
+from memproxy.stores.state_part import micros, moment
 
 _SCOPE, _PLACE = "scope", ("project", "agent")
 """What is one column of JSON in SQLite, and what of it stands in columns of its own here beside owner and session."""

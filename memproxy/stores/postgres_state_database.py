@@ -9,28 +9,27 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Literal, TypeVar
+from functools import lru_cache
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
+import msgspec
 import psycopg
 from psycopg import AsyncConnection, errors
 from psycopg.types.string import StrDumper, TextLoader
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StateUnavailable
-from memproxy.tasks import TaskOwner, cancellations, heed_cancellation
-
-Row = tuple[Any, ...]
-Db = AsyncConnection[Row]
-Owner = tuple[str, str]
-"""Tenant and user."""
-
-Item = TypeVar("Item")
+from memproxy.stores.state_part import Db as AnyDb
+from memproxy.stores.state_part import Owner, Result, Row, Work
+from memproxy.tasks import cancellations, heed_cancellation
 
 SCHEMA = "memproxy"
 """Schema of the tables; nothing of ours is in another one."""
@@ -69,8 +68,96 @@ LEAST_SKEW = timedelta(seconds=1)
 """A clock that is wrong by less than this is right."""
 
 
+PLACE = "tenant, user_id, project, agent, session"
+"""Columns of a scope."""
+
+_VALUE = re.compile(r"(?<!:):([a-z]\w*)")
+
+
+class Db(AsyncConnection[Row]):
+    """`state_part.Db`."""
+
+    place, place_read = PLACE, PLACE
+    places = ":tenant, :user, :project, :agent, :session"
+    place_again = "project = excluded.project, agent = excluded.agent"
+    now, arrival, true, names_users = "clock_timestamp()", "number", "true", True
+
+    async def all(self, statement: str, /, **values: Any) -> list[Row]:
+        return await (await self.execute(_translated(statement), _written(values))).fetchall()
+
+    async def first(self, statement: str, /, **values: Any) -> Row | None:
+        return await (await self.execute(_translated(statement), _written(values))).fetchone()
+
+    async def run(self, statement: str, /, **values: Any) -> int:
+        return (await self.execute(_translated(statement), _written(values))).rowcount
+
+    async def numbered(self, statement: str, /, **values: Any) -> int | None:
+        row = await self.first(f"{statement} RETURNING number", **values)
+        return None if row is None else int(row[0])
+
+    async def insert(
+        self, table: str, columns: str, rows: Sequence[Sequence[Any]], conflict: str = "DO NOTHING"
+    ) -> None:
+        if rows:
+            places = ", ".join(["%s"] * len(rows[0]))
+            text = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT {conflict}"
+            async with self.cursor() as cursor:
+                await cursor.executemany(text, rows)
+
+    async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:  # noqa: ARG002
+        some = f"SELECT ctid FROM {table} WHERE {where} LIMIT :most FOR UPDATE SKIP LOCKED"
+        return await self.run(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({some}))", most=most, **values)
+
+    def json(self, value: Any) -> bytes:
+        return msgspec.json.encode(value)
+
+    def kept(self, time: datetime) -> datetime:
+        return time
+
+    def moment(self, stored: datetime) -> datetime:
+        return stored
+
+    def scope(self, *stored: Any) -> Scope:
+        return scope_of(*stored)
+
+    def place_of(self, scope: Scope) -> dict[str, Any]:
+        return {
+            "tenant": scope.tenant,
+            "user": scope.user,
+            "project": scope.project,
+            "agent": scope.agent,
+            "session": scope.session,
+        }
+
+    def scoped(self, name: str) -> str:
+        return name
+
+    def begins(self, column: str, text: str, long: str) -> str:  # noqa: ARG002 - written, a text may be longer
+        return f"starts_with({column}, :{text})"
+
+    def holds(self, column: str, text: str) -> str:
+        return f"position(:{text} IN {column}) > 0"
+
+
+def scope_of(tenant: str, user: str, project: str | None, agent: str | None, session: str | None) -> Scope:
+    """The scope in the columns `PLACE`."""
+    return Scope(tenant=tenant, user=user, project=project, agent=agent, session=session or None)
+
+
+@lru_cache(maxsize=1024)
+def _translated(statement: str) -> str:
+    return _VALUE.sub(r"%(\1)s", statement)
+
+
+def _written(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else value
+        for name, value in values.items()
+    }
+
+
 class PostgresDatabase:
-    """The state's database, as one process uses it.
+    """The state's database, as one process uses it (`state_part.Database`).
 
     Args:
         url: a connection string; ``postgresql://user:password@host/name``.
@@ -89,6 +176,7 @@ class PostgresDatabase:
         self.is_measured = False
         """Whether the database has said what time it is."""
         self._is_given_shared = False
+        self._erased_key = b""
         self._pool: AsyncConnectionPool[Db] | None = None
         self._is_away = False
         self._turns: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
@@ -107,7 +195,7 @@ class PostgresDatabase:
             await self.measure(db)
         pool = AsyncConnectionPool(
             self._url,
-            connection_class=AsyncConnection[Row],
+            connection_class=Db,
             kwargs=_CONNECT,
             configure=self._configure,
             check=_check_idle,
@@ -120,7 +208,7 @@ class PostgresDatabase:
         )
         logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it tells of each try; callers are told, too
         await pool.open()
-        self._pool = pool
+        self._pool, self._erased_key = pool, b""
 
     async def close(self) -> None:
         """Give all connections back."""
@@ -131,7 +219,7 @@ class PostgresDatabase:
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Db]:
         """A connection of one's own, outside of the pool: that one tells only its log why it cannot connect."""
-        async with self._in_our_words(), await AsyncConnection.connect(self._url, **_CONNECT) as db:
+        async with self._in_our_words(), await Db.connect(self._url, **_CONNECT) as db:
             await self._configure(db)
             yield db
 
@@ -139,12 +227,6 @@ class PostgresDatabase:
     async def connected(self) -> AsyncIterator[Db]:
         """A connection on which each statement is a transaction of its own."""
         async with self._in_our_words(), self._taken(ANSWERED_S) as db:
-            yield db
-
-    @asynccontextmanager
-    async def glance(self) -> AsyncIterator[Db]:
-        """The same for a few rows that are found by an index, and that a request waits for."""
-        async with self._in_our_words(), self._taken(GLANCED_S) as db:
             yield db
 
     @asynccontextmanager
@@ -165,6 +247,38 @@ class PostgresDatabase:
             async with self.transaction() as db:
                 await _lock_owners(db, owners)
                 yield db
+
+    async def read(self, work: Work[Result]) -> Result:
+        """As `state_part.Database` says."""
+        async with self.connected() as db:
+            return await work(db)
+
+    once = read
+
+    async def glance(self, work: Work[Result]) -> Result:
+        """As `state_part.Database` says."""
+        async with self._in_our_words(), self._taken(GLANCED_S) as db:
+            return await work(db)
+
+    async def write(self, work: Work[Result], *owners: Owner) -> Result:
+        """As `state_part.Database` says."""
+        async with self.of(*owners) as db:
+            return await work(db)
+
+    async def run(self, statement: str, /, **values: Any) -> int:
+        """As `state_part.Database` says."""
+        async with self.connected() as db:
+            return await db.run(statement, **values)
+
+    async def erased_key(self, db: AnyDb) -> bytes:
+        """As `state_part.Database` says."""
+        if not self._erased_key and (row := await db.first("SELECT value FROM secrets WHERE name = 'erased'")):
+            self._erased_key = row[0]
+        return self._erased_key
+
+    async def has_erased(self, db: AnyDb) -> bool:  # noqa: ARG002 - the protocol's
+        """Not known without a question of its own."""
+        return True
 
     def clock(self) -> Callable[[], datetime]:
         """The database's clock, as far as this machine can tell it; from now on all times are given by it."""
@@ -292,54 +406,6 @@ def lock_key(*names: str) -> int:
     """The number of the advisory lock of what is named so."""
     name = "\x1f".join(names).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8, person=b"memproxy").digest(), "big", signed=True)
-
-
-class Together(Generic[Item]):
-    """Has what comes while one write is under way written by the next one.
-
-    Args:
-        write: writes items in one transaction.
-    """
-
-    def __init__(self, tasks: TaskOwner, write: Callable[[Sequence[Item]], Awaitable[None]]) -> None:
-        self._tasks = tasks
-        self._write = write
-        self._waiting: list[tuple[Item, asyncio.Future[None]]] = []
-        self._is_writing = False
-
-    async def add(self, item: Item) -> None:
-        """Durable when it returns. Raises what the write raises."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, done))
-        if not self._is_writing:
-            self._is_writing = True
-            self._tasks.start(self._write_all(), "write")
-        await done
-
-    async def _write_all(self) -> None:
-        batch: list[tuple[Item, asyncio.Future[None]]] = []
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    await self._write([item for item, _ in batch])
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
-                    _fail(batch, error)
-                else:
-                    for _, done in batch:
-                        if not done.done():
-                            done.set_result(None)
-        finally:
-            self._is_writing = False
-            # only after a cancellation is anything left here; nobody may wait for ever
-            left, self._waiting = batch + self._waiting, []
-            _fail(left, StateUnavailable("The write was broken off; what was to be written may be there or not."))
-
-
-def _fail(batch: Sequence[tuple[Any, asyncio.Future[None]]], error: Exception) -> None:
-    for _, done in batch:
-        if not done.done():
-            done.set_exception(error)
 
 
 class _Text(StrDumper):

@@ -19,21 +19,22 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StateUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
-from memproxy.stores.postgres_state_database import Db, Owner, PostgresDatabase, Row, Together, one
-from memproxy.stores.postgres_state_part import PLACE, PostgresPart, Sealing, scope_of, seen
+from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, Recovered, SlotChange
+from memproxy.stores.postgres_state_database import PLACE, Db, PostgresDatabase, one
 from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas, release_dead
-from memproxy.stores.sqlite_journal import (
-    BODY,
+from memproxy.stores.shared_commit import SharedCommit
+from memproxy.stores.state_journal import (
     CRASH_DELAY,
-    LANES,
     MOST_PLAN_BYTES,
     MOST_RUN_BYTES,
     PLAN,
-    STATES,
-    SlotTaken,
+    StateJournal,
+    change_slots,
+    claimed,
+    erase,
 )
-from memproxy.stores.sqlite_part import Columns
+from memproxy.stores.state_part import OWNED, Owner, Row, Sealing, owned
+from memproxy.stores.state_part import Db as AnyDb
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,9 @@ _MACHINE_TIME = b'"is_machine_time":true'
 _REFUSALS_KEPT = timedelta(minutes=10)
 """Longer than anybody waits for a row."""
 
+_PLACE_AT = 7
+"""Where the scope stands in a row that is claimed."""
+
 _MINE = "(state != 'running' OR claimant = %(mine)s)"
 """Condition on a row that this process may change: nobody else runs it."""
 
@@ -79,15 +83,16 @@ class _End(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
 
 
-class PostgresJournal(PostgresPart):
+class PostgresJournal(StateJournal):
     """`ports.JournalStore` and `ports.SlotStore`."""
 
     is_shared = True
 
     def __init__(self, database: PostgresDatabase, tasks: TaskOwner, sealing: Sealing, lease: timedelta) -> None:
         super().__init__(database, tasks, sealing)
+        self._database: PostgresDatabase = database
         self._replicas = Replicas(database, tasks, self.take_over, lease)
-        self._ends: Together[_End] = Together(tasks, self._remove)
+        self._ends: SharedCommit[_End, None] = SharedCommit(tasks, self._remove)
         self._held: Counter[Owner] = Counter()
         self._holding = asyncio.Lock()
         self._most_attempts = MOST_ATTEMPTS
@@ -108,12 +113,6 @@ class PostgresJournal(PostgresPart):
     def knows_time(self) -> bool:
         return self._database.is_measured
 
-    async def append(self, entry: JournalEntry) -> int:
-        async with self._database.of(entry.scope.owner) as db:
-            number = await self._append(db, self._in_time(entry))
-        self._replicas.rows_came()
-        return number
-
     def _in_time(self, entry: JournalEntry) -> JournalEntry:
         """The entry; where it was taken in before the database had been reached, with the time that it was there."""
         if entry.kind is not JournalKind.TURNS or _MACHINE_TIME not in entry.body:
@@ -123,44 +122,6 @@ class PostgresJournal(PostgresPart):
             return entry
         body = msgspec.structs.replace(body, said_at=self._database.of_machine(body.said_at), is_machine_time=False)
         return msgspec.structs.replace(entry, body=msgspec.json.encode(body))
-
-    async def _append(self, db: Db, entry: JournalEntry) -> int:
-        """Append an entry, unless its owner was erased meanwhile (0); what it erases is erased from now on."""
-        if await self._erased.is_too_late(db, entry.scope, entry.captured_at):
-            return 0  # before a key is made
-        for scope in entry.erases:
-            await self._erased.note(db, scope)
-        return await self._insert(db, entry)
-
-    async def _insert(self, db: Db, entry: JournalEntry) -> int:
-        """Write a row, under its owner's lock; answers its number."""
-        owner = entry.scope.owner
-        await self._erased.came_back(db, owner)
-        columns = await self._sealing.made(db, owner)
-        (number,) = await one(
-            db,
-            f"""
-            INSERT INTO journal (lane, kind, version, {PLACE}, request_id, body, head)
-            VALUES (%(lane)s, %(kind)s, %(version)s, %(tenant)s, %(user)s, %(project)s, %(agent)s, %(session)s,
-                %(request)s, %(body)s, NOT EXISTS (
-                SELECT FROM journal
-                WHERE tenant = %(tenant)s AND user_id = %(user)s AND lane = %(lane)s AND state != 'parked'))
-            RETURNING number
-            """,
-            {
-                "lane": LANES[entry.kind],
-                "kind": entry.kind.value,
-                "version": entry.version,
-                "tenant": entry.scope.tenant,
-                "user": entry.scope.user,
-                "project": entry.scope.project,
-                "agent": entry.scope.agent,
-                "session": entry.scope.session,
-                "request": entry.request_id,
-                "body": columns.seal(entry.body, BODY),
-            },
-        )
-        return int(number)
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         self._most_attempts = max_attempts
@@ -244,16 +205,15 @@ class PostgresJournal(PostgresPart):
                 numbers += [head[0], *behind]
             found = await db.execute(
                 f"UPDATE journal SET state = 'running', claimant = %s WHERE number = ANY(%s) "
-                f"RETURNING number, kind, version, {PLACE}, request_id, body, plan, attempts",
+                f"RETURNING number, kind, version, request_id, body, plan, attempts, {PLACE}",
                 [self._replicas.name, numbers],
             )
             rows = {row[0]: row for row in await found.fetchall()}
-            columns = {
-                owner: await self._sealing.of(db, owner) for owner in {(row[3], row[4]) for row in rows.values()}
-            }
-        claimed = [_claimed(columns[row[3], row[4]], row) for row in map(rows.get, numbers) if row]
+            owners = {number: db.scope(*row[_PLACE_AT:]).owner for number, row in rows.items()}
+            columns = {owner: await self._sealing.of(db, owner) for owner in set(owners.values())}
+            taken = [claimed(db, columns[owners[number]], rows[number]) for number in numbers if number in rows]
         self._replicas.claimed()
-        return claimed
+        return taken
 
     @asynccontextmanager
     async def alone(self, scope: Scope) -> AsyncIterator[bool]:
@@ -313,6 +273,15 @@ class PostgresJournal(PostgresPart):
         state, error, kind = row
         return Ending(error=error or "", kind=kind) if state in {"refused", "parked"} else None
 
+    def _rows_came(self) -> None:
+        self._replicas.rows_came()
+
+    async def _erase_rows(self, db: AnyDb, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
+        gone = await erase(db, scope, session, until)
+        if session is None:
+            await db.run(f"DELETE FROM refusals WHERE {OWNED}", **owned(scope.owner))
+        return gone
+
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
         gone = NotFound(
             f"Journal row {number} is gone: its owner was erased, or another replica has taken it over. Nothing is "
@@ -321,18 +290,20 @@ class PostgresJournal(PostgresPart):
         owner = await self._owner_of(number)
         if owner is None:
             raise gone
-        with suppress(SlotTaken):
-            async with self._database.of(owner) as db:
-                columns = await self._sealing.made(db, owner)
-                saved = await db.execute(
-                    f"UPDATE journal SET plan = %(plan)s WHERE number = %(number)s AND {_MINE}",
-                    {"plan": columns.seal(plan, PLAN), "number": number, "mine": self._replicas.name},
-                )
-                if not saved.rowcount:
-                    raise gone
-                await _change_slots(db, columns, owner, slots)
-            return True
-        return False
+
+        async def work(db: AnyDb) -> None:
+            columns = await self._sealing.made(db, owner)
+            saved = await db.run(
+                f"UPDATE journal SET plan = :plan WHERE number = :number AND {_MINE.replace('%(mine)s', ':mine')}",
+                plan=columns.seal(plan, PLAN),
+                number=number,
+                mine=self._replicas.name,
+            )
+            if not saved:
+                raise gone
+            await change_slots(db, columns, owner, slots)
+
+        return await self._unless_taken(work, owner)
 
     async def _owner_of(self, number: int) -> Owner | None:
         """Tenant and user of a row."""
@@ -344,7 +315,7 @@ class PostgresJournal(PostgresPart):
     async def finish(self, number: int, *, error: str | None = None, kind: str = "MemproxyError") -> None:
         await self._ends.add(_End(number=number, error=error, kind=kind))
 
-    async def _remove(self, ends: Sequence[_End]) -> None:
+    async def _remove(self, ends: Sequence[_End]) -> list[None]:
         """Delete rows, and let the next of their owners be claimed."""
         numbers = [end.number for end in ends]
         async with self._database.connected() as db:
@@ -369,18 +340,12 @@ class PostgresJournal(PostgresPart):
                     "INSERT INTO refusals (number, tenant, user_id, kind, error) VALUES (%s, %s, %s, %s, %s)",
                     [number, tenant, user, refused[number].kind, refused[number].error],
                 )
+        return [None] * len(ends)
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
         async with self._database.connected() as db:
             due = self._database.shared(due)
             await _put_back(db, number, error, due, counted=counted, mine=self._replicas.name)
-
-    async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
-        async with self._database.connected() as db:
-            await db.execute(
-                "UPDATE journal SET due = %s WHERE number = ANY(%s) AND state = 'waiting'",
-                [self._database.shared(now), list(numbers)],
-            )
 
     async def park(self, number: int, *, error: str) -> None:
         owner = await self._owner_of(number)
@@ -389,114 +354,6 @@ class PostgresJournal(PostgresPart):
         async with self._database.of(owner) as db:
             (now,) = await one(db, "SELECT clock_timestamp()")
             await _park(db, number, error, now, mine=self._replicas.name)
-
-    async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
-        where, values = ("true", {}) if scope is None else seen(scope)
-        async with self._database.connected() as db:
-            found = await db.execute(
-                f"SELECT number, kind, error, attempts, parked_at, {PLACE} FROM journal "
-                f"WHERE state = 'parked' AND {where} ORDER BY parked_at DESC, number DESC LIMIT %(limit)s",
-                {**values, "limit": limit},
-            )
-            rows = await found.fetchall()
-        return [
-            ParkedRow(
-                number=number,
-                kind=JournalKind(kind),
-                scope=scope_of(*place),
-                error=error or "",
-                attempts=attempts,
-                parked_at=at,
-            )
-            for number, kind, error, attempts, at, *place in rows
-        ]
-
-    async def unpark(self, scope: Scope | None) -> int:
-        where, values = ("true", {}) if scope is None else seen(Scope(tenant=scope.tenant, user=scope.user))
-        async with self._database.connected() as db:
-            found = await db.execute(
-                f"SELECT DISTINCT tenant, user_id FROM journal WHERE state = 'parked' AND {where}", values
-            )
-            owners = sorted((tenant, user) for tenant, user in await found.fetchall())
-        count = 0
-        for owner in owners:
-            async with self._database.of(owner) as db:
-                count += await _unpark(db, owner)
-        self._replicas.rows_came()
-        return count
-
-    async def queue_sizes(self) -> dict[str, dict[str, int]]:
-        return await self._sizes("true", [])
-
-    async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
-        return await self._sizes("tenant = %s AND user_id = %s", scope.owner)
-
-    async def _sizes(self, where: str, values: Sequence[str]) -> dict[str, dict[str, int]]:
-        counted = {lane: dict.fromkeys(STATES, 0) for lane in ("index", "learn")}
-        async with self._database.connected() as db:
-            found = await db.execute(
-                f"SELECT lane, state, count(*) FROM journal WHERE {where} GROUP BY lane, state", values
-            )
-            for lane, state, rows in await found.fetchall():
-                counted[lane][state] = rows
-        return counted
-
-    async def queue_ages(self, now: datetime) -> dict[str, float]:
-        # of each lane and state the row with the lowest number: for each the index has the answer at once
-        async with self._database.connected() as db:
-            found = await db.execute(
-                """
-                SELECT lane, min(at) FROM unnest(ARRAY['index', 'learn']) AS lane,
-                    unnest(ARRAY['waiting', 'running']) AS state, LATERAL (
-                        SELECT at FROM journal WHERE journal.lane = lane.lane AND journal.state = state.state
-                        ORDER BY number LIMIT 1) AS oldest
-                GROUP BY lane
-                """
-            )
-            oldest = dict(await found.fetchall())
-        there = self._database.shared(now)
-        return {
-            lane: max(0.0, (there - oldest[lane]).total_seconds()) if lane in oldest else 0.0
-            for lane in ("index", "learn")
-        }
-
-    async def refused(self) -> dict[str, int]:
-        """Rows that were refused for good since the database was made, by lane."""
-        async with self._database.connected() as db:
-            return dict(await (await db.execute("SELECT lane, rows FROM refused")).fetchall())
-
-    async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
-        async with self._database.connected() as db:
-            columns = await self._sealing.of(db, scope.owner)
-            return {} if columns is None else await _holders(db, columns, scope.owner, names)
-
-    async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
-        with suppress(SlotTaken):
-            async with self._database.of(scope.owner) as db:
-                await _change_slots(db, await self._sealing.made(db, scope.owner), scope.owner, changes)
-            return True
-        return False
-
-    async def drop_slots(self, scope: Scope, prefix: str) -> None:
-        async with self._database.of(scope.owner) as db:
-            await db.execute(
-                "DELETE FROM slots WHERE tenant = %s AND user_id = %s AND starts_with(slot, %s)",
-                [*scope.owner, prefix],
-            )
-
-
-def _claimed(columns: Columns | None, row: Row) -> JournalRow:
-    """The row in the clear; one that cannot be read has an empty body, which is refused for good."""
-    number, kind, version, *place, request_id, body, plan, attempts = row
-    entry = JournalEntry(
-        kind=JournalKind(kind),
-        scope=scope_of(*place),
-        body=b"" if columns is None else columns.open(body, BODY),
-        request_id=request_id,
-        version=version,
-    )
-    opened = None if plan is None or columns is None else columns.open(plan, PLAN)
-    return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
 async def _heads(db: Db, mine: str, values: dict[str, Any]) -> list[Row]:
@@ -582,81 +439,3 @@ async def _advance(db: Db, places: set[tuple[str, str, str]]) -> None:
             """,
             [list(column) for column in zip(*places, strict=True)],
         )
-
-
-async def _unpark(db: Db, owner: Owner) -> int:
-    """Parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
-    found = await db.execute(
-        "SELECT number FROM journal WHERE state = 'parked' AND tenant = %s AND user_id = %s ORDER BY number", owner
-    )
-    numbers = [number for (number,) in await found.fetchall()]
-    for number in numbers:
-        await db.execute(
-            f"""
-            INSERT INTO journal (lane, kind, version, {PLACE}, request_id, body, plan, head)
-            SELECT lane, kind, version, {PLACE}, request_id, body, plan, NOT EXISTS (
-                SELECT FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
-                AND other.lane = own.lane AND other.state != 'parked')
-            FROM journal AS own WHERE number = %s
-            """,
-            [number],
-        )
-        await db.execute("DELETE FROM journal WHERE number = %s", [number])
-    return len(numbers)
-
-
-async def erase(db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
-    """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
-    what came after ``until`` is indexed later, and not learned from yet. And an owner's slots, for a slot belongs to no
-    session. The numbers of the rows.
-    """
-    found = await db.execute(
-        "DELETE FROM journal WHERE tenant = %(tenant)s AND user_id = %(user)s "
-        "AND (lane = 'learn' OR number <= coalesce(%(until)s::bigint, number)) "
-        "AND (%(session)s::text IS NULL OR session = %(session)s) RETURNING number",
-        {"tenant": scope.tenant, "user": scope.user, "until": until, "session": session},
-    )
-    gone = [number for (number,) in await found.fetchall()]
-    await _advance(db, {(*scope.owner, lane) for lane in ("index", "learn")})
-    if session is None:
-        await db.execute("DELETE FROM refusals WHERE tenant = %s AND user_id = %s", scope.owner)
-        await db.execute("DELETE FROM slots WHERE tenant = %s AND user_id = %s", scope.owner)
-    return gone
-
-
-async def _holders(db: Db, columns: Columns, owner: Owner, names: Sequence[str]) -> dict[str, str]:
-    """Slot name to the memory id that holds it."""
-    wanted = {columns.slot(name): name for name in names}
-    found = await db.execute(
-        "SELECT slot, holder FROM slots WHERE tenant = %s AND user_id = %s AND slot = ANY(%s)", [*owner, list(wanted)]
-    )
-    return {wanted[slot]: holder for slot, holder in await found.fetchall()}
-
-
-async def _change_slots(db: Db, columns: Columns, owner: Owner, changes: Sequence[SlotChange]) -> None:
-    """Change slots one after the other, under their owner's lock.
-
-    Raises:
-        SlotTaken: one does not hold what was expected.
-    """
-    if not changes:
-        return
-    held = await _holders(db, columns, owner, [change.slot for change in changes])
-    before = dict(held)
-    for change in changes:
-        if held.get(change.slot) != change.expected:
-            raise SlotTaken
-        if change.new is None:
-            held.pop(change.slot, None)
-        else:
-            held[change.slot] = change.new
-    freed = [columns.slot(name) for name in before if name not in held]
-    await db.execute("DELETE FROM slots WHERE tenant = %s AND user_id = %s AND slot = ANY(%s)", [*owner, freed])
-    taken = {columns.slot(name): holder for name, holder in held.items() if before.get(name) != holder}
-    await db.execute(
-        """
-        INSERT INTO slots SELECT %s, %s, * FROM unnest(%s::text[], %s::text[])
-        ON CONFLICT (tenant, user_id, slot) DO UPDATE SET holder = excluded.holder
-        """,
-        [*owner, list(taken), list(taken.values())],
-    )

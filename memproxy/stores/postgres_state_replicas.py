@@ -17,6 +17,7 @@ from uuid import uuid4
 from memproxy.errors import StateUnavailable
 from memproxy.stores.carried_notices import CarriedNotices
 from memproxy.stores.postgres_state_database import CHANNEL, CONNECT_S, Db, PostgresDatabase, lock_key
+from memproxy.stores.state_part import Db as AnyDb
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -113,9 +114,9 @@ class Replicas:
         """The first rows are claimed: from now on it shows that it lives."""
         self._claims = True
 
-    async def tell(self, db: Db, kind: str, what: str = "") -> None:
+    async def tell(self, db: AnyDb, kind: str) -> None:
         """Have all processes told when the transaction of ``db`` is committed."""
-        await db.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{kind} {what}"])
+        await db.run("SELECT pg_notify(:channel, :message)", channel=CHANNEL, message=f"{kind} ")
 
     def changed(self) -> None:
         """This process has changed choices or proxy keys: it knows before it is told."""

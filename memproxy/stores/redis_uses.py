@@ -22,7 +22,7 @@ from memproxy.ports import Charge, HotPlace, MetaStore, Spent, UsageStore, Use
 from memproxy.stores.carried_notices import CarriedNotices
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, closed_as_lost, name_of
 from memproxy.stores.redis_working import Sealing
-from memproxy.stores.sqlite_part import Owner
+from memproxy.stores.state_part import Owner
 
 _HEARD_S = 1.0
 """How long is listened at a time; a connection that is lost is noticed sooner."""

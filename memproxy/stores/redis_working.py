@@ -19,8 +19,8 @@ from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import MetaStore
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, name_of
-from memproxy.stores.sqlite_part import Columns, Owner, micros, moment
-from memproxy.stores.sqlite_working import DATA, HEAD, WORDS, Head, bounds, opened
+from memproxy.stores.state_part import Columns, Owner, micros, moment
+from memproxy.stores.state_working import DATA, HEAD, WORDS, Head, bounds, opened
 
 ERASED = "redis.erased"
 """Fact of the state: what is to be erased in Redis as soon as it answers, as JSON."""

@@ -2,7 +2,7 @@
 
 The standard library's module in a thread of its own, not one awaited call for each statement: a transaction is one
 piece of work, so that neither another caller nor a cancelled one can ever stand inside it. Writes that come together
-share one transaction (`SharedCommit`).
+share one transaction (`shared_commit`).
 """
 
 import asyncio
@@ -10,21 +10,23 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from memproxy.errors import RequestError, StateUnavailable
+from memproxy.stores.shared_commit import SharedCommit
+from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_schema import migrate
+from memproxy.stores.state_part import Db, Owner, Work
 from memproxy.stores.thread import OwnThread
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 _Kind = Literal["read", "write"]
 
 BUSY_TIMEOUT_S = 5.0
@@ -94,6 +96,7 @@ class SqliteFile:
         reads_only: bool = False,
     ) -> None:
         self.path = path
+        self._place = os.fspath(path)
         self._renews = renews
         self._gone_since: float | None = None
         self._held: int | None = None
@@ -102,8 +105,8 @@ class SqliteFile:
         self._checkpoint_pages = checkpoint_pages
         self._reads_only = reads_only
         self._thread = OwnThread("memproxy-state")
-        self._db: sqlite3.Connection | None = None
-        self._glances: sqlite3.Connection | None = None
+        self._db: SqliteDb | None = None
+        self._glances: SqliteDb | None = None
         self._glance_again = 0.0
         self._inode: int | None = None
 
@@ -127,12 +130,12 @@ class SqliteFile:
         finally:
             self._thread.close()
 
-    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def read(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction."""
         asked = time.monotonic()
         return await self._run(lambda: self._patiently("read", asked, lambda: _transaction(self._opened(), work)))
 
-    async def glance(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def glance(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
 
         Readers of a write-ahead log wait for nobody. Where one would have to (the log is being recovered), where the
@@ -172,7 +175,7 @@ class SqliteFile:
                 self._held_up.discard(kind)
                 return result
 
-    async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def write(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
         if self._reads_only:
             raise RuntimeError(f"{self.path} was opened for reading: its own process writes it.")
@@ -238,7 +241,7 @@ class SqliteFile:
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its side files the same mode
-        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        db = _connected(self.path, timeout_s=BUSY_TIMEOUT_S)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {self._sync}")
@@ -278,132 +281,93 @@ class SqliteFile:
     def _is_gone(self) -> bool:
         """Whether ours is not there, and will not be again: one that was moved away may come back."""
         try:
-            return self.path.stat().st_ino != self._inode
+            return os.stat(self._place).st_ino != self._inode  # noqa: PTH116 - as in `_opened`
         except FileNotFoundError:
             self._gone_since = self._gone_since or time.monotonic()
             deleted = self._held is not None and os.fstat(self._held).st_nlink == 0
             return deleted and time.monotonic() - self._gone_since > GONE_S
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> SqliteDb:
         if self._db is None:
             raise StateUnavailable(f"The state in {self.path} is not open; open it, or wait until it is.")
         # an unlinked file would go on taking writes that nobody can ever read
-        if self.path.stat().st_ino != self._inode:
+        if os.stat(self._place).st_ino != self._inode:  # noqa: PTH116 - half of what a `Path` takes
             raise StateUnavailable(f"The state file {self.path} was replaced while in use. Start again.")
         return self._db
 
 
-class SharedCommit(Generic[Item, Answer]):
-    """Collects items while a commit is under way, and writes them together in the next one.
-
-    Args:
-        write: writes items in their order within a transaction; answers one thing for each.
-    """
-
-    def __init__(
-        self,
-        file: SqliteFile,
-        tasks: TaskOwner,
-        write: Callable[[sqlite3.Connection, Sequence[Item]], Sequence[Answer]],
-    ) -> None:
-        self._file = file
-        self._tasks = tasks
-        self._write = write
-        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
-        self._committing = False
-
-    async def add(self, item: Item) -> Answer:
-        """Durable when it returns.
-
-        Raises:
-            StateUnavailable: it was not written.
-            Exception: what its own writing raises (`RequestError`: it cannot be written); others that came with it are
-                written.
-        """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, answer))
-        if not self._committing:
-            self._committing = True
-            self._tasks.start(self._commit_all(), "commit")
-        return await answer
-
-    async def _commit_all(self) -> None:
-        """Commit what waits, together; what comes meanwhile waits for the next commit."""
-        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                await self._commit(batch)
-        finally:
-            self._committing = False
-            # only after a cancellation or a mistake of ours is anything left here; nobody may wait for ever
-            left, self._waiting = batch + self._waiting, []
-            _fail(left, StateUnavailable("The journal's commit was broken off; what was to be written is not there."))
-
-    async def _commit(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
-        items = [item for item, _ in batch]
-        try:
-            answers = await self._file.write(lambda db: self._write(db, items))
-        except StateUnavailable as error:
-            _fail(batch, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where the item is waited for
-            if len(batch) == 1:
-                _fail(batch, error)
-            else:
-                for one in batch:  # one item that cannot be written must not take the others with it
-                    await self._commit([one])
-        else:
-            for (_, waiting), answer in zip(batch, answers, strict=True):
-                if not waiting.done():
-                    waiting.set_result(answer)
-
-
-class SharedWork:
-    """The same for writes of any kind: what is asked for in one turn of the event loop is one commit."""
+class SqliteDatabase:
+    """`state_part.Database`; what is written at once shares a commit."""
 
     def __init__(self, file: SqliteFile, tasks: TaskOwner) -> None:
-        self._commits: SharedCommit[Work, object] = SharedCommit(file, tasks, _all)
+        self._file = file
+        self._commits: SharedCommit[Work[Any], Any] = SharedCommit(tasks, self._write)
 
-    async def add(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """Durable when it returns; what ``work`` answered. Raises as `SharedCommit.add`."""
-        return cast(Answer, await self._commits.add(work))
+    def _write(self, works: Sequence[Work[Any]]) -> Awaitable[list[Any]]:
+        return self._file.write(lambda db: [driven(work(db)) for work in works])
+
+    def read(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
+        """As `state_part.Database` says. Nothing is awaited here: requests wait for each step."""
+        return self._file.read(lambda db: driven(work(db)))
+
+    def glance(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
+        """As `state_part.Database` says."""
+        return self._file.glance(lambda db: driven(work(db)))
+
+    def write(self, work: Work[Result], *owners: Owner) -> Coroutine[Any, Any, Result]:  # noqa: ARG002
+        """As `state_part.Database` says: nobody else writes meanwhile anyway."""
+        return self._commits.add(work)
+
+    once = write
+
+    def run(self, statement: str, /, **values: Any) -> Coroutine[Any, Any, int]:
+        """As `state_part.Database` says."""
+        return self.write(lambda db: db.run(statement, **values))
+
+    def shared(self, time: datetime) -> datetime:
+        return time
+
+    own = shared
+
+    def time(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def erased_key(self, db: Db) -> bytes:
+        """Read each time: another file may be in the first one's place."""
+        row = await db.first("SELECT value FROM secrets WHERE name = 'erased'")
+        assert row is not None  # noqa: S101 - made with the table
+        return bytes(row[0])
+
+    async def has_erased(self, db: Db) -> bool:
+        return await db.first("SELECT 1 FROM erased LIMIT 1") is not None
 
 
-Work = Callable[[sqlite3.Connection], object]
-
-
-def _all(db: sqlite3.Connection, works: Sequence[Work]) -> list[object]:
-    return [work(db) for work in works]
-
-
-def _fail(batch: Sequence[tuple[Item, asyncio.Future[Answer]]], error: BaseException) -> None:
-    for _, waiting in batch:
-        if not waiting.done():
-            waiting.set_exception(error)
-
-
-def _is_busy(db: sqlite3.Connection, how: str) -> bool:
+def _is_busy(db: SqliteDb, how: str) -> bool:
     """Whether others kept this checkpoint from being made."""
     (busy, _, _) = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
     return bool(busy)
 
 
-def _for_glances(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, *, timeout_s: float) -> SqliteDb:
+    return sqlite3.connect(path, timeout_s, isolation_level=None, check_same_thread=False, factory=SqliteDb)
+
+
+def _for_glances(path: Path) -> SqliteDb:
     """A connection that reads and never waits."""
-    db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    db = _connected(path, timeout_s=0)
     db.execute("PRAGMA query_only = ON")
     return db
 
 
 def _transaction(
-    db: sqlite3.Connection,
-    work: Callable[[sqlite3.Connection], Result],
+    db: SqliteDb,
+    work: Callable[[SqliteDb], Result],
 ) -> Result:
     db.execute("BEGIN")
     return _committed(db, work)
 
 
-def _committed(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
+def _committed(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
     """End the transaction that was begun: with all of ``work``, or with nothing."""
     try:
         result = work(db)
@@ -416,7 +380,7 @@ def _committed(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], Resu
 
 
 @contextmanager
-def _waiting_for_others(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _waiting_for_others(db: SqliteDb) -> Iterator[SqliteDb]:
     """Within it SQLite itself waits for others, for what cannot be done again."""
     db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
     try:

@@ -182,7 +182,7 @@ SCHEMA = (
     """,
     # retrievals of a memory are counted in the store; this says who has memories at all
     "CREATE TABLE owners (tenant TEXT NOT NULL, user TEXT NOT NULL, PRIMARY KEY (tenant, user)) WITHOUT ROWID",
-    # ``user``: a digest (`sqlite_erased`), empty for the whole tenant; ``ends``: when the window that is
+    # ``user``: a digest (`state_part.Erased`), empty for the whole tenant; ``ends``: when the window that is
     # counted does, in seconds since 1970
     """
     CREATE TABLE uses (

@@ -8,7 +8,7 @@ from memproxy.core.changes import ChangeNotices
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import STORE_ID, StateStore, UsageStore, WorkingApart
 from memproxy.settings import Settings
-from memproxy.stores.sqlite_part import Columns, Owner, PlainColumns
+from memproxy.stores.state_part import Columns, Owner, PlainColumns
 from memproxy.wiring.state_stores import changes_of, keys_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class OwnersColumns:
         """As `redis_working.Sealing` says."""
         if self._keys is None:
             return PlainColumns()
-        from memproxy.stores.sqlite_sealing import SealedColumns  # noqa: PLC0415 - cryptography, which few need
+        from memproxy.stores.state_sealed import SealedColumns  # noqa: PLC0415 - cryptography, which few need
 
         try:
             key = await self._keys.data_key(owner, make=make)

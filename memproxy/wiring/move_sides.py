@@ -12,7 +12,7 @@ from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.stores.moving import SqliteTables, StateTables, StoredPoints
 from memproxy.stores.sqlite_file import SqliteFile
-from memproxy.stores.sqlite_state import SEALED
+from memproxy.stores.state_owners import SEALED
 from memproxy.wiring.engine_parts import make_embedder, make_store
 
 

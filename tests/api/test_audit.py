@@ -9,7 +9,7 @@ import pytest
 
 from memproxy.core.audit import AuditEntry
 from memproxy.core.protocol import Identity
-from memproxy.stores import sqlite_callers
+from memproxy.stores import state_callers
 from tests.support.engine import Api, WallClock, make_engine, serve_engine
 from tests.support.proxy import memproxy
 
@@ -97,7 +97,7 @@ async def test_the_log_is_bounded(tmp_path: Path) -> None:
         entry = AuditEntry(at=WallClock().now(), tenant="acme", by="test", action="first")
         await state.note_audit([entry])
         with sqlite3.connect(tmp_path / "state.db") as db:  # as if so many had been written meanwhile
-            db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", (sqlite_callers.MOST_AUDITED,))
+            db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", (state_callers.MOST_AUDITED,))
         db.close()
         await asyncio.gather(*(state.note_audit([entry]) for _ in range(3)))
         kept = await state.audit("acme", before=None, limit=10)

@@ -17,7 +17,7 @@ from memproxy.ports import KnownSession, SlotChange
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_database import CONNECTIONS, SCHEMA, PostgresDatabase
 from memproxy.stores.postgres_state_schema import MIGRATIONS, migrate
-from memproxy.stores.sqlite_working import AT_ONCE
+from memproxy.stores.state_working import AT_ONCE
 from tests.bench.working import multiply_postgres
 from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.test_state_journal_order import Model, _step, steps

@@ -1,13 +1,13 @@
 """Flushes that are shared by all who wait."""
 
 import asyncio
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from memproxy.errors import RequestError, StoreUnavailable
-from memproxy.stores.sqlite_file import SharedWork, SqliteFile
+from memproxy.stores.sqlite_file import SqliteDatabase, SqliteFile
+from memproxy.stores.state_part import Db
 from memproxy.stores.thread import Lull, OwnThread, SharedFlush
 from memproxy.tasks import TaskOwner
 
@@ -106,16 +106,16 @@ async def test_a_flush_that_somebody_waits_for_hurries_however_much_is_searched(
 async def test_a_write_that_fails_takes_no_other_with_it(tmp_path: Path, error: Exception) -> None:
     file = SqliteFile(tmp_path / "state.db", sync="normal")
     await file.open()
-    works = SharedWork(file, TaskOwner("test"))
+    database = SqliteDatabase(file, TaskOwner("test"))
 
-    def fails(db: sqlite3.Connection) -> int:
-        db.execute("INSERT INTO meta VALUES ('b', '2')")
+    async def fails(db: Db) -> int:
+        await db.run("INSERT INTO meta VALUES ('b', '2')")
         raise error
 
     told = await asyncio.gather(
-        works.add(lambda db: db.execute("INSERT INTO meta VALUES ('a', '1')").rowcount),
-        works.add(fails),
-        works.add(lambda db: db.execute("INSERT INTO meta VALUES ('c', '3')").rowcount),
+        database.write(lambda db: db.run("INSERT INTO meta VALUES ('a', '1')")),
+        database.write(fails),
+        database.write(lambda db: db.run("INSERT INTO meta VALUES ('c', '3')")),
         return_exceptions=True,
     )
     assert list(told) == [1, error, 1]

@@ -15,10 +15,9 @@ import pytest
 
 from memproxy.core.dream import Dream
 from memproxy.errors import ConfigError, StateUnavailable
-from memproxy.stores.sqlite_callers import News
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
-from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.sqlite_state import News, SqliteState
 from memproxy.tasks import TaskOwner
 from tests.stores.making import ANN, NOON, entry
 

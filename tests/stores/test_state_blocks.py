@@ -11,7 +11,8 @@ import pytest
 from memproxy.core.history import RESTS_ON, STATE
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine
-from memproxy.stores import sqlite_sessions
+from memproxy.stores import state_sessions
+from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry
 from tests.stores.states import BACKENDS, opened_state
@@ -117,7 +118,7 @@ async def test_erased_lines_are_not_left_in_the_files(state: SqliteState, file: 
 
 
 async def test_a_session_keeps_its_newest_blocks_only(state: SqliteState) -> None:
-    count = sqlite_sessions.BLOCKS_PER_SESSION + 3
+    count = state_sessions.BLOCKS_PER_SESSION + 3
     for number in range(count):
         at = NOON + timedelta(seconds=number)
         await state.save_block(ANN, f"b{number}", SECRET, erasures=0, at=at)
@@ -128,8 +129,8 @@ async def test_a_session_keeps_its_newest_blocks_only(state: SqliteState) -> Non
 async def test_old_blocks_are_pruned(state: SqliteState, file: Path) -> None:
     await save(state, ANN, "a")
     await state.save_block(ANN, "b", LINES, erasures=0, at=NOON + timedelta(days=2))
-    with closing(sqlite3.connect(file, isolation_level=None)) as db:
-        sqlite_sessions.prune_blocks(db, NOON + sqlite_sessions.BLOCKS_KEPT + timedelta(days=1))
+    with closing(sqlite3.connect(file, isolation_level=None, factory=SqliteDb)) as db:
+        driven(state_sessions.prune_blocks(db, NOON + state_sessions.BLOCKS_KEPT + timedelta(days=1)))
     assert set(await found(state, ANN, "a", "b")) == {"b"}
 
 

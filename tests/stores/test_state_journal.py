@@ -11,8 +11,8 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, RequestError
 from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, SessionProgress, SlotChange
-from memproxy.stores.sqlite_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from tests.stores.making import ANN, BEN, NOON, entry, session
 from tests.stores.states import BACKENDS, opened_again, opened_state
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry, JournalKind, JournalRow
-from memproxy.stores.sqlite_journal import LANES
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_journal import LANES
 from tests.stores.making import NOON
 from tests.support.folders import Folders
 

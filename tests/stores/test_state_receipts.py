@@ -11,7 +11,8 @@ import pytest
 from memproxy.core.receipt import Cited, Decided, Outcome, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalKind
-from memproxy.stores import sqlite_receipts
+from memproxy.stores import state_receipts
+from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry, session
 from tests.stores.states import BACKENDS, opened_state
@@ -137,15 +138,15 @@ async def test_forgetting_takes_the_receipts_and_what_comes_late_is_not_written(
 
 
 async def test_old_receipts_and_those_beyond_the_bound_are_pruned(state: SqliteState, file: Path) -> None:
-    week = sqlite_receipts.RECEIPTS_KEPT.total_seconds()
+    week = state_receipts.RECEIPTS_KEPT.total_seconds()
     number = await learn_row(state)
     old = Outcome(result="stored", request_ids=["old"], memory_id="m")
     await state.note_receipts([part("old", recalled=RECALLED)])
     await state.note_outcomes(number, [old], NOON)
     await state.note_receipts([part(f"new{place}", recalled=RECALLED, seconds=week + place) for place in range(5)])
-    with sqlite3.connect(file) as db:
+    with sqlite3.connect(file, factory=SqliteDb) as db:
         db.execute("PRAGMA foreign_keys = ON")
-        sqlite_receipts.prune(db, NOON + timedelta(seconds=week + 5), most=3)
+        driven(state_receipts.prune(db, NOON + timedelta(seconds=week + 5), most=3))
         assert db.execute("SELECT count(*) FROM outcome_requests").fetchone() == (0,)
     db.close()
     kept = [name for name in ("old", *(f"new{place}" for place in range(5))) if await state.receipt(ANN, name)]
@@ -156,15 +157,15 @@ async def test_old_receipts_and_those_beyond_the_bound_are_pruned(state: SqliteS
 async def test_a_busy_tenant_loses_its_own_oldest_receipts_first(state: SqliteState, file: Path) -> None:
     other = msgspec.structs.replace(part("other", recalled=RECALLED), scope=Scope(tenant="other", user="ben"))
     await state.note_receipts([other, *(part(f"r{place}", recalled=RECALLED, seconds=place + 1) for place in range(5))])
-    with sqlite3.connect(file) as db:
-        sqlite_receipts.prune(db, NOON, most_of_a_tenant=2)
+    with sqlite3.connect(file, factory=SqliteDb) as db:
+        driven(state_receipts.prune(db, NOON, most_of_a_tenant=2))
     db.close()
     assert [name for name in (f"r{place}" for place in range(5)) if await state.receipt(ANN, name)] == ["r3", "r4"]
     assert await state.receipt(other.scope, "other") is not None
 
 
 async def test_pruning_happens_by_itself(state: SqliteState) -> None:
-    week = sqlite_receipts.RECEIPTS_KEPT.total_seconds()
+    week = state_receipts.RECEIPTS_KEPT.total_seconds()
     await state.note_receipts([part("old", recalled=RECALLED)])
     for _ in range(10):
         await state.note_receipts(

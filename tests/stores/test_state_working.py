@@ -22,7 +22,7 @@ from memproxy.stores.redis_working import RedisWorking
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.sqlite_state import SqliteState
-from memproxy.stores.sqlite_working import AT_ONCE
+from memproxy.stores.state_working import AT_ONCE
 from memproxy.wiring.cache import make_caches
 from tests.bench.working import multiply_sqlite
 from tests.stores.making import ANN, BEN, NOON

@@ -5,6 +5,7 @@ it is never given again while its owner is there.
 """
 
 import sqlite3
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from memproxy.core.palace import Names, circle, circles, is_role, is_told, point
 from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
-from memproxy.stores.sqlite_part import Columns, Owner, SqlitePart
+from memproxy.stores.state_part import Columns, Owner, Result, StatePart
 
 NAMED_IN_WORDS = ("wing", "closet", "alias")
 """Kinds of rows whose names are words of the user's; rooms are named by sessions."""
@@ -25,99 +26,101 @@ _Told = tuple[str, ...]
 """Circles whose aliases hold (`core.palace.circles`); new aliases are added to the first of them."""
 
 
-class SqlitePalace(SqlitePart):
-    """`ports.PalaceStore` in the state's file."""
+class StatePalace(StatePart):
+    """`ports.PalaceStore`: its rules are statements of SQLite, on the owner's rows or on a copy of them."""
+
+    @abstractmethod
+    async def _see(
+        self,
+        scope: Scope,
+        work: Callable[[sqlite3.Connection, Columns], Result],
+        *,
+        named: Collection[str] | None = None,
+        parent: str | None = None,
+    ) -> Result | None:
+        """What ``work`` finds among the owner's rows; None for an owner without a key, who has nothing. It needs of
+        rooms and closets those of these names alone (none: a request waits for it), and those in ``parent``.
+        """
+
+    @abstractmethod
+    async def _change(
+        self,
+        scope: Scope,
+        change: Callable[[sqlite3.Connection, Columns], Result],
+        *,
+        named: Collection[str] | None = None,
+        makes: bool = False,
+    ) -> Result | None:
+        """The same of what changes them; ``makes``: an owner without a key gets one."""
 
     async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
-        def work(db: sqlite3.Connection) -> list[Placed]:
-            columns = self._sealing.made(db, scope.owner)
+        def work(db: sqlite3.Connection, columns: Columns) -> list[Placed]:
             sealed = [written(columns, one) for one in names]
             placed = place(db, scope.owner, sealed, role=lambda name: is_role(columns.plain_name(name)))
             return [Placed(columns.plain_name(one.wing), one.pointer) for one in placed]
 
-        return await self._commits.add(work)
+        named = {name for one in names for name in (one.room, one.closet)}
+        return await self._change(scope, work, named=named, makes=True) or []
 
     async def palace(
         self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
     ) -> list[PalacePlace]:
-        def work(db: sqlite3.Connection) -> list[PalacePlace]:
-            columns = self._sealing.of(db, scope.owner)
-            if columns is None:
-                return []
+        def work(db: sqlite3.Connection, columns: Columns) -> list[PalacePlace]:
             is_room = bool(parent) and "/" not in parent
             wanted = columns.name(name) if name is not None and not is_room else name
             found = below(db, scope.owner, parent, wanted, after=after, limit=limit)
             return [PalacePlace(one.number, columns.plain_name(one.name)) for one in found]
 
-        return await self._file.read(work)
+        return await self._see(scope, work, parent=parent) or []
 
     async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
-        def work(db: sqlite3.Connection) -> dict[str, str]:
-            columns = self._sealing.of(db, scope.owner)
-            if columns is None:
-                return {}
+        def work(db: sqlite3.Connection, columns: Columns) -> dict[str, str]:
             found = names(db, scope, writing=writing)
             read = {columns.plain_name(name): columns.plain_name(wing) for name, wing in found.items()}
             return {name: wing for name, wing in read.items() if name and wing}
 
-        return await self._file.glance(work)
+        return await self._see(scope, work, named=()) or {}
 
     async def palace_rows(self, scope: Scope) -> list[PalaceRow]:
-        def work(db: sqlite3.Connection) -> list[PalaceRow]:
-            columns = self._sealing.of(db, scope.owner)
-            if columns is None:
-                return []
+        def work(db: sqlite3.Connection, columns: Columns) -> list[PalaceRow]:
             found = rows(db, scope.owner)
             return [msgspec.structs.replace(row, name=columns.plain_name(row.name)) for row in found]
 
-        return await self._file.read(work)
+        return await self._see(scope, work) or []
 
     async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
-        def work(db: sqlite3.Connection) -> None:
-            columns = self._sealing.made(db, scope.owner)
+        def work(db: sqlite3.Connection, columns: Columns) -> None:
             adopt(db, scope.owner, [written_row(columns, row) for row in rows])
 
         with suppress(PlaceTaken):
-            await self._file.write(work)
+            await self._change(scope, work, makes=True)
             return True
         return False
 
     async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
-        def work(db: sqlite3.Connection) -> list[bool]:
-            columns = self._sealing.of(db, scope.owner)
-            if columns is None:
-                return [False] * len(places)
+        def work(db: sqlite3.Connection, columns: Columns) -> list[bool]:
             return stand(db, scope.owner, [(columns.name(wing), room, where) for wing, room, where in places])
 
-        return await self._file.read(work)
+        return await self._see(scope, work, named={room for _, room, _ in places}) or [False] * len(places)
 
     async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
-        await self._named(scope, lambda db, columns: leave(db, scope.owner, list(map(columns.name, wings))))
+        await self._change(scope, lambda db, columns: leave(db, scope.owner, list(map(columns.name, wings))))
 
     async def leave_aliases(self, scope: Scope, project: str) -> None:
-        await self._file.write(lambda db: leave_aliases(db, scope.owner, project))
+        await self._change(scope, lambda db, _: leave_aliases(db, scope.owner, project))
 
     async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
         def work(db: sqlite3.Connection, columns: Columns) -> None:
             others = {columns.name(name): columns.name(other) for name, other in wings.items()}
             rename(db, scope.owner, others, list(map(columns.name, aliases)))
 
-        await self._named(scope, work)
+        await self._change(scope, work)
 
     async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
-        await self._named(
-            scope,
-            lambda db, columns: leave_closets(db, scope.owner, [(room, columns.name(name)) for room, name in closets]),
-        )
+        def work(db: sqlite3.Connection, columns: Columns) -> None:
+            leave_closets(db, scope.owner, [(room, columns.name(name)) for room, name in closets])
 
-    async def _named(self, scope: Scope, change: Callable[[sqlite3.Connection, Columns], None]) -> None:
-        """Change what has names here; an owner without a key has nothing."""
-
-        def work(db: sqlite3.Connection) -> None:
-            if (columns := self._sealing.of(db, scope.owner)) is not None:
-                change(db, columns)
-
-        await self._file.write(work)
+        await self._change(scope, work)
 
 
 def written(columns: Columns, given: Names) -> Names:
@@ -323,7 +326,7 @@ def below(
     kind = "wing" if numbers is None else "room" if numbers[1] is None else "closet"
     where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
     rows = db.execute(
-        "SELECT number, name FROM palace WHERE tenant = ? AND user = ? AND kind = ? AND parent = ? "  # noqa: S608
+        "SELECT number, name FROM palace WHERE tenant = ? AND user = ? AND kind = ? AND parent = ? "
         f"{where} AND number > ? ORDER BY number LIMIT ?",  # (no value in the text)
         (*owner, kind, parent, *values, after, limit),
     )

@@ -1,0 +1,368 @@
+"""What is kept of sessions: how far learning is, how their conversations are recognised, and their blocks
+(`ports.ProgressStore`, `ports.SessionStore`, `ports.BlockStore`).
+
+A count of erasures stands beside the blocks, so that a block that was put together before a memory was erased is never
+kept after it. It is counted by groups of owners (a hash of 16 bits): exact enough, bounded, and it names nobody.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from memproxy.core.history import STATE
+from memproxy.core.scope import Scope
+from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
+from memproxy.stores.state_part import (
+    OWNED,
+    PRUNE_EVERY,
+    Columns,
+    Db,
+    Owner,
+    Row,
+    StatePart,
+    owned,
+    within,
+)
+
+SESSIONS_PER_KEY = 5
+"""Conversations that may begin alike and still be told apart; the oldest are forgotten."""
+
+KEYS_KEPT = timedelta(days=90)
+"""A conversation that was silent for longer is not recognised by its prefix any more."""
+
+BLOCKS_KEPT = timedelta(days=7)
+"""No provider's prompt cache lives longer; a conversation taken up again later recalls anew."""
+
+BLOCKS_PER_SESSION = 200
+"""The oldest beyond it are forgotten (a session whose history is edited over and over makes new ones each time)."""
+
+PRUNED_AT_ONCE = 2_000
+"""Lines of one pruning, so that no single transaction is long."""
+
+LINE = "block.line"
+"""What the column with a line is sealed as."""
+
+_ALL = 2**31
+"""More than there are."""
+
+_SESSION = f"{OWNED} AND session = :session"
+_NOT_LEARNING = """NOT EXISTS (
+            SELECT 1 FROM journal WHERE journal.tenant = progress.tenant AND journal.user_id = progress.user_id
+            AND journal.lane = 'learn' AND journal.state != 'parked'
+            AND coalesce(journal.session, '') = progress.session)
+"""
+
+
+class StateSessions(StatePart):
+    """`ports.ProgressStore`, `ports.SessionStore` and `ports.BlockStore`; learning is begun in the journal."""
+
+    _remembered = 0
+    _saved_blocks = 0
+
+    async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
+        async def work(db: Db) -> None:
+            await db.run(
+                f"""
+                INSERT INTO progress ({db.place}, unlearned, last_turn_at) VALUES ({db.places}, :count, :at)
+                ON CONFLICT (tenant, user_id, session) DO UPDATE SET
+                    {db.place_again}, unlearned = progress.unlearned + excluded.unlearned, ended_at = NULL,
+                    last_turn_at = CASE WHEN progress.last_turn_at > excluded.last_turn_at
+                        THEN progress.last_turn_at ELSE excluded.last_turn_at END
+                """,
+                **{**db.place_of(scope), "session": scope.session or ""},
+                count=count,
+                at=self._database.shared(at),
+            )
+
+        await self._database.once(work)
+
+    async def note_end(self, scope: Scope, *, at: datetime) -> None:
+        await self._database.run(f"UPDATE progress SET ended_at = :at WHERE {_SESSION}", at=at, **_session(scope))
+
+    async def ended(self, scope: Scope, names: Sequence[str]) -> set[str]:
+        over = f"SELECT session FROM progress WHERE {OWNED} AND ended_at IS NOT NULL AND session = ANY(:names)"
+        rows = await self._database.read(lambda db: db.all(over, names=list(names), **owned(scope.owner)))
+        return {session for (session,) in rows}
+
+    async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
+        async def work(db: Db) -> list[SessionProgress]:
+            rows = await db.all(
+                f"""
+                SELECT {db.place_read}, unlearned, last_turn_at FROM progress
+                WHERE unlearned > 0 AND (unlearned >= :every OR last_turn_at <= :idle) AND {_NOT_LEARNING}
+                AND coalesce(
+                    (SELECT learning FROM choices WHERE choices.tenant = progress.tenant
+                     AND choices.user_id = progress.user_id AND choices.agent = {db.scoped("progress.agent")}),
+                    (SELECT learning FROM choices WHERE choices.tenant = progress.tenant
+                     AND choices.user_id = progress.user_id AND choices.agent = ''), true)
+                ORDER BY last_turn_at LIMIT :limit
+                """,
+                every=every,
+                idle=self._database.shared(idle_before),
+                limit=limit,
+            )
+            return [self._progress(db, row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
+        async def work(db: Db) -> list[SessionProgress]:
+            rows = await db.all(
+                f"SELECT {db.place_read}, unlearned, last_turn_at FROM progress "
+                f"WHERE ended_at IS NULL AND last_turn_at <= :before AND {_NOT_LEARNING} "
+                "ORDER BY last_turn_at LIMIT :limit",
+                before=self._database.shared(silent_before),
+                limit=limit,
+            )
+            return [self._progress(db, row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def progress(self, scope: Scope) -> SessionProgress | None:
+        async def work(db: Db) -> SessionProgress | None:
+            row = await db.first(
+                f"SELECT {db.place_read}, unlearned, last_turn_at FROM progress WHERE {_SESSION}", **_session(scope)
+            )
+            return None if row is None else self._progress(db, row)
+
+        return await self._database.glance(work)
+
+    def _progress(self, db: Db, row: Row) -> SessionProgress:
+        *place, unlearned, last_turn_at = row
+        last = self._database.own(db.moment(last_turn_at))
+        return SessionProgress(scope=db.scope(*place), unlearned=unlearned, last_turn_at=last)
+
+    async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
+        session = _session(entry.scope)
+
+        async def work(db: Db) -> int | None:
+            learns = await db.first(
+                f"SELECT 1 FROM journal WHERE {OWNED} AND lane = 'learn' AND state != 'parked' "
+                "AND coalesce(session, '') = :session",
+                **session,
+            )
+            if learns is not None:
+                return None
+            await db.run(
+                "UPDATE progress SET unlearned = CASE WHEN unlearned > :count THEN unlearned - :count ELSE 0 END "
+                f"WHERE {_SESSION}",
+                count=unlearned,
+                **session,
+            )
+            return await self._insert(db, entry)
+
+        number = await self._database.write(work, entry.scope.owner)
+        if number is not None:
+            self._rows_came()
+        return number
+
+    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
+        async def work(db: Db) -> dict[str, list[KnownSession]]:
+            found: dict[str, list[KnownSession]] = {}
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None:
+                return found
+            wanted = {columns.name(key): key for key in keys}
+            rows = await db.all(
+                "SELECT key, session, said_at, answer FROM session_keys "
+                f"WHERE {OWNED} AND key = ANY(:keys) ORDER BY said_at DESC",
+                keys=list(wanted),
+                **owned(scope.owner),
+            )
+            for name, session, said_at, answer in rows:
+                digest = None if answer is None else columns.plain_name(answer)
+                known = KnownSession(session=session, said_at=self._database.own(db.moment(said_at)), answer=digest)
+                found.setdefault(wanted[name], []).append(known)
+            return found
+
+        return await self._database.glance(work)
+
+    async def remember_session(
+        self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
+    ) -> None:
+        self._remembered += 1
+        known = msgspec.structs.replace(known, said_at=self._database.shared(known.said_at))
+
+        async def work(db: Db) -> None:
+            place = msgspec.structs.replace(scope, session=known.session)
+            if not await self._erased.is_too_late(db, place, asked_at):
+                await _remember(db, await self._sealing.made(db, scope.owner), scope.owner, keys, known)
+
+        await self._database.write(work, scope.owner)
+        if self._remembered % PRUNE_EVERY == 1:
+            key, before = "tenant, user_id, key, session", known.said_at - KEYS_KEPT
+            await self._database.write(
+                lambda db: db.drop_some("session_keys", key, "said_at < :before", PRUNED_AT_ONCE, before=before)
+            )
+
+    async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
+        return await self._database.glance(lambda db: self._blocks(db, scope, messages))
+
+    async def _blocks(self, db: Db, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
+        """The blocks of these messages of the session, without lines of what has expired; one without any memory's
+        line left, or with a line that cannot be read, is not there.
+        """
+        columns = await self._sealing.of(db, scope.owner)
+        erasures = await _erasures(db, scope.owner)  # first: what is erased after it is not counted
+        blocks: dict[str, list[BlockLine]] = {}
+        if columns is None:
+            return SessionBlocks(erasures=erasures)
+        wanted = {columns.name(message): message for message in messages}
+        unreadable = set()
+        rows = await db.all(
+            f"SELECT message, memory, line, expires FROM block_lines WHERE {_SESSION} "
+            "AND message = ANY(:messages) AND (expires IS NULL OR expires > :now) ORDER BY message, place",
+            messages=list(wanted),
+            now=self._database.time(),
+            **_session(scope),
+        )
+        for name, memory, line, expires in rows:
+            text = columns.open_text(line, LINE)
+            if line and not text:
+                unreadable.add(wanted[name])
+            until = None if expires is None else db.moment(expires)
+            block = blocks.setdefault(wanted[name], [])
+            block.append(BlockLine(text=text, memory_id=memory, expires_at=until))
+        whole = {
+            message: lines
+            for message, lines in blocks.items()
+            if message not in unreadable and any(line.memory_id for line in lines)
+        }
+        return SessionBlocks(blocks=whole, erasures=erasures)
+
+    async def save_block(
+        self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
+    ) -> bool:
+        self._saved_blocks += 1
+        if self._saved_blocks % PRUNE_EVERY == 1:
+            await self._database.write(lambda db: prune_blocks(db, at))
+
+        async def work(db: Db) -> bool:
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None or (lines and await _erasures(db, scope.owner) != erasures):
+                return False  # something, or everything, that the block may show was erased
+            await _save_block(db, columns, scope, message, lines, at=at)
+            return True
+
+        return await self._database.write(work, scope.owner)
+
+    async def drop_from_blocks(self, scope: Scope, memory_ids: Sequence[str] | None) -> int:
+        async def work(db: Db) -> int:
+            await _note_erasure(db, scope.owner)
+            if memory_ids is None:
+                return await db.run(f"DELETE FROM block_lines WHERE {OWNED}", **owned(scope.owner))
+            columns = await self._sealing.of(db, scope.owner)
+            memories, owner = list(memory_ids), owned(scope.owner)
+            states = await db.run(  # a state goes as a whole with the first turn that it rests on
+                f"DELETE FROM block_lines WHERE {OWNED} AND message = :state AND session IN ("
+                f"SELECT session FROM block_lines WHERE {OWNED} AND message = :state AND memory = ANY(:memories))",
+                memories=memories,
+                state=STATE if columns is None else columns.name(STATE),
+                **owner,
+            )
+            lines = f"DELETE FROM block_lines WHERE {OWNED} AND memory = ANY(:memories)"
+            return states + await db.run(lines, memories=memories, **owner)
+
+        return await self._database.write(work, scope.owner)
+
+
+def _session(scope: Scope) -> dict[str, str]:
+    return {**owned(scope.owner), "session": scope.session or ""}
+
+
+async def _remember(db: Db, columns: Columns, owner: Owner, keys: Sequence[str], known: KnownSession) -> None:
+    """Note the session under each key, and forget the oldest beyond what is kept of a key.
+
+    What is known stays: a repeated request keeps the time its message first came; an answer is replaced by a newer one.
+    """
+    names = list({columns.name(key): None for key in keys})
+    said_at, answer = db.kept(known.said_at), None if known.answer is None else columns.name(known.answer)
+    await db.insert(
+        "session_keys",
+        "tenant, user_id, key, session, said_at, answer",
+        [(*owner, name, known.session, said_at, answer) for name in names],
+        """
+        (tenant, user_id, key, session) DO UPDATE SET answer = coalesce(excluded.answer, session_keys.answer),
+            said_at = CASE WHEN excluded.said_at < session_keys.said_at
+                THEN excluded.said_at ELSE session_keys.said_at END
+        """,
+    )
+    await db.run(
+        f"""
+        DELETE FROM session_keys WHERE {OWNED} AND key = ANY(:keys) AND :most <= (
+            SELECT count(*) FROM session_keys AS newer WHERE newer.tenant = :tenant AND newer.user_id = :user
+            AND newer.key = session_keys.key
+            AND (newer.said_at, newer.session) > (session_keys.said_at, session_keys.session))
+        """,
+        keys=names,
+        most=SESSIONS_PER_KEY,
+        **owned(owner),
+    )
+
+
+async def _save_block(
+    db: Db, columns: Columns, scope: Scope, message: str, lines: Sequence[BlockLine], *, at: datetime
+) -> None:
+    """Note the block of a message in place of an earlier one."""
+    session, name, kept_at = _session(scope), columns.name(message), db.kept(at)
+    await db.run(f"DELETE FROM block_lines WHERE {_SESSION} AND message = :message", message=name, **session)
+    await db.insert(
+        "block_lines",
+        "tenant, user_id, session, message, place, memory, line, at, expires",
+        [
+            (
+                *session.values(),
+                name,
+                place,
+                line.memory_id,
+                columns.seal_text(line.text, LINE),
+                kept_at,
+                None if line.expires_at is None else db.kept(line.expires_at),
+            )
+            for place, line in enumerate(lines)
+        ],
+    )
+    await db.run(
+        f"""
+        DELETE FROM block_lines WHERE {_SESSION} AND message IN (
+            SELECT message FROM block_lines WHERE {_SESSION}
+            GROUP BY message ORDER BY max(at) DESC LIMIT :all OFFSET :most)
+        """,
+        all=_ALL,
+        most=BLOCKS_PER_SESSION,
+        **session,
+    )
+
+
+async def prune_blocks(db: Db, now: datetime) -> None:
+    """Forget some blocks that are too old; called now and then."""
+    key = "tenant, user_id, session, message, place"
+    await db.drop_some("block_lines", key, "at < :before", PRUNED_AT_ONCE, before=now - BLOCKS_KEPT)
+
+
+async def erase(db: Db, scope: Scope, session: str | None) -> None:
+    """Delete progress, keys and blocks of an owner, or of one of its sessions."""
+    await _note_erasure(db, scope.owner)
+    for table in ("progress", "session_keys", "block_lines"):
+        await db.run(f"DELETE FROM {table} WHERE {OWNED}{within(session)}", session=session, **owned(scope.owner))
+
+
+async def _erasures(db: Db, owner: Owner) -> int:
+    row = await db.first("SELECT erasures FROM block_erasures WHERE owners = :group", group=_group(owner))
+    return 0 if row is None else int(row[0])
+
+
+async def _note_erasure(db: Db, owner: Owner) -> None:
+    await db.run(
+        "INSERT INTO block_erasures VALUES (:group, 1) "
+        "ON CONFLICT (owners) DO UPDATE SET erasures = block_erasures.erasures + 1",
+        group=_group(owner),
+    )
+
+
+def _group(owner: Owner) -> int:
+    """The group of owners that this one is counted with."""
+    name = "\x1f".join(owner).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=2, person=b"blocks").digest(), "big")

@@ -1,0 +1,240 @@
+"""Working memory in the state (`ports.WorkingStore`)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from memproxy.core.scope import Scope
+from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage, namespace_of
+from memproxy.stores.state_part import OWNED, Columns, Db, Owner, Row, StatePart, owned
+
+HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
+"""What the columns with texts are sealed as."""
+
+AT_ONCE = 2_000
+"""Rows that one transaction of a sweep or an erasure removes: others write between two of them."""
+
+_FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
+_KEY = "tenant, user_id, name, project"
+
+
+class Head(msgspec.Struct):
+    """What is kept of an entry in one text."""
+
+    category: str | None = None
+    tags: list[str] = []
+    agent: str | None = None
+
+    @classmethod
+    def of(cls, entry: WorkingEntry) -> str:
+        """The entry's, as JSON."""
+        return msgspec.json.encode(cls(entry.category, entry.tags, entry.agent)).decode()
+
+
+class StateWorking(StatePart):
+    """`ports.WorkingStore`."""
+
+    async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
+        return await self._database.write(lambda db: self._put(db, scope.owner, entry, most), scope.owner)
+
+    async def _put(self, db: Db, owner: Owner, entry: WorkingEntry, most: int) -> bool | None:
+        columns, shared = await self._sealing.made(db, owner), self._database.shared
+        values: dict[str, Any] = {
+            **owned(owner),
+            "name": columns.name(entry.key),
+            "project": entry.project or "",
+            "namespace": columns.name(entry.namespace),
+            "created_at": shared(entry.created_at),
+            "updated_at": shared(entry.updated_at),
+            "expires_at": shared(entry.expires_at),
+            "size": entry.size,
+            "head": columns.seal_text(Head.of(entry), HEAD),
+            "words": columns.seal_text(entry.words, WORDS),
+            "data": columns.seal(entry.data, DATA),
+        }
+        past = f"DELETE FROM working WHERE {OWNED} AND namespace = :namespace AND expires_at <= :updated_at"
+        await db.run(past, **values)
+        there = await db.first(f"SELECT 1 FROM working WHERE {OWNED} AND name = :name AND project = :project", **values)
+        # of its own project: what others keep is told to nobody
+        held = f"SELECT count(*) FROM working WHERE {OWNED} AND namespace = :namespace AND project = :project"
+        if there is None and (found := await db.first(held, **values)) is not None and found[0] >= most:
+            return None
+        await db.run(
+            """
+            INSERT INTO working (tenant, user_id, name, project, namespace, created_at, updated_at, expires_at, size,
+                head, words, data) VALUES (:tenant, :user, :name, :project, :namespace, :created_at, :updated_at,
+                :expires_at, :size, :head, :words, :data)
+            ON CONFLICT (tenant, user_id, name, project) DO UPDATE SET updated_at = excluded.updated_at,
+                expires_at = excluded.expires_at, size = excluded.size, head = excluded.head, words = excluded.words,
+                data = excluded.data
+            """,
+            **values,
+        )
+        return there is None
+
+    async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+        return await self._database.read(lambda db: self._find(db, scope, key, now))
+
+    async def _find(self, db: Db, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+        """The entry with its data; its own project's before one of none."""
+        columns = await self._sealing.of(db, scope.owner)
+        if columns is None:
+            return None
+        row = await db.first(
+            f"SELECT {_FIELDS}, NULL, data FROM working WHERE {_visible(scope)} AND name = :name "
+            "ORDER BY CASE WHEN project = :project THEN 0 ELSE 1 END LIMIT 1",
+            name=columns.name(key),
+            **self._values(scope, now),
+        )
+        return None if row is None else self._entry(db, columns, row)
+
+    async def newest_working(
+        self, scope: Scope, now: datetime, *, most: int, words: bool = False
+    ) -> list[WorkingEntry]:
+        async def work(db: Db) -> list[WorkingEntry]:
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None:
+                return []
+            rows = await db.all(
+                f"SELECT {_FIELDS}, {'words' if words else 'NULL'}, NULL FROM working WHERE {_visible(scope)} "
+                "ORDER BY updated_at DESC LIMIT :most",
+                most=most,
+                **self._values(scope, now),
+            )
+            return [self._entry(db, columns, row) for row in rows]
+
+        return await self._database.read(work)
+
+    async def working_page(
+        self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
+    ) -> WorkingPage:
+        async def work(db: Db) -> WorkingPage:
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None:
+                return WorkingPage()
+            low, high, namespace = bounds(columns, prefix, after)
+            behind, project = after or ("", "")
+            rows = await db.all(
+                f"SELECT {_FIELDS}, {'words' if words else 'NULL'}, NULL FROM working WHERE {OWNED} "
+                "AND name >= :low AND name < :high AND (name, project) > (:behind, :project) "
+                f"{'' if namespace is None else 'AND namespace = :namespace '}ORDER BY name, project LIMIT :most",
+                low=low,
+                high=high,
+                behind=behind,
+                project=project,
+                namespace=namespace,
+                most=most,
+                **owned(scope.owner),
+            )
+            found = [self._entry(db, columns, row) for row in rows]
+            return _page_of(found, rows, scope, prefix, now, most=most)
+
+        return await self._database.read(work)
+
+    async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
+        async def work(db: Db) -> bool:
+            entry = await self._find(db, scope, key, now)
+            columns = await self._sealing.of(db, scope.owner)
+            if columns is None or entry is None:
+                return False
+            place = {"name": columns.name(key), "project": entry.project or "", **owned(scope.owner)}
+            gone = f"DELETE FROM working WHERE {OWNED} AND name = :name AND project = :project"
+            return await db.run(gone, **place) > 0
+
+        return await self._database.write(work, scope.owner)
+
+    async def sweep_working(self, now: datetime) -> int:
+        swept, past = 0, self._database.shared(now)
+        while gone := await self._database.write(
+            lambda db: db.drop_some("working", _KEY, "expires_at <= :now", AT_ONCE, now=past)
+        ):
+            swept += gone
+        return swept
+
+    async def _empty_working(self, owner: Owner, session: str | None) -> None:
+        """Erase most of what there is before a transaction erases the rest with all else, which thus is not long."""
+
+        async def work(db: Db) -> int:
+            columns = await self._sealing.of(db, owner)
+            where, values = _erased(columns, owner, session)
+            return 0 if where is None else await db.drop_some("working", _KEY, where, AT_ONCE, **values)
+
+        while await self._database.write(work) == AT_ONCE:
+            pass
+
+    def _entry(self, db: Db, columns: Columns, row: Row) -> WorkingEntry:
+        name, project, *times = row[:5]
+        own = [self._database.own(db.moment(time)) for time in times]
+        return opened(columns, (name, project, *own, *row[5:]))
+
+    def _values(self, scope: Scope, now: datetime) -> dict[str, Any]:
+        return {**owned(scope.owner), "project": scope.project or "", "now": self._database.shared(now)}
+
+
+def _visible(scope: Scope) -> str:
+    """Condition on a row: the scope sees the entry now."""
+    here = "" if scope.project is None else " AND project IN (:project, '')"
+    return f"{OWNED} AND expires_at > :now{here}"
+
+
+def bounds(columns: Columns, prefix: str, after: Place | None) -> tuple[str, str, str | None]:
+    """What names behind the place are not below, and below; and the namespace that they must have, None: any. Names
+    that are encrypted are not narrowed by their beginnings, but by a whole namespace.
+    """
+    behind = after[0] if after is not None else ""
+    if columns.name(prefix) == prefix:
+        return max(prefix, behind), f"{prefix}\x7f", None  # a key is ASCII
+    return behind, "\x7f", columns.name(namespace_of(prefix)) if prefix.count("/") > 1 else None
+
+
+def _page_of(
+    found: Sequence[WorkingEntry], rows: Sequence[Row], scope: Scope, prefix: str, now: datetime, *, most: int
+) -> WorkingPage:
+    """The page of entries that were read from these rows: those that the scope sees now."""
+    projects = {None, scope.project}
+    shown = [
+        (one, (row[0], row[1]))
+        for one, row in zip(found, rows, strict=True)
+        if one.expires_at > now and one.key.startswith(prefix) and (scope.project is None or one.project in projects)
+    ]
+    after = (rows[-1][0], rows[-1][1]) if len(rows) == most else None
+    return WorkingPage([one for one, _ in shown], [place for _, place in shown], after)
+
+
+def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
+    """The entry of a row: name, project, its three times, size, head, words and data."""
+    name, project, created_at, updated_at, expires_at, size, sealed, words, data = row
+    head = msgspec.json.decode(columns.open_text(sealed, HEAD) or "{}", type=Head)
+    return WorkingEntry(
+        key=columns.plain_name(name),
+        created_at=created_at,
+        updated_at=updated_at,
+        expires_at=expires_at,
+        size=size,
+        category=head.category,
+        tags=head.tags,
+        project=project or None,
+        agent=head.agent,
+        data=columns.open(data, DATA) if data else b"",
+        words=columns.open_text(words, WORDS) if words else "",
+    )
+
+
+def _erased(columns: Columns | None, owner: Owner, session: str | None) -> tuple[str | None, dict[str, str]]:
+    """Condition on an entry: it is the owner's, or of the namespace of one session. With its values; None: there are
+    none.
+    """
+    if session is None:
+        return OWNED, owned(owner)
+    if columns is None:
+        return None, {}
+    return f"{OWNED} AND namespace = :namespace", {**owned(owner), "namespace": columns.name(f"session/{session}")}
+
+
+async def erase(db: Db, columns: Columns | None, owner: Owner, session: str | None) -> None:
+    """Erase the owner's entries, or the namespace of one session."""
+    where, values = _erased(columns, owner, session)
+    if where is not None:
+        await db.run(f"DELETE FROM working WHERE {where}", **values)
