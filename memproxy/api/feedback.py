@@ -217,7 +217,8 @@ def _counted(memories: list[Memory]) -> str:
 
 def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
     """What the person says instead. Which share of the old statement's words it keeps nobody can tell, so it has no
-    subject, predicate and object of its own; the topic and the places stay.
+    subject, predicate and object of its own; the topic, the project and the agent stay. It is of no session: undoing
+    the conversation of the wrong statement does not take it back.
     """
     return Memory(
         id=name,
@@ -225,7 +226,6 @@ def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
         user_id=wrong.user_id,
         project_id=wrong.project_id,
         agent_id=wrong.agent_id,
-        session_id=None if wrong.kind is Kind.TURN else wrong.session_id,
         kind=Kind.SEMANTIC if wrong.kind is Kind.TURN else wrong.kind,
         content=text,
         category=wrong.category,

@@ -122,6 +122,13 @@ async def test_what_was_learned_from_a_wrong_turn_alone_is_withheld_with_it(api:
     assert (await say(api, memory_id="t1", signal="helpful"))["memory_ids"] == ["t1"], "nothing is withheld any more"
 
 
+async def test_a_correction_outlives_the_conversation_whose_fact_it_corrects(api: Api) -> None:
+    await learned(api, CODE)
+    right, _ = (await say(api, memory_id="code", signal="correction", text="The vault code is quince"))["data"]
+    await api.call("DELETE", "/v1/memory/sessions/s1")
+    assert [one["id"] for one in await api.page()] == [right["id"]]
+
+
 async def test_a_correction_of_a_turn_takes_the_place_of_the_fact_of_its_topic(api: Api) -> None:
     await learned(api, CODE, LOCKER)
     right, _ = (await say(api, memory_id="t1", signal="correction", text="The vault code is quince"))["data"]
