@@ -181,8 +181,8 @@ def _components() -> dict[str, Any]:
     answers = [operation.answer for operation in OPERATIONS if operation.answer not in without_schema]
     _, structs = msgspec.json.schema_components([*SHARED, *answers, Error], ref_template=REF + "{name}")
     shared = {one.__name__ for one in SHARED}
-    given = {name: structs[name] for name in shared}
-    for name in {one.__name__ for one in (*answers, Error)} - shared:
+    given = {name: structs[name] for name in sorted(shared)}  # the same bytes in every process
+    for name in sorted({one.__name__ for one in (*answers, Error)} - shared):
         given[name] = _in_one(structs[name], structs, shared)
     return {**taken["$defs"], **given, **_memories(structs["Memory"])}
 

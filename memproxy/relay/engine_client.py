@@ -501,10 +501,10 @@ class EngineClient:
         self._breaker.note_success()
         return answer
 
-    async def full(self, scope: Scope) -> str | None:
-        """Whose quota of memories is full: ``user``, ``tenant``, or nobody's as far as is known."""
+    async def full(self, scope: Scope) -> Full | None:
+        """Whose quota of memories is full; None where the engine does not say."""
         try:
-            return (await self._told(FULL_PATH, scope, Full, self._deadline_s)).whose
+            return await self._told(FULL_PATH, scope, Full, self._deadline_s)
         except EngineUnavailable:
             return None
         except (OSError, msgspec.DecodeError) as error:

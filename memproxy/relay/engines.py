@@ -53,12 +53,27 @@ class Engines:
         return next((answer for answer in answers if answer.reason != "engine"), answers[0])
 
     async def full(self, scope: Scope) -> str | None:
-        """As `EngineClient.full`, of the first one that is there."""
-        return await _there(self._clients).full(scope)
+        """Whose quota of memories is full, as the first one says that answers: ``user``, ``tenant`` or nobody's."""
+        until = time.monotonic() + self._deadline_s
+        for client in self._there():
+            if (told := await client.full(scope)) is not None:
+                return told.whose
+            if time.monotonic() >= until:
+                break
+        return None
 
     async def replay(self, asked: ReplayAsked) -> ReplayTold:
-        """As `EngineClient.replay`, of the first one that is there."""
-        return await _there(self._clients).replay(asked)
+        """As `EngineClient.replay`, of the first one that answers."""
+        told = ReplayTold(reason="engine")
+        for client in self._there():
+            told = await client.replay(asked)
+            if told.reason != "engine":
+                break
+        return told
+
+    def _there(self) -> list[EngineClient]:
+        """All, those first that answered lately."""
+        return sorted(self._clients, key=lambda client: not client.is_there)
 
     async def readiness(self) -> dict[str, str]:
         """The parts of the first engine that is ready, else of the own one; and whether all are there and loaded."""
@@ -87,10 +102,6 @@ class Engines:
                 if not isinstance(error, NotSent) and method not in _READ_ONLY:
                     raise
         return await self._clients[0].api(method, raw_path, headers, body)
-
-
-def _there(clients: Sequence[EngineClient]) -> EngineClient:
-    return next((client for client in clients if client.is_there), clients[0])
 
 
 def _trouble(parts: Mapping[str, str]) -> int:
@@ -122,4 +133,5 @@ class AllNotices:
 
     def decided(self, part: ReceiptPart) -> None:
         """The relay's part of a receipt, for one of them."""
-        _there(self._clients).notices.decided(part)
+        first = next((client for client in self._clients if client.is_there), self._clients[0])
+        first.notices.decided(part)
