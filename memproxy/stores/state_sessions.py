@@ -236,10 +236,11 @@ class StateSessions(StatePart):
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
     ) -> bool:
         self._saved_blocks += 1
-        if self._saved_blocks % PRUNE_EVERY == 1:
-            await self._database.write(lambda db: prune_blocks(db, at))
+        prunes = self._saved_blocks % PRUNE_EVERY == 1
 
         async def work(db: Db) -> bool:
+            if prunes:
+                await prune_blocks(db, at)
             columns = await self._sealing.of(db, scope.owner)
             if columns is None or (lines and await _erasures(db, scope.owner) != erasures):
                 return False  # something, or everything, that the block may show was erased
