@@ -135,9 +135,10 @@ KNOWN: dict[str, dict[str, Rows]] = {
             ),
         ),
         ENGINE: _each(
-            *("engine.api", "engine.audit", "engine.close", "models.quantise", "learn.turns", "learn.plan"),
+            *("engine.api", "engine.audit", "engine.close", "models.quantise", "models.reranker", "learn.turns"),
             *("learn.learn", "learn.index", "learn.triggers", "learn.vectors", "learn.recover", "learn.settle"),
             *(
+                "learn.plan",
                 "learn.outage",
                 "learn.model_outage",
                 "learn.judge",

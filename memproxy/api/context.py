@@ -29,7 +29,6 @@ from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
 from memproxy.metrics import metrics
 from memproxy.ports import (
-    ChatModel,
     Clock,
     Embedder,
     HeldStore,
@@ -38,6 +37,7 @@ from memproxy.ports import (
     LexicalEncoder,
     MemoryFilter,
     MemoryStore,
+    OpenModel,
     RebuildableStore,
     SharedServer,
     SnapshotStore,
@@ -86,8 +86,8 @@ class Locks:
 class Parts:
     """What an engine is made of; nothing of it is open yet.
 
-    ``held`` is the store where its files are ours to copy, or where its server makes snapshots. ``models`` are the
-    chat models of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
+    ``held`` is the store where its files are ours to copy, or where its server makes snapshots. ``models`` are those
+    of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
     changed. ``usage`` (what limits count) and ``working`` (working memory) are the state by default. ``hot``: the
     memories that are kept hot, where they are; ``shared``: the server of what may be forgotten. ``tally`` counts what
     questions cost a paid embedder. ``secret`` keys the nonces of blocks (by default one for this process).
@@ -109,7 +109,7 @@ class Parts:
     working: WorkingStore | None = None
     hot: Hot | None = None
     shared: SharedServer | None = None
-    models: Sequence[ChatModel] = ()
+    models: Sequence[OpenModel] = ()
     tally: QuestionTally | None = None
     lexical_version: int = 0
     secret: bytes = field(default_factory=partial(secrets.token_bytes, 32))

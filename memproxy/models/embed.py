@@ -14,11 +14,11 @@ import numpy as np
 
 from memproxy.core.text import split_parts
 from memproxy.core.vectors import MOST_TOKENS, pack
-from memproxy.errors import ConfigError, EmbedderUnavailable
+from memproxy.errors import ConfigError, EmbedderUnavailable, ModelUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder, Floats, QueryCache, Vectors
 from memproxy.ports import Passage, Question
-from memproxy.settings import EmbeddingSettings
+from memproxy.settings import EmbeddingSettings, RecallSettings
 from memproxy.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only
         ) from error
 
     return load_fastembed(settings, cache_dir, local_files_only=local_files_only)
+
+
+def load_reranker(
+    settings: RecallSettings, cache_dir: Path, threads: int
+) -> Callable[[str, Sequence[str]], list[float]]:
+    """`encoder.load_cross_encoder`. Raises `ModelUnavailable`, also where its packages are not installed."""
+    try:
+        from memproxy.models.encoder import load_cross_encoder  # noqa: PLC0415 - the same
+    except ImportError as error:
+        raise ModelUnavailable(f'its packages are not installed ({error}); run: pip install "{WITH_MODEL}"') from error
+    return load_cross_encoder(settings, cache_dir, threads)
 
 
 def _for_questions(encoder: Encoder, settings: EmbeddingSettings, cache_dir: Path) -> "Questions":

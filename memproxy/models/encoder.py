@@ -22,13 +22,14 @@ os.environ.setdefault("LOGURU_AUTOINIT", "0")
 from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 from fastembed.common.onnx_model import OnnxOutputContext
+from fastembed.rerank.cross_encoder import TextCrossEncoder
 from fastembed.text.onnx_text_model import OnnxTextModel
 
-from memproxy.errors import EmbedderUnavailable
+from memproxy.errors import EmbedderUnavailable, ModelUnavailable
 from memproxy.logs import Seldom
 from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, unit
 from memproxy.ports import Question
-from memproxy.settings import EmbeddingSettings
+from memproxy.settings import EmbeddingSettings, RecallSettings
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +210,38 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
             model_file=file,
         )
     return custom, options
+
+
+def load_cross_encoder(settings: RecallSettings, cache_dir: Path, threads: int) -> "_CrossEncoder":
+    """Load the local reranking model, downloading it once where its folder is not given. Blocking, slow.
+
+    Raises:
+        ModelUnavailable: it cannot be had; the message says why and what to do.
+    """
+    name, folder, options = settings.rerank_model, settings.rerank_model_path, dict[str, Any]()
+    remedy = "allow the download, or put the files on this machine and set recall.rerank_model_path"
+    if folder is not None:
+        remedy = "check that recall.rerank_model_path holds model.onnx, tokenizer.json and config.json of that model"
+        file = next((one for one in ("model.onnx", "onnx/model.onnx") if (folder / one).is_file()), None)
+        if file is None:
+            raise ModelUnavailable(f"there is no ONNX model in {folder}; {remedy}")
+        name, options = f"local/{name}#{file}", {"specific_model_path": str(folder)}
+        if all(model["model"].lower() != name.lower() for model in TextCrossEncoder.list_supported_models()):
+            TextCrossEncoder.add_custom_model(name, sources=ModelSource(url="file:///"), model_file=file)
+    try:
+        return _CrossEncoder(TextCrossEncoder(name, cache_dir=str(cache_dir), threads=threads, **options))
+    except (ValueError, OSError, RuntimeError) as error:
+        raise ModelUnavailable(f"{settings.rerank_model} could not be loaded ({error}); {remedy}") from error
+
+
+class _CrossEncoder:
+    """A query and texts to the model's scores."""
+
+    def __init__(self, model: TextCrossEncoder) -> None:
+        self._model = model
+
+    def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
+        return list(self._model.rerank(query, texts))
 
 
 def _units(rows: "np.ndarray[Any, Any]") -> Floats:

@@ -147,6 +147,13 @@ class Reranker(Protocol):
         """
 
 
+class OpenModel(Protocol):
+    """A model that holds connections, or threads, until it is closed."""
+
+    async def close(self) -> None:
+        """Give them up."""
+
+
 class Clock(Protocol):
     """Wall-clock time; tests bring their own."""
 

@@ -1,16 +1,25 @@
 """Reranking: a model reads the query and the best of what was found together, and says which of it helps."""
 
+import asyncio
 import json
-from collections.abc import Sequence
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from memproxy.core.block import quote
 from memproxy.core.redact import redact
-from memproxy.errors import ModelUnreadable
+from memproxy.errors import ModelUnavailable, ModelUnreadable
+from memproxy.metrics import metrics
 from memproxy.ports import Reranker, RoleModel
 from memproxy.recall.ranking import Scored, best_first
 from memproxy.recall.rewrite import shorten
+
+log = logging.getLogger(__name__)
 
 RERANKED = 20
 """How many of the best candidates are reranked; what ranks below them stays where it is."""
@@ -20,6 +29,17 @@ MODEL_SHARE = 0.5
 
 _TEXT_CHARACTERS = 500
 _ANSWER_CHARACTERS = 20_000
+_READ_CHARACTERS = 1_000
+"""What a cross-encoder is given of a text: some 250 tokens, half of what such models take."""
+
+_RETRY_S = 300.0
+"""How long after a failed load the local model is tried again, as the embedding model is."""
+
+_CLOSE_S = 3.0
+"""How long closing waits for a local model that is just being read."""
+
+CrossEncoder = Callable[[str, Sequence[str]], list[float]]
+"""A loaded model: a query and texts to one score each, any number. Blocking; raises whatever its library does."""
 
 
 class ModelReranker:
@@ -40,6 +60,75 @@ class ModelReranker:
 
     def _quoted(self, text: str) -> str:
         return quote(redact(text, self._redact))[:_TEXT_CHARACTERS]
+
+
+class LocalReranker:
+    """`ports.Reranker` on a cross-encoder of this machine, which is loaded in the background from the beginning. Until
+    it is there, and again after a failure, `rerank` raises `ModelUnavailable` at once.
+    """
+
+    def __init__(self, load: Callable[[], CrossEncoder], timeout_s: float) -> None:
+        """``load`` makes the model, in a thread; ``timeout_s`` is the longest that a question waits for it."""
+        self._load = load
+        self._timeout_s = timeout_s
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="reranker")
+        self._model: CrossEncoder | None = None
+        self._state = "it is being loaded"
+        self._failed_at = math.inf
+        self._loading = self._load_again()
+
+    async def rerank(self, tenant: str, query: str, texts: Sequence[str]) -> list[float]:  # noqa: ARG002 - the port's
+        """The model's word for each text: the logistic function of its score.
+
+        Raises:
+            ModelUnavailable: it is not loaded, or did not answer in time.
+        """
+        if self._model is None:
+            if time.monotonic() - self._failed_at > _RETRY_S:
+                self._loading = self._load_again()
+            raise ModelUnavailable(f"the local reranking model is not there: {self._state}")
+        read = [text[:_READ_CHARACTERS] for text in texts]
+        asked = asyncio.get_running_loop().run_in_executor(self._worker, self._model, query[:_READ_CHARACTERS], read)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return [_logistic(score) for score in await asked]
+        except TimeoutError as error:
+            raise ModelUnavailable(
+                f"the local reranking model took longer than recall.rerank_timeout_s ({self._timeout_s:g} s)"
+            ) from error
+
+    async def close(self) -> None:
+        """End the model's thread. A download under way ends with the process."""
+        await asyncio.to_thread(self._loading.join, _CLOSE_S)
+        await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
+        self._model = None
+
+    def _load_again(self) -> threading.Thread:
+        self._failed_at = math.inf
+        # nothing waits for its end, the interpreter's included: without network a download takes long to give up
+        thread = threading.Thread(target=self._load_model, name="reranker-load", daemon=True)
+        thread.start()
+        return thread
+
+    def _load_model(self) -> None:
+        try:
+            self._model = self._load()
+        except ModelUnavailable as error:
+            self._fail(error.message)
+        except Exception as error:  # the runtime raises its own types; whatever it is, recall goes on in its own order
+            metrics().internal_errors.labels(where="models.reranker").inc()
+            log.warning("the local reranking model failed to load", exc_info=error)
+            self._fail(f"{type(error).__name__}: {error}")
+        else:
+            log.info("the local reranking model is ready")
+
+    def _fail(self, state: str) -> None:
+        self._state, self._failed_at = state, time.monotonic()
+        log.warning("memories are not reranked for now: %s", state)
+
+
+def _logistic(score: float) -> float:
+    return 1 / (1 + math.exp(-max(-60.0, min(60.0, score))))
 
 
 def read_scores(answer: str, count: int) -> list[float]:

@@ -368,7 +368,7 @@ def recall_seconds(settings: Settings) -> float:
     seconds = settings.recall.deadline_ms / 1000
     if settings.rewrite.mode in {"llm", "hyde"}:
         seconds += settings.rewrite.timeout_s
-    if settings.recall.rerank == "model":
+    if settings.recall.rerank != "none":
         seconds += settings.recall.rerank_timeout_s
     return seconds
 

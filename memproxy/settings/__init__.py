@@ -375,7 +375,17 @@ class RecallSettings(Section):
     first_turn_facts: int = Field(
         0, ge=0, le=50, description="The user's most important facts, so many, given at a session's first turn."
     )
-    rerank: Literal["none", "model"] = Field("none", description="`model`: the best 20 are read by `models.rerank`.")
+    rerank: Literal["none", "model", "local"] = Field(
+        "none",
+        description="Who reads the best 20 again, together with the question. `model`: `models.rerank`; `local`: "
+        "`recall.rerank_model` on this machine.",
+    )
+    rerank_model: str = Field(
+        "Xenova/ms-marco-MiniLM-L-6-v2", description="Cross-encoder of `local` (80 MB, fetched at the first start)."
+    )
+    rerank_model_path: FilePath | None = Field(
+        None, description="Folder of a cross-encoder in ONNX, with its tokenizer (no download)."
+    )
     rerank_timeout_s: Seconds = Field(
         2.0, le=60, description="A reranking model's own time, beside the deadline; after it, the order without it."
     )

@@ -15,16 +15,16 @@ from memproxy.learn.extract import load_prompt
 from memproxy.learn.worker import Worker
 from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.dimensions import dimension_of
-from memproxy.models.embed import FastembedEmbedder, load_local
+from memproxy.models.embed import FastembedEmbedder, load_local, load_reranker
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import (
-    ChatModel,
     Clock,
     Embedder,
     HeldStore,
     HotStore,
     MemoryStore,
+    OpenModel,
     Reranker,
     SnapshotStore,
     StateStore,
@@ -32,7 +32,7 @@ from memproxy.ports import (
 from memproxy.recall.hot import Hot, HotInProcess
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import LATE, configured
-from memproxy.recall.rerank import ModelReranker
+from memproxy.recall.rerank import LocalReranker, ModelReranker
 from memproxy.recall.rewrite import Rewriter
 from memproxy.retention.pruning import Policies
 from memproxy.settings import ModelSettings, RecallSettings, Settings
@@ -160,22 +160,23 @@ def make_hot(settings: Settings, caches: Caches, state: StateStore, store: Memor
 
 
 class Roles(NamedTuple):
-    """What recall asks (None: it asks nobody), and the chat models behind, to be closed with the engine."""
+    """What recall asks (None: it asks nobody), and the models behind, to be closed with the engine."""
 
     rewriter: Rewriter | None
     reranker: Reranker | None
-    models: tuple[ChatModel, ...]
+    models: tuple[OpenModel, ...]
 
 
-def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Roles:
-    """The roles of these settings; a model is made only for a role that is used. Reads the prompts' files.
+def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter, cache_dir: Path) -> Roles:
+    """The roles of these settings; a model is made only for a role that is used. Reads the prompts' files, and keeps a
+    local model in ``cache_dir``.
 
     Raises:
         ConfigError: a prompt of ``learn.prompts_dir`` does not begin with its version.
     """
     rewriter: Rewriter | None = None
     reranker: Reranker | None = None
-    models: list[ChatModel] = []
+    models: list[OpenModel] = []
 
     def model(source: str, role: ModelSettings, timeout_s: float) -> TenantModel:
         chat = OpenAIChatModel(role, role=source)
@@ -198,6 +199,10 @@ def make_roles(settings: Settings, access: ModelAccess, meter: TokenMeter) -> Ro
             prompt=load_prompt(folder, "rerank.md").text,
             redact_kinds=redacted,
         )
+    elif settings.recall.rerank == "local":
+        load = partial(load_reranker, settings.recall, cache_dir, settings.embedding.threads)
+        reranker = LocalReranker(load, settings.recall.rerank_timeout_s)
+        models.append(reranker)
     return Roles(rewriter, reranker, tuple(models))
 
 
@@ -216,7 +221,7 @@ def make_engine(
     store = make_store(settings, home, embedder, keys=keys_of(state))
     lexical = Bm25Encoder()
     access = ModelAccess(settings)
-    roles = make_roles(settings, access, meter)
+    roles = make_roles(settings, access, meter, home / "models")
     hot = make_hot(settings, caches, state, store, clock)
     recall = Recall(
         settings=settings,

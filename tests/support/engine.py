@@ -80,7 +80,7 @@ def make_engine(
         clock=clock,
     )
     meter = TokenMeter(state, clock, settings.learn)
-    roles = make_roles(settings, access, meter)
+    roles = make_roles(settings, access, meter, folder / "models")
     recall = Recall(
         settings=settings,
         store=store,
