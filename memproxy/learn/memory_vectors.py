@@ -84,8 +84,9 @@ class Vectors:
         erasure waits for them, and a long message is embedded for many seconds.
         """
         self._unneeded[owner] += 1
-        for limit in [limit for limit, one in self._making.items() if one == owner]:
-            limit.reschedule(0)
+        for limit, one in self._making.items():
+            if one == owner and not limit.expired():
+                limit.reschedule(0)
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ import msgspec
 
 from memproxy.core.block import quote
 from memproxy.core.redact import redact
-from memproxy.errors import ModelUnavailable, ModelUnreadable
+from memproxy.errors import ModelError, ModelUnavailable, ModelUnreadable
 from memproxy.metrics import metrics
 from memproxy.ports import Reranker, RoleModel
 from memproxy.recall.ranking import Scored, best_first
@@ -82,6 +82,7 @@ class LocalReranker:
 
         Raises:
             ModelUnavailable: it is not loaded, or did not answer in time.
+            ModelError: it failed.
         """
         if self._model is None:
             if time.monotonic() - self._failed_at > _RETRY_S:
@@ -96,6 +97,10 @@ class LocalReranker:
             raise ModelUnavailable(
                 f"the local reranking model took longer than recall.rerank_timeout_s ({self._timeout_s:g} s)"
             ) from error
+        except Exception as error:  # the runtime raises its own types; whatever it is, recall goes on in its own order
+            metrics().internal_errors.labels(where="models.reranker").inc()
+            log.warning("the local reranking model failed", exc_info=error)
+            raise ModelError(f"the local reranking model failed ({type(error).__name__}: {error})") from error
 
     async def close(self) -> None:
         """End the model's thread. A download under way ends with the process."""

@@ -34,15 +34,19 @@ async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(
 
 
 class HangingEmbedder(WordEmbedder):
-    """A text that it is given is never done."""
+    """A text that it is given is never done, and who gives up on it still waits for ``let_go``."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = asyncio.Event()
+        self.asked, self.given_up, self.let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self.asked.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.given_up.set()
+            await self.let_go.wait()
         raise AssertionError
 
 
@@ -53,8 +57,11 @@ async def test_an_erasure_does_not_wait_for_the_vectors_of_what_was_told_before_
         async with asyncio.TaskGroup() as calls:
             told = calls.create_task(api.call("POST", "/v1/memory/turns", json=body))
             await embedder.asked.wait()
-            gone = await api.call("DELETE", "/v1/memory/users/zzuser")
-        assert (gone.status_code, gone.json()) == (200, {"deleted": 1})
+            gone = calls.create_task(api.call("DELETE", "/v1/memory/users/zzuser"))
+            await embedder.given_up.wait()
+            with api.engine.parts.worker.erasing((api.tenant, "zzuser")):
+                embedder.let_go.set()  # a second erasure that comes just then fails at nothing
+        assert (gone.result().status_code, gone.result().json()) == (200, {"deleted": 1})
         assert told.result().status_code == 201
         assert left_in(tmp_path / "state.db") == set()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from memproxy.errors import ModelUnavailable
+from memproxy.errors import ModelError, ModelUnavailable
 from memproxy.models.embed import load_reranker
 from memproxy.recall.rerank import LocalReranker
 from memproxy.settings import RecallSettings
@@ -93,3 +93,14 @@ async def test_a_model_that_takes_too_long_is_done_without(tmp_path: Path) -> No
         assert isinstance(failed.value.__cause__, TimeoutError)
         held.set()
         await asyncio.sleep(0)
+
+
+async def test_a_model_that_fails_is_done_without() -> None:
+    def model(query: str, texts: Sequence[str]) -> list[float]:
+        raise RuntimeError("no such operator")
+
+    made = LocalReranker(lambda: model, LONGEST_S)
+    await eventually(lambda: made._model is not None, what="the model is loaded")
+    with pytest.raises(ModelError, match="no such operator"):
+        await made.rerank("acme", "Where is it?", TEXTS)
+    await made.close()
