@@ -44,6 +44,9 @@ _OTHER_UPGRADES = re.compile(rb"\r\nupgrade:(?![^\r\n]*websocket)[^\r\n]*(?=\r\n
 declined by answering as ever (RFC 9110, section 7.8); but the parser drops the body that comes with them.
 """
 
+STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600, 1000)})
+"""Uvicorn's table ends at 599; there are upstreams (and gateways before them) that answer with what is beyond."""
+
 _HTTP_PORT = 80
 
 MOST_FILES = 65_536

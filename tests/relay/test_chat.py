@@ -259,7 +259,7 @@ async def test_an_injected_block_that_comes_back_is_not_captured(relay: Rig, sta
     assert "10,000" not in "".join(message.content for message in body.messages)
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529, 999])
 async def test_upstream_errors_pass_unchanged_and_are_not_captured(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState, status: int
 ) -> None:

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 from tests.support.answers import Answer, Answerer, Received, completion, echo, text_of
@@ -225,7 +225,7 @@ def _head(answer: Answer) -> bytes:
 
 
 def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase
+    return responses.get(status, "")
 
 
 def _framed(part: bytes, answer: Answer) -> bytes:
