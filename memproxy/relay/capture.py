@@ -256,6 +256,7 @@ class CaptureJournal:
         messages, entry = await self._work.run(partial(self._entry, exchange, answer), size)
         if not messages:
             metrics().capture_skipped.labels(reason="empty").inc()
+            self._note_session(exchange, answer)
             return
 
         def written() -> None:

@@ -254,24 +254,24 @@ class MemoryHandler:
         """Send the request (``toolless`` makes it without our tools); its answer's end waits until the turn is kept."""
         request, began = asked.request, time.perf_counter()
         block = self.decider.new_block(decision)
-        first = await self._send(asked, sent, read_here=decision.offer is not None)
-        answer: AnyAnswer = first
-        tap: Tap | None = None
         note: Once | None = None
+        if decision.scope is not None and decision.conversation is not None:
+            note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
+        answer: AnyAnswer | None = None
+        tap: Tap | None = None
         try:
+            answer = first = await self._send(asked, sent, read_here=decision.offer is not None)
             refusal = await refusal_of(first) if decision.is_changed else None
             if refusal is None and decision.offer is not None and first.status in TOOLLESS:
                 refusal = Refusal.OTHER
             if refusal is not None:
-                answer.close()
-                block = NO_BLOCK
+                first.close()
+                block.drop()
                 decision, answer = await self._send_plain(asked, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
                 answer = answered = self._with_tools(asked, decision.offer, first, sent, toolless)
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
-            if decision.scope is not None and decision.conversation is not None and not decision.captures:
-                note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
             exchange = self._to_capture(asked, decision, answer, block)
             if exchange is None or not decision.searched:
                 self._note_decided(asked, decision, answer.status)
@@ -281,11 +281,12 @@ class MemoryHandler:
             self._count_answered(asked, decision, tap)
         finally:
             block.keep()
-            answer.close()
-            metrics().upstream.observe(time.perf_counter() - began)
+            if answer is not None:
+                answer.close()
+                metrics().upstream.observe(time.perf_counter() - began)
             if tap is not None and tap.goes_on:
                 await tap.finish()  # the client that left this stream may fetch the response later
-            if note is not None:
+            if note is not None:  # whatever became of the answer: the conversation may go on behind it
                 note.keep()
         return answer.status
 
@@ -383,7 +384,7 @@ class MemoryHandler:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
         keep: Keep | None = None
         if exchange is not None:
-            keep = partial(self._capture, asked, answer, exchange)
+            keep = partial(self._capture, asked, answer, exchange, note)
         elif note is not None and answer.is_success:
             keep = partial(self._note, note, block)
         else:
@@ -402,7 +403,11 @@ class MemoryHandler:
             captures=exchange is not None,
         )
 
-    async def _capture(self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange, seen: Answer) -> None:
+    async def _capture(
+        self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange, note: Once | None, seen: Answer
+    ) -> None:
+        if note is not None:
+            note.drop()  # the journal notes the session with the turn
         if isinstance(answer, ToolAnswer) and answer.called and exchange.decided is not None:
             told = msgspec.structs.replace(exchange.decided.context or Carried(), called=answer.called)
             exchange = msgspec.structs.replace(

@@ -223,6 +223,11 @@ class Once:
             self._saving = self._start(*said)
         return self._saving
 
+    def drop(self) -> None:
+        """Not to be kept any more; what is kept already stays."""
+        if self._saving is None:
+            self._saving = []
+
 
 NO_BLOCK = Once(list)
 """There is none to keep."""

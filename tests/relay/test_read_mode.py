@@ -1,5 +1,8 @@
-"""Conversations in mode ``read``: one session over all requests, its blocks repeated, though nothing is captured."""
+"""Conversations whose turns are not kept, in mode ``read`` or where an answer failed: one session over all requests,
+its blocks repeated.
+"""
 
+import asyncio
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +17,9 @@ from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, nothing, running_relay
 from tests.relay.test_responses import QUESTION, answered, ask, captured
 from tests.relay.test_session_blocks import blocks_in
-from tests.support.answers import Answer, completion, error
+from tests.support.answers import Answer, chat_events, completion, error, stream
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import LONGEST_S, eventually
 
 READ = {"X-Memproxy-Memory": "read"}
 SAID = ["my first message", "thanks!", "my third message", "my fourth message"]
@@ -67,16 +71,36 @@ async def test_conversations_that_began_alike_are_told_apart(relay: Rig, upstrea
     assert sessions(first) != sessions(second)
 
 
+@pytest.mark.parametrize("mode", [READ, {}])
 @pytest.mark.parametrize("cut", [error(500, "later"), Answer([b'{"choices": [{"mess'], cut=True, framing="chunked")])
 async def test_an_answer_that_fails_or_is_cut_short_does_not_part_its_conversation(
-    relay: Rig, upstream: ScriptedUpstream, cut: Answer
+    relay: Rig, upstream: ScriptedUpstream, cut: Answer, mode: dict[str, str]
 ) -> None:
-    first = await relay.chat(*SAID[:1], headers=READ)
+    first = await relay.chat(*SAID[:1], headers=mode)
     upstream.script(cut)
     with contextlib.suppress(httpx.RemoteProtocolError):  # the upstream broke off, and so does the relay
-        await relay.chat(*SAID[:2], headers=READ)
-    third = await relay.chat(*SAID[:3], headers=READ)
+        await relay.chat(*SAID[:2], headers=mode)
+    third = await relay.chat(*SAID[:3], headers=mode)
     assert sessions(first) == sessions(third)
+
+
+@pytest.mark.parametrize("mode", [READ, {}])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_an_answer_that_its_client_stops_does_not_part_its_conversation(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, mode: dict[str, str], begun: bool
+) -> None:
+    first = await relay.chat(*SAID[:1], headers=mode)
+    await captured(state)
+    never = asyncio.Event()
+    upstream.script(stream([*chat_events("one", " two")[:2], never]) if begun else Answer(wait=never))
+    stopped = asyncio.get_running_loop().create_task(relay.chat(*SAID[:2], headers=mode, stream=True))
+    await eventually(lambda: len(upstream.received) == 2, what="the upstream is asked")
+    stopped.cancel()
+    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
+    third = await relay.chat(*SAID[:3], headers=mode)
+    assert sessions(first) == sessions(third)
+    said = [text for _, messages in await captured(state) for _, text in messages]
+    assert said == ([] if mode else [SAID[2], f"You said: {SAID[2]}"]), "of the stopped turn nothing is kept"
 
 
 async def test_a_chain_that_the_upstream_keeps_is_one_session(
