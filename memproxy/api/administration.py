@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id, Limit
+from memproxy.api.fields import Limit, Name
 from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.api.versions import check_expected
@@ -40,15 +40,15 @@ Switch = Annotated[
 class SettingsQuery(Body):
     """`GET /v1/memory/settings`: whose, and of which agent."""
 
-    user_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    agent_id: Name | None = None
 
 
 class SettingsBody(Body):
     """`PUT /v1/memory/settings`: what is left out or null comes from the wider place (agent, user, configuration)."""
 
-    user_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    agent_id: Name | None = None
     mode: Literal["on", "read", "write", "off"] | None = None
     limit: Limit | None = None
     rerank: Switch | None = None

@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from memproxy.api.context import Backends
 from memproxy.api.models import NoQuery
-from memproxy.auth import administered_user, resolve_scope, resolve_user
+from memproxy.auth import administered_user, clean_id, resolve_scope, resolve_user
 from memproxy.core.memory import TEXT_FIELDS, Memory, to_public
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
@@ -136,6 +136,17 @@ class Call:
         if in_query is not None and in_body is not None and in_query != in_body:
             raise RequestError("user_id in the query and in the body disagree: name one user.", param="user_id")
         return in_body if in_query is None else in_query
+
+    @property
+    def session(self) -> str:
+        """The session that the path names.
+
+        Raises:
+            RequestError: it is no usable name.
+        """
+        if not (name := clean_id(self.path["id"], "session_id")):
+            raise RequestError("session_id: must not be empty.", param="session_id")
+        return name
 
     def scope(self, session: str | None = None) -> Scope:
         """The scope named by ``project_id`` and ``agent_id`` of the query, or of the body where the query has no

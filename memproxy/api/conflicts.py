@@ -9,7 +9,7 @@ import msgspec
 
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id
+from memproxy.api.fields import Id, Name
 from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory, one_of
 from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
@@ -36,7 +36,7 @@ class Resolution(Body):
     """`POST /v1/memory/conflicts/{id}`. ``keep``: the id of the statement that holds, ``both`` or ``neither``."""
 
     keep: Id
-    user_id: Id | None = None
+    user_id: Name | None = None
 
 
 class ConflictFound(msgspec.Struct):

@@ -8,7 +8,7 @@ import msgspec
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id, Query
+from memproxy.api.fields import Name, Query
 from memproxy.api.models import Body, Instant, PageQuery, ShownMemory, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
@@ -26,7 +26,7 @@ _READ = 200
 class DreamBody(Body):
     """`POST /v1/memory/dream`. ``dry_run`` tells what would be done, and changes nothing."""
 
-    user_id: Id | None = None
+    user_id: Name | None = None
     dry_run: bool = False
 
 
@@ -156,9 +156,9 @@ async def undo_dream(api: Backends, call: Call) -> DreamAnswer:
 class ReflectBody(Body):
     """`POST /v1/memory/reflect`. ``query``: what to think about; without it over what was learned last."""
 
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
     query: Query | None = None
 
 

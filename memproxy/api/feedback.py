@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find
-from memproxy.api.fields import Content, Id
+from memproxy.api.fields import Content, Id, Name
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
 from memproxy.core.memory import FACTS, Kind, Memory, Source
@@ -45,9 +45,9 @@ class FeedbackBody(Body):
     memory_id: Annotated[Id | None, Field(description="The id, or the short one that a block cites.")] = None
     request_id: Id | None = None
     text: Annotated[Content, Field(max_length=MAX_SAID)] | None = None
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
 
 
 class Judged(msgspec.Struct):

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, FailFast, Field, WithJsonSchema
 
+from memproxy.core.text import STEPS
+
 MAX_CONTENT = 100_000
 MAX_QUERY = 10_000
 MAX_MESSAGES = 2_000
@@ -29,8 +31,8 @@ CALL_NAMES = frozenset(
 )
 """Words of the API's own paths directly below ``/v1/memory/``: they cannot be ids of memories."""
 
-UNREACHABLE = CALL_NAMES | {".", ".."}
-"""Ids that no path can name; clients remove ``.`` and ``..`` from a path before they send it."""
+UNREACHABLE = CALL_NAMES | STEPS
+"""Ids of memories that no path can name."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
@@ -64,12 +66,20 @@ def check_id(value: str) -> str:
     return value
 
 
-def check_turn_id(value: str) -> str:
-    """The id of a message, by which its turn is read, changed and forgotten: a piece of a path."""
+def check_name(value: str) -> str:
+    """The name of a user, project, agent or session: without the blanks around it, as headers give it."""
+    value = check_id(value).strip()
+    if value in STEPS:
+        raise ValueError("must not be . or .., which clients take out of a path: no path would lead to it")
+    return value
+
+
+def check_reachable_id(value: str) -> str:
+    """The id of a memory that a caller chooses, by which it is read, changed and forgotten: a piece of a path."""
     if value in UNREACHABLE:
         raise ValueError(
             "must not be . or .. or a word of the API's own paths (stats, search, ...), for no path would lead to the "
-            "turn: give another id, or none"
+            "memory: give another id"
         )
     return check_id(value)
 
@@ -202,14 +212,13 @@ _CONTENT_SCHEMA = {
 }
 
 Id = Annotated[str, Field(max_length=256), AfterValidator(check_id)]
-TurnId = Annotated[
+Name = Annotated[
+    str, Field(max_length=256, json_schema_extra={"not": {"enum": sorted(STEPS)}}), AfterValidator(check_name)
+]
+ReachableId = Annotated[
     str,
-    Field(
-        max_length=256,
-        description="Its turn's id from then on. No word of the API's own paths, nor `.` or `..`.",
-        json_schema_extra={"not": {"enum": sorted(UNREACHABLE)}},
-    ),
-    AfterValidator(check_turn_id),
+    Field(max_length=256, json_schema_extra={"not": {"enum": sorted(UNREACHABLE)}}),
+    AfterValidator(check_reachable_id),
 ]
 Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
 Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_not_blank)]

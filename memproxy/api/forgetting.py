@@ -11,11 +11,11 @@ from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, sees_session
-from memproxy.api.fields import Id
+from memproxy.api.fields import Name
 from memproxy.api.memories import corrected, place_of
 from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
 from memproxy.api.versions import expected
-from memproxy.auth import clean_id, resolve_project
+from memproxy.auth import resolve_project
 from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
@@ -36,9 +36,9 @@ _MOST_COUNTED = 200
 class ScopeQuery(Body):
     """`DELETE /v1/memory`: at least one of these."""
 
-    user_id: Id | None = None
-    project_id: Id | None = None
-    session_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    session_id: Name | None = None
 
 
 class ForgetQuery(OneQuery):
@@ -50,7 +50,7 @@ class ForgetQuery(OneQuery):
 class PruneBody(Body):
     """The body of `POST /v1/memory/prune`; it may be left out. ``dry_run``: tell what would go, and change nothing."""
 
-    user_id: Id | None = None
+    user_id: Name | None = None
     dry_run: bool = False
 
 
@@ -160,7 +160,7 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     A caller who stands in a project (agent) undoes what it sees of it.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
-    session = clean_id(call.path["id"], "session_id")
+    session = call.session
     there = not call.identity.bound_project or await sees_session(api, scope, session, api.parts.write_timeout_s)
     deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session), MemoryFilter())
     await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, field_val
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
-from memproxy.api.fields import Content, FactKind, Id, Label, Labels, Metadata, OptionalTime, Phrase, Trusted, Unit
+from memproxy.api.fields import Content, FactKind, Label, Labels, Metadata, Name, OptionalTime, Phrase, Trusted, Unit
 from memproxy.api.knowledge import below_categories
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
 from memproxy.api.palace import in_palace
@@ -80,10 +80,10 @@ class DescribedFields(Body):
     expires_at: OptionalTime = None
     relations: Annotated[list[RelationBody], FailFast(), Field(max_length=100)] = Field([])
     metadata: Metadata = Field({})
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
-    session_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
+    session_id: Name | None = None
 
     @field_validator("valid_to")
     @classmethod

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
 
-from memproxy.api.fields import AnyKind, AsOf, Id, Label, Limit, Phrase, as_list
+from memproxy.api.fields import AnyKind, AsOf, Label, Limit, Name, Phrase, as_list
 
 REF = "#/components/schemas/"
 
@@ -29,7 +29,7 @@ def _many(item: dict[str, Any]) -> WithJsonSchema:
 
 _TEXT = {"type": "string"}
 _KINDS = {"enum": ["semantic", "procedural", "episodic", "reflective", "turn"]}
-ManyIds = Annotated[list[Id], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
+ManyNames = Annotated[list[Name], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
 ManyLabels = Annotated[list[Label], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
 ManyPhrases = Annotated[list[Phrase], FailFast(), BeforeValidator(as_list), Field(max_length=200), _many(_TEXT)]
 ManyKinds = Annotated[list[AnyKind], FailFast(), BeforeValidator(as_list), Field(max_length=10), _many(_KINDS)]
@@ -51,15 +51,15 @@ class NoQuery(Body):
 class UserQuery(Body):
     """Calls that only need to know whose it is."""
 
-    user_id: Id | None = None
+    user_id: Name | None = None
 
 
 class PlaceQuery(Body):
     """Whose memories are read, and what a request of which project (agent) sees of them."""
 
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
 
 
 class PageQuery(Body):
@@ -76,7 +76,7 @@ class PlacePageQuery(PageQuery, PlaceQuery):
 class OneQuery(PlaceQuery):
     """Calls about one memory; ``session_id`` tells apart two turns of one id."""
 
-    session_id: Id | None = None
+    session_id: Name | None = None
 
 
 class Shown(Body):
@@ -92,16 +92,16 @@ class OneShownQuery(OneQuery, Shown):
 class Filters(Body):
     """What narrows a list or a search."""
 
-    user_id: Id | None = None
-    project_id: ManyIds = []
-    agent_id: ManyIds = []
-    session_id: ManyIds = []
+    user_id: Name | None = None
+    project_id: ManyNames = []
+    agent_id: ManyNames = []
+    session_id: ManyNames = []
     kind: ManyKinds = []
     category: Annotated[ManyLabels, Field(description="With a slash at its end: all that is below it.")] = []
     tag: ManyLabels = []
     entity: ManyLabels = []
     wing: ManyPhrases = []
-    room: ManyIds = []
+    room: ManyNames = []
     closet: ManyLabels = []
     active: ManyFlags = []
     quarantined: bool | None = None

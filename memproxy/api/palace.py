@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id, Label, Limit, Phrase
+from memproxy.api.fields import Label, Limit, Name, Phrase
 from memproxy.api.models import Cursor, Filters, PlaceQuery, Shown, ShownMemory, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.memory import Kind
@@ -113,7 +113,7 @@ class PalaceQuery(PlaceQuery, Shown):
     """
 
     wing: Phrase | None = None
-    room: Id | None = None
+    room: Name | None = None
     closet: Label | None = None
     limit: Limit = 50
     cursor: Cursor | None = None

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, FailFast, Field
 
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends, scope_and_filter
-from memproxy.api.fields import MAX_MESSAGES, Id, Limit, Query, ReadableContent
+from memproxy.api.fields import MAX_MESSAGES, Limit, Name, Query, ReadableContent
 from memproxy.api.knowledge import below_categories
 from memproxy.api.models import Body, Filters, Shown, ShownMemory
 from memproxy.api.palace import in_palace
@@ -55,10 +55,10 @@ class RecallBody(Body):
 
     query: Query
     messages: Annotated[list[ChatMessage], FailFast(), Field(max_length=MAX_MESSAGES)] = Field([])
-    session_id: Id | None = None
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    session_id: Name | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
     max_tokens: Annotated[int, Field(ge=0, le=100_000)] | None = None
     explain: bool = False
 

@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 from memproxy.api.administration import Cost, Tokens
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends, find
-from memproxy.api.fields import Id, Limit
+from memproxy.api.fields import Id, Limit, Name
 from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.memory import Memory, Trust
@@ -260,7 +260,7 @@ async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, s
 class ReceiptsQuery(PlacePageQuery):
     """`GET /v1/memory/receipts`: of one conversation, or of requests that were given one memory."""
 
-    session_id: Id | None = None
+    session_id: Name | None = None
     memory_id: Id | None = None
 
 
@@ -356,8 +356,8 @@ def _summary(one: StoredReceipt, scope: Scope, said: str | None) -> ReceiptSumma
 class ActivityQuery(Body):
     """`GET /v1/memory/activity`: whose, of one session or all."""
 
-    user_id: Id | None = None
-    session_id: Id | None = None
+    user_id: Name | None = None
+    session_id: Name | None = None
     limit: Limit = 50
 
 

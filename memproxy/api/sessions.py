@@ -131,7 +131,7 @@ async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
 
 async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awaitable[bool]]) -> Reply[Learned]:
     """200 when it is done, 202 while it goes on."""
-    scope = call.scope(call.path["id"])
+    scope = call.scope(call.session)
     api.require("state", "store")
     await api.quotas.admit_learning(scope)
     within_s = WAIT_S if call.query.wait else BEGIN_S

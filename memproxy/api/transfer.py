@@ -13,7 +13,20 @@ from starlette.responses import StreamingResponse
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends
-from memproxy.api.fields import AnyKind, Content, Id, Label, Labels, Limit, Metadata, OptionalTime, Phrase, Time
+from memproxy.api.fields import (
+    AnyKind,
+    Content,
+    Id,
+    Label,
+    Labels,
+    Limit,
+    Metadata,
+    Name,
+    OptionalTime,
+    Phrase,
+    ReachableId,
+    Time,
+)
 from memproxy.api.http import MOST_JSON_BYTES, OFF_LOOP_BYTES, check_names, read_lines_body, validate
 from memproxy.api.memories import DescribedFields, RelationBody
 from memproxy.api.models import Body, Cursor, Shown
@@ -55,7 +68,7 @@ class MemoryLine(DescribedFields):
     entities: Annotated[Labels, Field(default_factory=list)]
     relations: Annotated[list[RelationBody], FailFast(), Field(max_length=100, default_factory=list)]
     metadata: Annotated[Metadata, Field(default_factory=dict)]
-    id: Id
+    id: ReachableId
     kind: AnyKind = "semantic"
     content: Content
     created_at: Time
@@ -77,7 +90,7 @@ class MemoryLine(DescribedFields):
 class PlaceLine(Body):
     """A number of the palace."""
 
-    user_id: Id | None = None
+    user_id: Name | None = None
     kind: Literal["wing", "alias", "home", "room", "closet", "last"]
     parent: Annotated[str, Field(max_length=8_000)]
     name: Annotated[str, Field(max_length=1_000)]
@@ -237,7 +250,7 @@ class ExportQuery(Shown):
     With ``limit``, so many memories at a time: the header ``x-memproxy-next-cursor`` is the next call's ``cursor``.
     """
 
-    user_id: Id | None = None
+    user_id: Name | None = None
     vectors: bool = False
     limit: Limit | None = None
     cursor: Cursor | None = None
@@ -298,7 +311,7 @@ class ImportQuery(Body):
     and counts, and writes nothing.
     """
 
-    user_id: Id | None = None
+    user_id: Name | None = None
     dry_run: bool = False
 
 

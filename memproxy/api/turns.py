@@ -14,13 +14,13 @@ from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends
 from memproxy.api.fields import (
     MAX_MESSAGES,
-    Id,
     Label,
     MessageContent,
     Metadata,
+    Name,
     OptionalTime,
+    ReachableId,
     Role,
-    TurnId,
     parse_content,
 )
 from memproxy.api.models import Body, one_of
@@ -61,7 +61,7 @@ class MessageBody(Body):
     """
 
     role: Role
-    id: TurnId | None = None
+    id: Annotated[ReachableId | None, Field(description="Its turn's id from then on.")] = None
     name: Label | None = None
     timestamp: OptionalTime = None
     tool_calls: Unread = None
@@ -84,10 +84,10 @@ class MessageBody(Body):
 class NewTurns(Body):
     """`POST /v1/memory/turns`. ``timestamp`` is the time of the messages that have none of their own."""
 
-    session_id: Id | None = None
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    session_id: Name | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
     messages: Annotated[list[MessageBody], FailFast(), Field(min_length=1, max_length=MAX_MESSAGES)]
     timestamp: OptionalTime = None
     metadata: Metadata = Field({})

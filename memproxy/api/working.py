@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends
-from memproxy.api.fields import Id, Label, Limit, Query, check_text
+from memproxy.api.fields import Label, Limit, Name, Query, check_text
 from memproxy.api.models import Body, Cursor, Instant, PlaceQuery
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.redact import redact
@@ -40,9 +40,9 @@ class WorkingBody(Body):
     ttl_s: Annotated[float, Field(gt=0, le=MAX_TTL_S)] | None = None
     category: Label | None = None
     tags: Annotated[list[Label], Field(max_length=100)] | None = None
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
 
 
 class WorkingQuery(PlaceQuery):
@@ -63,9 +63,9 @@ class WorkingSearch(Body):
     category: Label | None = None
     tag: Label | None = None
     limit: Limit = 10
-    user_id: Id | None = None
-    project_id: Id | None = None
-    agent_id: Id | None = None
+    user_id: Name | None = None
+    project_id: Name | None = None
+    agent_id: Name | None = None
 
 
 class WorkingInfo(msgspec.Struct):

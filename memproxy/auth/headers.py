@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from memproxy.core.text import STEPS
 from memproxy.errors import RequestError, Unauthenticated
 
 MAX_ID_LENGTH = 256
@@ -56,15 +57,18 @@ def _text(value: bytes) -> str:
 
 
 def clean_id(value: str, where: str) -> str:
-    """An id that may name a user, session, project or agent.
+    """An id that may name a user, session, project or agent, without the blanks around it.
 
     Raises:
-        RequestError: it is longer than `MAX_ID_LENGTH` or holds control characters.
+        RequestError: it is longer than `MAX_ID_LENGTH`, holds control characters, or is a step of a path.
     """
     if len(value) > MAX_ID_LENGTH:
         raise RequestError(f"{where} is longer than {MAX_ID_LENGTH} characters.", param=where)
     if not value.isprintable() and any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
         raise RequestError(f"{where} holds control characters or lone surrogates.", param=where)
+    value = value.strip()
+    if value in STEPS:
+        raise RequestError(f"{where} is {value!r}, which clients take out of a path: no path leads to it.", param=where)
     return value
 
 

@@ -200,6 +200,10 @@ def _cut(sentence: str, max_tokens: int) -> Iterator[str]:
     yield sentence[start:].strip()
 
 
+STEPS = frozenset({".", ".."})
+"""Pieces of a path that clients, browsers among them, take for steps and remove before they send it."""
+
+
 def piece_of_path(name: str) -> str:
     """A name as a piece of a path. ``.`` and ``..`` would be taken for steps, the second out of where it stands."""
-    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
+    return name.replace(".", "%2E") if name in STEPS else quote(name, safe="")

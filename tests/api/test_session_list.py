@@ -93,3 +93,23 @@ async def test_another_users_sessions_and_forgotten_ones_are_not_listed(api: Api
 async def test_wrong_questions_name_their_field(api: Api, query: dict[str, Any]) -> None:
     answer = await api.call("GET", "/v1/memory/sessions", params=query)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
+
+
+async def test_blanks_around_a_name_belong_to_it_nowhere(api: Api) -> None:
+    await say(api, " s ", 1, project_id="kitchen\u00a0", agent_id=" cook")
+    await api.store("The user wants it blue.", session_id="s ", project_id=" kitchen")
+    (session,) = await api.data("sessions")
+    assert (session["id"], session["project_id"], session["agent_id"]) == ("s", "kitchen", "cook")
+    assert (session["turns"], session["memories"]) == (1, 1)
+    assert len(await api.page(session_id=" s", project_id="kitchen ")) == 2
+    undone = await api.call("DELETE", "/v1/memory/sessions/%20s%20")
+    assert undone.json()["deleted"] == 2
+    assert (await api.call("POST", "/v1/memory/sessions/%20/end")).status_code == 400
+
+
+@pytest.mark.parametrize("field", ["user_id", "session_id", "project_id", "agent_id"])
+async def test_nothing_is_kept_under_a_name_that_no_path_leads_to(api: Api, field: str) -> None:
+    """`DELETE /v1/memory/sessions/..?user_id=ann` is, with the steps taken out, `DELETE /v1/memory?user_id=ann`."""
+    for name in (".", "..", " .. "):
+        refused = await api.call("POST", "/v1/memory", json={"content": "hello", field: name})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)

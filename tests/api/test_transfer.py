@@ -136,6 +136,12 @@ async def test_nothing_is_written_by_a_dry_run(own_api: Api) -> None:
     assert await own_api.page() == []
 
 
+@pytest.mark.parametrize("name", ["stats", ".."])
+async def test_no_memory_of_a_file_has_an_id_that_no_path_leads_to(own_api: Api, name: str) -> None:
+    told = await take(own_api, lines(memory(name, "User likes tea")))
+    assert (told["imported"], told["errors"][0]["message"].partition(":")[0]) == (0, "id")
+
+
 async def test_wrong_lines_are_told_by_number_and_field_and_the_others_are_taken(own_api: Api) -> None:
     body = lines(
         memory("m1", "User likes tea"),

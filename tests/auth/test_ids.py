@@ -17,6 +17,12 @@ def test_control_characters_and_half_surrogates_are_refused(name: str) -> None:
         clean_id(name, "user")
 
 
+@pytest.mark.parametrize("name", [".", "..", " .. "])
+def test_no_name_is_a_step_that_clients_take_out_of_a_path(name: str) -> None:
+    with pytest.raises(RequestError, match="no path"):
+        clean_id(name, "user")
+
+
 def test_a_header_that_is_there_twice_with_one_value_counts_once_and_with_two_is_refused() -> None:
     twice = Headers([(b"X-Memproxy-User", b"ada"), (b"x-memproxy-user", b" ada ")])
     assert twice.single(b"x-memproxy-user") == "ada"

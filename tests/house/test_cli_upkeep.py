@@ -80,9 +80,9 @@ async def served(home: Path) -> AsyncIterator[None]:
 
 async def test_a_user_or_a_session_is_forgotten_without_a_server(home: Path) -> None:
     assert home.exists()
-    await told(("ann", "..", "My name is Ann"), ("ann", "s2", "I live in Berlin"), ("..", "s1", "I am odd"))
-    assert await upkeep.forget(settings(), tenant=None, user="..", session=None) == 1
-    assert await upkeep.forget(settings(), tenant=None, user="ann", session="..") == 1
+    await told(("ann", "../s", "My name is Ann"), ("ann", "s2", "I live in Berlin"), ("../u", "s1", "I am odd"))
+    assert await upkeep.forget(settings(), tenant=None, user="../u", session=None) == 1
+    assert await upkeep.forget(settings(), tenant=None, user="ann", session="../s") == 1
     assert await contents() == {"I live in Berlin"}
 
 
