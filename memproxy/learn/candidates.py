@@ -15,7 +15,7 @@ from memproxy.core.facts import RECONCILED_AT, SAID
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.scope import Scope
-from memproxy.core.slots import OFFERED, OTHER, slot_name, stance_of
+from memproxy.core.slots import OFFERED_MANY, OFFERED_ONE, OTHER, slot_name, stance_of
 
 
 class Intent(enum.StrEnum):
@@ -135,7 +135,7 @@ _CANDIDATE = object_schema(
         "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
         "content": TEXT,
         "subject": _MAYBE,
-        "predicate": {"type": ["string", "null"], "enum": [*OFFERED, OTHER, None]},
+        "predicate": {"type": ["string", "null"], "enum": [*OFFERED_ONE, *OFFERED_MANY, OTHER, None]},
         "other_predicate": _MAYBE,
         "object": _MAYBE,
         "aspect": _MAYBE,

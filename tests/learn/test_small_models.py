@@ -8,6 +8,7 @@ from memproxy.core.facts import SAID
 from memproxy.core.memory import Kind
 from memproxy.core.slots import OFFERED_MANY, OFFERED_ONE, OTHER, has_many, predicate_name, slot_name
 from memproxy.core.turn import Message
+from memproxy.learn.candidates import ANSWER_SCHEMA
 from memproxy.learn.extract import load_prompt
 from memproxy.learn.outdated import PREDICATE, TAG
 from memproxy.ports import SlotChange
@@ -104,6 +105,11 @@ def test_the_offered_predicates_have_one_answer_or_many_as_they_are_listed_and_t
     assert [one for one in OFFERED_MANY if not has_many(predicate_name(one)[0])] == []
     prompt = load_prompt(None).text
     assert [one for one in (*OFFERED_ONE, *OFFERED_MANY, OTHER) if one not in prompt] == []
+
+
+def test_a_model_is_sent_the_same_schema_by_every_process_as_providers_cache_it() -> None:
+    predicate = ANSWER_SCHEMA["properties"]["candidates"]["items"]["properties"]["predicate"]
+    assert predicate["enum"] == [*OFFERED_ONE, *OFFERED_MANY, OTHER, None]
 
 
 async def test_a_predicate_that_is_not_offered_is_named_beside_other(tmp_path: Path) -> None:
