@@ -421,14 +421,14 @@ def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     fields: dict[str, Any] = {}
     content = given.get("content", memory.content)
-    if "object" not in given and _is_gone(memory.object, memory.content, content):
+    if "object" not in given and is_left_out(memory.object, memory.content, content):
         fields["object"] = _in_its_place(memory.object or "", memory.content, content)
     stated = {name: {**fields, **given}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
     if "relations" not in given:
         relations = [one for old in memory.relations if (one := _restated(old, memory, stated)) is not None]
         fields |= {"relations": relations} if relations != memory.relations else {}
     if "entities" not in given:
-        entities = [name for name in memory.entities if not _is_gone(name, memory.content, content)]
+        entities = [name for name in memory.entities if not is_left_out(name, memory.content, content)]
         new = stated["object"]
         if new and new not in entities and memory.object in memory.entities and memory.object not in entities:
             entities.append(new)
@@ -436,8 +436,8 @@ def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _is_gone(value: str | None, before: str, after: str) -> bool:
-    """Whether an edit took a value out of the words."""
+def is_left_out(value: str | None, before: str, after: str) -> bool:
+    """Whether words of the sentence ``before`` are not in the one ``after``."""
     name = value_name(value or "")
     return bool(name) and contains(before, name) and not contains(after, name)
 
@@ -669,7 +669,11 @@ def decide_correction(
     be understood by itself, else nothing.
     """
     if chain:
-        return _in_slot(candidate, chain)
+        decision = _in_slot(candidate, chain)
+        # "to Galicia with Petra" after "to Galicia with mum" is no repetition, though both have one value
+        if decision.target is not None and is_left_out(replaces, decision.target.content, candidate.content):
+            return Decision(Operation.UPDATE, decision.target)
+        return decision
     again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
     if again is not None:
         return Decision(Operation.DUPLICATE, again)

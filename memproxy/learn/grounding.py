@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.block import strip_blocks
+from memproxy.core.facts import is_left_out
 from memproxy.core.gate import judge
 from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.similar import affirms, contains, names, topic
@@ -126,7 +127,11 @@ def _is_carried(candidate: Extracted, heard: Heard) -> bool:
 
 def _may_be_derived(number: str) -> bool:
     """A year, or a small number: dates are worked out from the message's own ("last week")."""
-    return re.fullmatch(r"(?:19|20)\d\d", number) is not None or float(number) <= _SMALL
+    return _is_year(number) or float(number) <= _SMALL
+
+
+def _is_year(number: str) -> bool:
+    return re.fullmatch(r"(?:19|20)\d\d", number) is not None
 
 
 def _plain(text: str) -> str:
@@ -273,6 +278,8 @@ def goes_back_unsaid(candidate: Memory, found: Grounded, chain: Sequence[Memory]
 def _repeats(candidate: Extracted, known: Memory) -> bool:
     if _bare(candidate.content) == _bare(known.content):
         return True
+    if candidate.intent is Intent.CORRECT and is_left_out(candidate.replaces, known.content, candidate.content):
+        return False
     if (
         not candidate.object
         or not known.object
@@ -292,7 +299,7 @@ def holds(said: str, value: str) -> bool:
     """Whether a text holds a value, or a number, a name or a word of it."""
     if contains(said, value_name(value)):
         return True
-    wanted = numbers(value) or (topic(value) | names(f"x {value}"))
+    wanted = {number for number in numbers(value) if not _is_year(number)} or (topic(value) | names(f"x {value}"))
     return bool(wanted) and bool(wanted & (numbers(said) | topic(said) | names(f"x {said}")))
 
 

@@ -100,6 +100,18 @@ async def test_a_correction_of_nothing_known_that_stands_by_itself_is_a_statemen
         assert await active(r) == {"User gets up at 7"}
 
 
+async def test_a_correction_that_names_words_of_a_known_sentence_replaces_it_also_where_the_value_stays(
+    tmp_path: Path,
+) -> None:
+    async with rig(tmp_path) as r:
+        trip = ("plans_to", "travel to Galicia in August 2026")
+        with_mum = one("User plans to travel to Galicia in August 2026 with mum.", *trip)
+        with_petra = one("User plans to travel to Galicia in August 2026 with Petra.", *trip, replaces="with mum")
+        await r.teach("mum is coming to Galicia with us in August", with_mum)
+        await r.teach("mum isn't coming to Galicia in August, Petra has her cabin", with_petra | {"intent": "correct"})
+        assert await active(r) == {with_petra["content"]}
+
+
 def test_the_offered_predicates_have_one_answer_or_many_as_they_are_listed_and_the_prompt_names_them() -> None:
     assert [one for one in OFFERED_ONE if has_many(predicate_name(one)[0])] == []
     assert [one for one in OFFERED_MANY if not has_many(predicate_name(one)[0])] == []
