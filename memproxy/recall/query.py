@@ -114,8 +114,8 @@ def parts_of(query: str) -> list[str]:
     """The questions in a message, in order; the message itself when there is one. They are searched one by one, because
     a memory about one of two has few of the words of both.
 
-    It is divided only where every part is a whole question: it asks by itself, names its own matter and whom it is
-    about, and points back at nothing in the one before ("... and when did it start?").
+    It is divided only where every part is a whole question: it asks by itself, names its own matter, and points back at
+    nothing in the one before ("... and when did it start?").
     """
     if len(query) > _MOST_OF_QUESTIONS:
         return [query]
@@ -127,8 +127,7 @@ def parts_of(query: str) -> list[str]:
 
 
 def _is_whole(part: str) -> bool:
-    asks, named = _BEGINS_BY_ASKING.match(part), _ABOUT_SOMEBODY.search(part)
-    return bool(key_terms(part, limit=1)) and asks is not None and named is not None
+    return bool(key_terms(part, limit=1)) and _BEGINS_BY_ASKING.match(part) is not None
 
 
 _BEGINS = r"(?:\b(?=\w)|(?=[\u4e00-\u9fff]))"
@@ -201,4 +200,3 @@ _POINTS_BACK = re.compile(
     r"\b(?:he|she|they|it|him|her|them|his|hers|their|its|there|that|this|those|these|then|one|ones|both|same)\b",
     re.IGNORECASE,
 )
-_ABOUT_SOMEBODY = re.compile(r"\b(?:[Ii]|[Mm]y|[Mm]e|[Mm]ine|[Ww]e|[Oo]ur|[Uu]s)\b|(?<=[\w,] )[A-Z]\w")

@@ -38,6 +38,9 @@ LIFE = [
             "What is my dog's name and how old is my cat and where do I live?",
             ["What is my dog's name", "how old is my cat", "where do I live?"],
         ),
+        ("How much does Ewan pay, and who's the landlord?", ["How much does Ewan pay", "who's the landlord?"]),
+        ("What is my job and what are the duties?", ["What is my job", "what are the duties?"]),
+        ("How do vaccines work and why do people get fevers?", ["How do vaccines work", "why do people get fevers?"]),
     ],
 )
 def test_whole_questions_are_searched_one_by_one(query: str, parts: list[str]) -> None:
@@ -53,9 +56,7 @@ def test_whole_questions_are_searched_one_by_one(query: str, parts: list[str]) -
         "How did I feel and why?",
         "Where and when is my appointment?",
         "Which bread and butter do I like?",
-        "How do vaccines work and why do people get fevers?",
         "I told you what I eat and when I sleep",
-        "What is my job and what are the duties?",
         "",
     ],
 )
