@@ -183,6 +183,11 @@ _NOT_ITS_OWN = INTERNAL_FIELDS | {"access_count", "last_accessed_at"}
 """Being recalled is no change of what a memory says: an editor's If-Match must not fail by it."""
 
 
+def is_told(memory: Memory) -> bool:
+    """Whether a memory holds and may be recalled."""
+    return memory.active and not memory.quarantined and memory.superseded_by is None
+
+
 def version_of(memory: Memory) -> str:
     """32 hex digits that change with every public field but the access counts."""
     said = {name: value for name, value in to_payload(memory).items() if name not in _NOT_ITS_OWN}

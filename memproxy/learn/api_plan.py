@@ -29,7 +29,7 @@ from memproxy.core.facts import (
     trimmed,
 )
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
-from memproxy.core.memory import FACTS, Kind, Memory, Trust, without
+from memproxy.core.memory import FACTS, Kind, Memory, Trust, is_told, without
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -154,6 +154,9 @@ async def undo(known: PlanView, session: str, within: Scope) -> Counter[str]:
             await known.change(fact.id, _without(fact, owned.gone, left, known.now))
     for fact in owned.lost.values():
         await _undo_fact(known, fact, owned)
+    for fact in owned.facts:
+        if fact.id not in owned.lost and (kept := owned.lost.get(fact.metadata.get(MERGED_INTO, ""))) is not None:
+            await _unmerge(known, fact, kept, owned)
     replaced = await _give_back_all(known, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
@@ -207,6 +210,15 @@ async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
         await known.change(before.id, {"superseded_by": None} | closed)
     elif fact.active or taken is not None:
         await _give_back(known, before.id, owned.orders)
+
+
+async def _unmerge(known: PlanView, fact: Memory, kept: Memory, owned: _Owned) -> None:
+    """Make active again what a dream merged into a fact that is undone, and that was told elsewhere."""
+    if fact.superseded_by != kept.id or not is_told(kept):
+        return
+    fields = {"superseded_by": None, "metadata": without(fact.metadata, MERGED_INTO), "updated_at": known.now}
+    await known.change(fact.id, fields)
+    await _give_back(known, fact.id, owned.orders)
 
 
 async def _give_back_all(known: PlanView, owned: _Owned) -> dict[str, str]:
@@ -426,13 +438,13 @@ async def _tell_turns(known: PlanView, before: Memory, after: Memory) -> None:
     """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
     it made hold again they may tell again.
     """
-    if not _is_told(before):
-        if _is_told(after):
+    if not is_told(before):
+        if is_told(after):
             await succession.show_stated(known, before)
     elif after.superseded_by:
         if (by := await known.memory(after.superseded_by)) is not None:
             await succession.mark_stated(known, before, by)
-    elif not _is_told(after):
+    elif not is_told(after):
         await succession.hide_stated(known, before)
     elif affirms(before) != affirms(after) or not terms(before.content) <= terms(after.content):
         await succession.mark_stated(known, before, after)
@@ -453,7 +465,7 @@ async def _delete(known: PlanView, body: PlanBody) -> None:
             await known.forget(memory)
             if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
                 await _drop_learned(known, memory)
-            elif by_call and _is_told(memory):
+            elif by_call and is_told(memory):
                 await succession.hide_stated(known, memory)
         await _drop(known, name, bury=learning)
         if before is not None and before.superseded_by == name:
@@ -508,11 +520,6 @@ def _slots_of(memory: Memory) -> list[str]:
     """The names in the register that writing the memory asks for."""
     slot = slot_name(memory) if memory.active else None
     return [tombstone(memory.id), *([slot] if slot else [])]
-
-
-def _is_told(memory: Memory) -> bool:
-    """Whether a memory holds and may be recalled."""
-    return memory.active and not memory.quarantined and memory.superseded_by is None
 
 
 def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:

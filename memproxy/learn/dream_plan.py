@@ -29,12 +29,13 @@ from memproxy.core.dream import (
     restored,
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, ended, last_said_at, said_at, take_back
-from memproxy.core.memory import Kind, Memory, version_of, without
+from memproxy.core.memory import Kind, Memory, is_told, version_of, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.slots import value_name
 from memproxy.errors import Conflict
 from memproxy.learn import succession
+from memproxy.learn.consolidate import is_worded_alike
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import MemoryFilter, every
 
@@ -197,7 +198,8 @@ async def undone(known: PlanView, dream: str) -> Counter[str]:
             param="id",
         )
     counts: Counter[str] = Counter()
-    for memory in touched:
+    merged = {memory.id: str(memory.metadata[MERGED_INTO]) for memory in touched if MERGED_INTO in memory.metadata}
+    for memory in sorted(touched, key=lambda one: _merges(one.id, merged)):
         mark = mark_of(memory, dream)
         if memory.kind is Kind.TURN:
             known.mark(memory, restored(memory, dream, known.now))
@@ -212,13 +214,29 @@ async def undone(known: PlanView, dream: str) -> Counter[str]:
     return counts
 
 
+def _merges(name: str, merged: Mapping[str, str]) -> int:
+    """How many merges lead from a memory to the one that stayed: that one is restored first."""
+    passed: list[str] = []
+    while name in merged and name not in passed:
+        passed.append(name)
+        name = merged[name]
+    return len(passed)
+
+
 def _made_at(memory: Memory) -> datetime:
     return datetime.fromisoformat(marks_of(memory)[-1]["at"])
 
 
 async def _restore(known: PlanView, memory: Memory, fields: dict[str, Any]) -> None:
-    """Make an entry what it was; where somebody else took its slot since the dream, it stays in the history."""
+    """Make an entry what it was. Where somebody else took its slot since the dream, it stays in the history; so it does
+    where what it was merged into said the same in the same words and was corrected, taken back or called wrong since.
+    """
     slot, opens = memory.slot, fields.get("active") is True
+    kept = await known.memory(str(memory.metadata.get(MERGED_INTO))) if opens else None
+    if kept is not None and not is_told(kept) and is_worded_alike(memory.content, kept.content):
+        noted = fields["metadata"] | {MERGED_INTO: kept.id}
+        await known.change(memory.id, {"metadata": noted, "updated_at": known.now})
+        return
     holder = await known.holder(slot) if slot and opens else None
     other = await known.memory(holder) if holder is not None and holder != memory.id else None
     if other is not None and other.active and not marks_of(other) and other.created_at > _made_at(memory):

@@ -192,3 +192,47 @@ async def test_what_somebody_changed_since_stays_changed(api: Api) -> None:
     now = await read(api, first["id"])
     assert (now["content"], now["metadata"]) == ("Ann loves chess", {"mine": 1})
     assert len(await api.page(active="true")) == 2
+
+
+async def _merged(api: Api, *sessions: str) -> tuple[list[dict[str, Any]], str]:
+    """One sentence told in these sessions, then made one by a dream: the memories, oldest first, and the dream's id."""
+    stored = [await api.store("Nils plays the piano.", session_id=session) for session in sessions]
+    told = await dream(api)
+    assert told["counts"]["merge"] == len(sessions) - 1
+    return stored, told["id"]
+
+
+@pytest.mark.parametrize("how", ["correction", "wrong", "ended"])
+async def test_what_was_corrected_or_ended_since_its_merge_is_not_so_again_when_the_dream_is_taken_back(
+    api: Api, how: str
+) -> None:
+    (kept, other), name = await _merged(api, "s1", "s2")
+    if how == "ended":
+        await api.call("PATCH", f"/v1/memory/{kept['id']}", json={"valid_to": "2025-01-01T00:00:00Z"})
+    else:
+        body = {"memory_id": kept["id"], "signal": how, "text": "Nils plays the cello."}
+        await api.call("POST", "/v1/memory/feedback", json=body)
+    assert (await api.call("POST", f"/v1/memory/dreams/{name}/undo")).status_code == 200
+    assert not (await read(api, other["id"]))["active"]
+    assert (
+        kept["content"]
+        not in (await api.call("POST", "/v1/memory/recall", json={"query": "What does Nils play?"})).text
+    )
+
+
+async def test_a_dream_that_merged_in_two_steps_is_taken_back_whole(api: Api) -> None:
+    before = [await api.store(f"Nils plays the piano{mark}", session_id=f"s{mark}") for mark in (".", "!", "")]
+    exported_before = await exported(api)
+    told = await dream(api)
+    assert (await api.call("POST", f"/v1/memory/dreams/{told['id']}/undo")).status_code == 200
+    assert await exported(api) == exported_before
+    assert all([(await read(api, one["id"]))["active"] for one in before])
+
+
+async def test_what_was_told_in_two_conversations_outlives_each_of_them_also_when_a_dream_made_it_one(api: Api) -> None:
+    (_, other), name = await _merged(api, "s1", "s2")
+    assert (await api.call("DELETE", "/v1/memory/sessions/s1")).json()["deleted"] == 1
+    left = await read(api, other["id"])
+    assert (left["active"], left["superseded_by"], left["valid_to"]) == (True, None, None)
+    assert (await api.call("POST", f"/v1/memory/dreams/{name}/undo")).status_code == 200
+    assert (await read(api, other["id"]))["active"]
