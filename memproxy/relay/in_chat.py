@@ -99,7 +99,8 @@ class InChat:
 
     async def _forget(self, command: Command, memory: "_Api") -> str | None:
         """Facts that fit, with the messages that they come from; where no fact does, and the message says that memory
-        is meant, the user's own messages that fit. With a message goes what was answered to it.
+        is meant, the user's own messages that fit. With a message goes what was answered to it, and what else it
+        told: that is named, too.
         """
         async with asyncio.timeout(LOOK_S):
             facts = (await memory.found(command.target, _FACTS))[:MOST_FORGOTTEN]
@@ -107,15 +108,24 @@ class InChat:
             own = [one for one in fits if one["trust"] == "user"][:MOST_FORGOTTEN]
             sources = {(one["session_id"], name) for one in facts for name in one["turn_ids"]}
             sources |= {(one["session_id"], one["id"]) for one in own}
+            sessions = {session for session, _ in sources if session is not None}
             answers = [
                 (session, one["id"])
-                for session in {session for session, _ in sources if session is not None}
+                for session in sessions
                 for one in _answers(await memory.listed(kind=("turn",), session_id=session), sources)
+            ]
+            messages = {name for _, name in [*sources, *answers]}
+            along = [
+                one
+                for session in sessions
+                for one in await memory.listed(kind=_FACTS, session_id=session, active="true")
+                if one["turn_ids"] and messages.issuperset(one["turn_ids"])
             ]
         gone = 0
         for session, name in [*((None, one["id"]) for one in facts), *sorted(sources, key=str), *answers]:
             gone += await memory.forgotten(name, session)
-        return line(command, "forgotten", [one["content"] for one in facts or own], count=gone) if gone else None
+        named = {one["id"]: one["content"] for one in own or [*facts, *along]}
+        return line(command, "forgotten", list(named.values()), count=gone) if gone else None
 
     async def _unremember(self, command: Command, memory: "_Api", scope: Scope, chat: RequestBody) -> str | None:
         """The exchange before this message: what the user said last, and what came of it."""

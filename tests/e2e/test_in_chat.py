@@ -100,6 +100,14 @@ async def test_what_is_named_is_forgotten_with_the_message_that_it_comes_from(pe
     assert [one for one in left if "Ida" in one]
 
 
+async def test_what_is_forgotten_with_its_message_is_named_too(person: Person) -> None:
+    await person.say("I live in Bern and my dog is called Rex.")
+    await eventually(lambda: person.knows("Rex"), what="it is learned")
+    told, _ = await person.say("Forget that I live in Bern.")
+    assert told.index("Bern") < told.index("Rex"), "what was meant comes first"
+    assert not await person.knows("Rex")
+
+
 async def test_a_bare_word_that_nothing_is_known_of_goes_to_the_model_and_nothing_is_lost(
     person: Person, model: ScriptedUpstream
 ) -> None:
