@@ -22,6 +22,7 @@ from memproxy.errors import (
 from memproxy.learn.flush import Owner
 from memproxy.learn.model_outages import COUNTED, OUTAGE, WaitingRows, delay_s
 from memproxy.learn.parts import Parts
+from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalKind, JournalRow
 from memproxy.tasks import TaskOwner
@@ -34,6 +35,8 @@ LOOKS_S = (0.02, 0.25)
 
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
+
+_TROUBLE = Seldom()
 
 _REASONS: dict[type[Exception], str] = {
     StoreUnavailable: "store",
@@ -326,6 +329,7 @@ def error_of(ending: Ending) -> MemproxyError:
 
 
 def state_trouble(where: str, error: MemproxyError) -> None:
-    """Note that the state or the store did not answer; the caller tries again."""
+    """Note that the state or the store did not answer; the caller tries again, every second or so."""
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
-    log.warning("%s: %s; tried again", where, error)
+    if count := _TROUBLE.due(f"{where}: {error.message}"):
+        log.warning("%s: %s; tried again (%d times since this was told)", where, error, count)

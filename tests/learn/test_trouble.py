@@ -12,8 +12,9 @@ import pytest
 from memproxy.core.protocol import PlanBody, TurnsBody, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
+from memproxy.errors import ConfigError, MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
+from memproxy.learn.acknowledge import state_trouble
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
 from memproxy.learn.model_outages import COUNTED, OUTAGE, delay_s
 from memproxy.metrics import metrics
@@ -307,3 +308,11 @@ def test_a_prompt_of_ones_own_takes_its_place(tmp_path: Path) -> None:
 def test_waiting_times_grow_and_are_bounded() -> None:
     assert 2 <= delay_s(COUNTED, 1) < delay_s(COUNTED, 3) <= delay_s(COUNTED, 50) <= 601
     assert 0.25 <= delay_s(OUTAGE, 1) < delay_s(OUTAGE, 5) <= delay_s(OUTAGE, 1000) <= 10.25
+
+
+def test_a_state_that_is_away_is_told_once_and_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
+    full, away = StateUnavailable("the disk is full"), StateUnavailable("it does not answer")
+    for _ in range(50):
+        state_trouble("learn", full)
+    state_trouble("learn", away)
+    assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)] == [full, away]
