@@ -503,6 +503,8 @@ async def _drop_learned(known: PlanView, turn: Memory) -> int:
 async def _sweep(known: PlanView, gone: Deletion) -> None:
     """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
     known.sweep(gone)
+    if gone == Deletion():
+        return  # all slots of the user go with it (`learn.erasure`); what was encrypted cannot be read any more
     where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
     async for memory in every(known.store, known.owner, where):
         await known.release(memory)
