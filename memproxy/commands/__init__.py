@@ -6,6 +6,7 @@ nothing of a backup, and its supervisor stays for months.
 
 import gc
 import importlib
+import signal
 from typing import Annotated, Any
 
 import typer
@@ -77,8 +78,14 @@ def _whole(
     # typer's help is this function's docstring; `Group` has told the version before it is called
 
 
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. SIGTERM ends a command as Ctrl-C does: what it was at is left in order."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
     try:
         app(prog_name="memproxy")  # also as a module: completion goes by this name
     except MemproxyError as error:

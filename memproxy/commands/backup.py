@@ -215,47 +215,65 @@ def _prepared(folder: Path) -> Path | None:
         raise ConfigError(f"{folder} is one backup. With --keep, name the folder that is to hold several.")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for one in folder.iterdir():
-            draft = _DRAFT.fullmatch(one.name)
-            if draft and _DATED.fullmatch(draft["name"]) and one.is_dir() and not one.is_symlink():
-                _remove_abandoned(one)
+        remove_abandoned(folder, lambda name: (draft := _DRAFT.fullmatch(name)) and _DATED.fullmatch(draft["name"]))
         return max(dated(folder), default=None)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be used ({error.strerror}).") from error
 
 
-def _remove_abandoned(draft: Path) -> None:
-    held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+def remove_abandoned(parent: Path, is_ours: Callable[[str], object]) -> None:
+    """Remove the folders of `working_folder` below ``parent`` that killed runs left: whole copies of what was said.
+    ``is_ours`` tells them by their names.
+
+    Raises:
+        OSError: one cannot be looked into.
+    """
+    for one in parent.iterdir():
+        if not is_ours(one.name) or one.is_symlink() or not one.is_dir():
+            continue
+        held = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(one)
+        except BlockingIOError:
+            pass  # another run is at work
+        finally:
+            os.close(held)
+
+
+@contextlib.contextmanager
+def working_folder(folder: Path) -> Iterator[None]:
+    """Make this folder, which is gone afterwards unless it got another name. It is locked as long as this process works
+    on it, so that another run knows whether it was abandoned (`remove_abandoned`).
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(draft)
-    except BlockingIOError:
-        pass  # another run is at work
+        folder.mkdir(mode=0o700, parents=True)
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made ({error.strerror}). Name a folder elsewhere.") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
 
 
 @contextlib.contextmanager
 def _draft(folder: Path) -> Iterator[Path]:
-    """The folder that takes the name of ``folder`` when it is complete. It is locked as long as this process works on
-    it, so that another run knows whether it was abandoned.
-    """
+    """The folder that takes the name of ``folder`` when it is complete. What killed runs left of one goes."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         several = " Or give --keep N: a dated one is made below it." if folder.is_dir() else ""
         raise ConfigError(f"{folder} is there already. Name a folder that is not, or an empty one.{several}")
+    with contextlib.suppress(OSError):  # told below, where it is in the way
+        remove_abandoned(folder.parent, lambda name: (draft := _DRAFT.fullmatch(name)) and draft["name"] == folder.name)
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-    try:
-        draft.mkdir(mode=0o700, parents=True)
+    with working_folder(draft):
         (draft / RAW).mkdir(mode=0o700)
-        held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ConfigError(f"{draft} cannot be made ({error.strerror}). Name a folder elsewhere.") from error
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
         yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        os.close(held)
 
 
 def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snapshot: Snapshot | None) -> Manifest:

@@ -32,6 +32,9 @@ POLL_S = 0.3
 
 CALL_TIMEOUT_S = 120.0
 OPEN_TIMEOUT_S = 60.0
+FAILING_TIMEOUT_S = 5.0
+"""How long what fails to open is tried again: a database that was started anew is there by then, a wrong key never is.
+"""
 CLOSE_GRACE_S = 10.0
 
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -206,17 +209,17 @@ async def _engine(settings: Settings, *, refused_too: bool) -> AsyncIterator[Ins
 
     Raises:
         ConfigError: the store is refused.
-        StoreUnavailable: something does not open within `OPEN_TIMEOUT_S`.
+        StoreUnavailable: something fails to open for `FAILING_TIMEOUT_S`, or is not open within `OPEN_TIMEOUT_S`.
     """
     from memproxy.engine.app import build_app  # noqa: PLC0415 - a second that no command needs beside a server
-    from memproxy.engine.readiness import REFUSED  # noqa: PLC0415 - the same
+    from memproxy.engine.readiness import DEGRADED, REFUSED  # noqa: PLC0415 - the same
     from memproxy.wiring.engine_parts import make_engine  # noqa: PLC0415 - the same
 
     home = home_dir()
     engine = make_engine(settings, home, secret(os.environ, home))
     await engine.start()
     try:
-        until = asyncio.get_running_loop().time() + OPEN_TIMEOUT_S
+        began = asyncio.get_running_loop().time()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(engine.wait_open(), 0.2)
@@ -226,7 +229,11 @@ async def _engine(settings: Settings, *, refused_too: bool) -> AsyncIterator[Ins
                 if refused_too:
                     break
                 raise ConfigError(parts["store"].removeprefix(f"{REFUSED}: "))
-            if asyncio.get_running_loop().time() > until:
+            waited_s = asyncio.get_running_loop().time() - began
+            for part in ("state", "store"):
+                if waited_s > FAILING_TIMEOUT_S and parts[part].startswith(DEGRADED):
+                    raise StoreUnavailable(parts[part].removeprefix(f"{DEGRADED}: "))
+            if waited_s > OPEN_TIMEOUT_S:
                 raise StoreUnavailable(f"The store does not open: state {parts['state']}, store {parts['store']}.")
         async with _client(httpx.ASGITransport(build_app(engine))) as client:
             yield Installation(client, settings, engine)

@@ -8,9 +8,9 @@ compared, and each state notes which one holds from now on (`ports.MOVED`): neit
 import asyncio
 import contextlib
 import os
-import shutil
+import re
+import secrets
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from memproxy.commands.backup import remove_abandoned, working_folder
 from memproxy.commands.installation import holding, served, without_learning
 from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
@@ -43,6 +44,9 @@ STOP_S = 30.0
 """Longest that a server which was told to stop is waited for, beyond ``server.shutdown_grace_s``."""
 
 MEMORIES = "memories"
+
+_COPIED = re.compile(r"moving-\w{8}")
+"""Name of the folder in the home that a running server's files are copied into, pass by pass."""
 
 
 @app.command("move")
@@ -112,6 +116,7 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
             raise ConfigError(
                 f"--to names the {part} that this installation has already. State and store move together."
             )
+    await _remove_copies(home)
     with _held(wanted, settings, home):
         async with opened_side(wanted, home) as target:
             copying = _Copying(target, show, sealed=wanted.privacy.encrypt)
@@ -138,9 +143,16 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
 async def take_back(settings: Settings) -> None:
     """Let the installation be served again that was moved, or is not complete."""
     home = home_dir()
+    await _remove_copies(home)
     with holding(settings):
         async with opened_side(settings, home) as here:
             await here.state.set_meta(MOVED, "")
+
+
+async def _remove_copies(home: Path) -> None:
+    """Remove what killed runs had copied."""
+    if await asyncio.to_thread(home.is_dir):
+        await asyncio.to_thread(remove_abandoned, home, _COPIED.fullmatch)
 
 
 class _Copying:
@@ -257,15 +269,13 @@ async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | N
         async with opened_side(settings, home) as there:
             yield there
         return
-    folder = Path(tempfile.mkdtemp(prefix="moving-", dir=home))  # 0700
-    try:
+    folder = home / f"moving-{secrets.token_hex(4)}"
+    with working_folder(folder):
         if not await _copied(settings, folder):
             yield None
             return
         async with opened_side(settings, home, copied=folder) as there:
             yield there
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _copied(settings: Settings, folder: Path) -> bool:

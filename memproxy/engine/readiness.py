@@ -19,6 +19,7 @@ PROBE = "written_last"
 READY = "ready"
 LOADING = "loading"
 REFUSED = "refused"
+DEGRADED = "degraded"
 MEASURE_EVERY_S = 10.0
 LOOK_AGAIN_S = 1.0
 """How often a part that is away, or that a recall could not reach, is looked at."""
@@ -70,7 +71,7 @@ class Readiness:
 
     def note_failure(self, part: str, reason: str) -> None:
         """An attempt to open the part failed; what opens after it waits."""
-        degraded = f"degraded: {reason}"
+        degraded = f"{DEGRADED}: {reason}"
         if self.parts[part] != degraded:
             log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)
         self.parts[part] = degraded
@@ -81,14 +82,14 @@ class Readiness:
     def note_refusal(self, reason: str) -> None:
         """The store was built for another embedder, and is not used."""
         self.parts["store"] = f"{REFUSED}: {reason}"
-        self.parts["worker"] = "degraded: the store is refused; the journal keeps what comes"
+        self.parts["worker"] = f"{DEGRADED}: the store is refused; the journal keeps what comes"
         log.critical("memory stays OFF, chat goes on without it: %s", reason)
 
     def note_fault(self) -> None:
         """A fault of ours ended the start: nothing is loading any more."""
         for part, state in self.parts.items():
             if state == LOADING:
-                self.parts[part] = "degraded: its start failed; the log says why"
+                self.parts[part] = f"{DEGRADED}: its start failed; the log says why"
 
     def note_recall(self, trouble: str | None) -> None:
         """A recall is over, perhaps degraded for this reason: after trouble with the store it is looked at soon."""
@@ -137,8 +138,8 @@ class Readiness:
     def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
         if self.parts[part] == READY:
             log.warning("the %s is degraded: %s", part, error.message)
-        self.parts[part] = f"degraded: {error.message}"
+        self.parts[part] = f"{DEGRADED}: {error.message}"
 
 
 def _waits_for(part: str) -> str:
-    return f"degraded: it waits for the {part}"
+    return f"{DEGRADED}: it waits for the {part}"

@@ -63,10 +63,7 @@ class InstanceLock:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise ConfigError(
-                f"{self._path.parent} cannot be written ({error.strerror}). Choose another place with MEMPROXY_HOME, "
-                "store.path or state.path."
-            ) from error
+            raise self._unwritable(error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -97,8 +94,17 @@ class InstanceLock:
     def _write(self) -> None:
         if self._file is not None:
             said = f"pid {os.getpid()} at {self._address}\n{self.folder or ''}\n"
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, os.fsencode(said), 0)
+            try:
+                os.ftruncate(self._file, 0)
+                os.pwrite(self._file, os.fsencode(said), 0)
+            except OSError as error:  # a full disk
+                raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"{self._path.parent} cannot be written ({error.strerror}). Choose another place with MEMPROXY_HOME, "
+            "store.path or state.path."
+        )
 
     def _read(self) -> tuple[str, Path | None]:
         """Who holds or held it, and the runtime folder; None where file or folder are not this user's own."""

@@ -42,6 +42,13 @@ def memories_place(settings: Settings, home: Path) -> str:
     return str(store_path(store, home)) if store.backend == "edge" else f"{store.url} {store.collection}"
 
 
+def _shown_memories(settings: Settings, home: Path) -> str:
+    store = settings.store
+    if store.backend == "edge":
+        return str(store_path(store, home))
+    return f"the collection {store.collection} in {'Qdrant' if store.backend == 'qdrant' else 'PostgreSQL'}"
+
+
 @contextlib.asynccontextmanager
 async def opened_side(settings: Settings, home: Path, *, copied: Path | None = None) -> AsyncIterator[Side]:
     """The installation of these settings, which nobody else may have open where it is in files. ``copied``: a folder
@@ -63,7 +70,7 @@ async def opened_side(settings: Settings, home: Path, *, copied: Path | None = N
         store_id = await memories.open(await tables.meta(STORE_ID))
         held.push_async_callback(memories.close)
         yield Side(
-            place=f"{place} and {settings.store.backend}",
+            place=f"{place} and {_shown_memories(settings, home)}",
             state=tables,
             points=StoredPoints(memories.engine),
             store_id=store_id,

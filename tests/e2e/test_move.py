@@ -72,9 +72,12 @@ async def test_a_served_installation_moves_into_postgresql_and_back_with_all_tha
                 assert (await chat(client, "I also have a dog named Biscuit.")).status == 200
             await eventually(lambda: found(proxy, "dog named Biscuit"), what="what was said later is searchable")
             before = await exported(proxy)
+            left_by_a_killed_run = proxy.home / "moving-0123abcd"
+            left_by_a_killed_run.mkdir()
             moved = await command(proxy, "move", "--config", str(proxy.config_file), "--to", str(there), "--json")
             assert moved.returncode == 0, moved.stderr
             assert json.loads(moved.stdout)["switched"]
+            assert not left_by_a_killed_run.exists()
             assert proxy.process.wait(LONGEST_S) == 0
 
             refused = await command(proxy, "serve", "--config", str(proxy.config_file))

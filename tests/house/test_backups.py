@@ -5,6 +5,9 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +29,8 @@ from memproxy.settings.home import secret
 from tests.house.test_cli_transfers import at_home, filled, quiet, run, texts
 from tests.house.test_cli_upkeep import served, settings, told
 from tests.support.folders import Folders
+from tests.support.proxy import environment
+from tests.support.waiting import LONGEST_S, eventually
 
 MIB = 1024 * 1024
 TOLD = {"I moved to Porto", "Biscuit is a beagle"}
@@ -405,6 +410,26 @@ async def test_what_a_killed_run_left_is_removed_and_a_running_ones_is_not(known
     await kept(folder, 1)
     os.close(held)
     assert [dead.exists(), alive.exists(), foreign.exists()] == [False, True, True]
+
+
+async def test_what_a_killed_run_left_of_a_backup_is_removed_by_the_next_of_that_name(
+    known: Path, tmp_path: Path
+) -> None:
+    dead, foreign = (tmp_path / f".{name}.0123abcd" for name in ("saved", "other"))
+    for one in (dead, foreign):
+        (one / "raw").mkdir(parents=True)
+    await backup(settings(), tmp_path / "saved", quiet)
+    assert [dead.exists(), foreign.exists()] == [False, True]
+
+
+async def test_a_backup_that_is_told_to_end_leaves_no_copy_behind(known: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    command = [sys.executable, "-m", "memproxy", "backup", str(folder / "one")]
+    with subprocess.Popen(command, env=environment(known), stdout=subprocess.DEVNULL) as process:
+        await eventually(lambda: folder.is_dir() and any(folder.iterdir()), what="it has begun")
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, LONGEST_S) == 128 + signal.SIGTERM
+    assert list(folder.iterdir()) == []
 
 
 async def test_dated_backups_do_not_go_into_a_folder_that_is_one_backup(known: Path, saved: Path) -> None:

@@ -2,6 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
+import resource
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,18 +17,20 @@ from typer.testing import CliRunner
 
 from memproxy.auth import ANONYMOUS
 from memproxy.commands import app, upkeep
-from memproxy.commands.installation import installation
+from memproxy.commands.installation import OPEN_TIMEOUT_S, installation, opened_state
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
-from memproxy.errors import ConfigError
-from memproxy.ports import JournalEntry, JournalKind
+from memproxy.errors import ConfigError, StoreUnavailable
+from memproxy.ports import MOVED, JournalEntry, JournalKind
 from memproxy.serve.instance import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
 from memproxy.serve.server import Server
-from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
+from memproxy.settings import EmbeddingSettings, LearnSettings, PrivacySettings, Settings
 from memproxy.settings.home import state_path
+from memproxy.stores.sealing import MASTER_KEY, new_master_key
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_engine
+from tests.support.proxy import environment
 
 
 @pytest.fixture
@@ -142,3 +148,37 @@ async def test_mining_with_learning_off_says_so(home: Path) -> None:
 @pytest.mark.parametrize("arguments", [["forget"], ["mine", "--wrong"], ["forget", "--user"]])
 def test_bad_usage_is_exit_code_two(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
+
+
+async def test_an_encrypted_user_is_forgotten_without_an_error_in_the_log(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(MASTER_KEY, new_master_key())
+    sealed = settings().model_copy(update={"privacy": PrivacySettings(encrypt=True)})
+    async with installation(sealed) as here:
+        await here.call("POST", "/v1/memory", user="ann", json={"content": "Ann has a beagle.", "kind": "semantic"})
+    assert await upkeep.forget(sealed, tenant=None, user="ann", session=None) == 1
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_state_that_does_not_open_is_told_soon(home: Path) -> None:
+    await told(("ann", "s1", "I have a beagle."))
+    async with opened_state(settings()) as state:
+        await state.set_meta(MOVED, "was moved elsewhere")
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(StoreUnavailable, match=r"^The state in .* was moved elsewhere\."):
+        await contents()
+    assert asyncio.get_running_loop().time() - began < OPEN_TIMEOUT_S / 2
+
+
+def test_a_disk_that_is_full_is_one_of_the_findings(home: Path) -> None:
+    # what may be written is no longer than nothing: as a full disk answers, and it is this process's alone
+    done = subprocess.run(
+        [sys.executable, "-m", "memproxy", "check", "--json"],
+        env=environment(home),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        capture_output=True,
+        check=False,
+    )
+    [finding] = [one for one in msgspec.json.decode(done.stdout)["findings"] if one["part"] == "store"]
+    assert finding["text"].startswith(f"{home} cannot be written (File too large).")
