@@ -63,16 +63,17 @@ def assemble(
     nonce: str,
     max_tokens: int,
     heading: str | None,
+    now: datetime,
     profile: bool = False,
 ) -> Block:
     """The block for these memories, best first; what does not fit into ``max_tokens`` is left out. Lines of a
-    ``profile`` are shorter and have of a message only what it tells.
+    ``profile`` are shorter and have of a message only what it tells. ``now`` tells what held from what still holds.
     """
     frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE.format(nonce=nonce))
     tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
     kept: list[_Line] = []
-    for line in (_made(scored, terms, profile=profile) for scored in chosen):
+    for line in (_made(scored, terms, now, profile=profile) for scored in chosen):
         if tokens + line.cost <= max_tokens:
             kept.append(line)
             tokens += line.cost
@@ -91,29 +92,30 @@ def _estimated(text: str) -> int:
     return estimate(text)
 
 
-def _made(scored: Scored, terms: frozenset[str], *, profile: bool) -> _Line:
+def _made(scored: Scored, terms: frozenset[str], now: datetime, *, profile: bool) -> _Line:
     content, most = scored.memory.content, LINE_CHARACTERS
     if profile:
         content, most = _told(scored.memory), PROFILE_LINE_CHARACTERS
     text = block.quote(trim(content, terms, most))
-    shown = _line(scored.memory, text)
+    shown = _line(scored.memory, text, now)
     return _Line(scored, text, shown, estimate(shown) + 1)
 
 
-def _line(memory: Memory, text: str) -> str:
-    return f"- [{_date(memory):%Y-%m-%d}] ({_who(memory)}) {text} [m:{short_id(memory.id)}]"
+def _line(memory: Memory, text: str, now: datetime) -> str:
+    return f"- [{_date(memory):%Y-%m-%d}] ({_who(memory, now)}) {text} [m:{short_id(memory.id)}]"
 
 
 def _date(memory: Memory) -> datetime:
     return memory.valid_from or memory.created_at
 
 
-def _who(memory: Memory) -> str:
+def _who(memory: Memory, now: datetime) -> str:
     if memory.kind is Kind.TURN:
         return f"{memory.trust.value} said"
     what = "episode" if memory.kind is Kind.EPISODIC else "fact"
     if not memory.active and memory.valid_to is not None:
-        what += f" of the past, held until {memory.valid_to:%Y-%m-%d}"
+        what += ", holds until" if memory.valid_to > now else " of the past, held until"
+        what += f" {memory.valid_to:%Y-%m-%d}"
     return what if memory.trust is Trust.USER else f"{what}, by {memory.trust.value}"
 
 

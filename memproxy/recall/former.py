@@ -1,4 +1,5 @@
-"""Former statements: a superseded statement is given where a question asks for the past, and marked as past.
+"""Former statements: a superseded statement is given where a question asks for the past, and marked as past; and where
+what took its place begins later ("From 1 July my rent is 1,940"), until then.
 
 Whether a question does ("what was my budget before?") is decided by a logistic regression over its words, their letters
 and its beginning, not by a list (``python -m tests.fitting.past`` fits it). Only then the likeliest facts bring those
@@ -6,6 +7,7 @@ that they replaced, as far as their histories go back.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 
@@ -45,13 +47,20 @@ def asks_for_past(question: str) -> bool:
     return len(question) <= _READ and odds_of(question, shipped()) >= LEAST
 
 
-async def with_former(store: MemoryStore, scope: Scope, found: Sequence[Scored], floor: float) -> list[Scored]:
-    """Everything ``found``, best first, and behind each of the likeliest facts what it took the place of.
+def followers(found: Sequence[Scored], floor: float) -> list[Scored]:
+    """The likeliest facts at the floor, best first; what they took the place of may be given."""
+    return [one for one in found if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
+
+
+async def with_former(
+    store: MemoryStore, scope: Scope, found: Sequence[Scored], facts: Sequence[Scored], until: datetime | None
+) -> list[Scored]:
+    """Everything ``found``, best first, and behind each of the ``facts`` among it what it took the place of; with
+    ``until`` what still holds then, and no more.
 
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    facts = [one for one in found if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
     before: dict[str, list[Scored]] = {one.memory.id: [] for one in facts}
     heads = {one.memory.id: one.memory for one in facts}
     seen = {one.memory.id for one in found}
@@ -61,7 +70,7 @@ async def with_former(store: MemoryStore, scope: Scope, found: Sequence[Scored],
         heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
         for one in facts:
             former = heads.get(one.memory.id)
-            if former is not None and _held(former):
+            if former is not None and _held(former, until):
                 signals = one.signals | {PAST: float(step)}
                 before[one.memory.id].append(msgspec.structs.replace(one, memory=former, signals=signals))
         if not heads:
@@ -73,7 +82,9 @@ def _names(heads: Iterable[Memory], seen: set[str]) -> set[str]:
     return {one.supersedes for one in heads if one.supersedes is not None} - seen
 
 
-def _held(memory: Memory) -> bool:
+def _held(memory: Memory, until: datetime | None) -> bool:
     """Whether it held for a time; what was taken back, or was merged into what says the same, did not by itself."""
-    held = memory.valid_to is not None and memory.valid_to != begins(memory)
-    return held and not memory.active and RETRACTED_BY not in memory.metadata
+    end = memory.valid_to
+    if end is None or end == begins(memory) or memory.active or RETRACTED_BY in memory.metadata:
+        return False
+    return until is None or begins(memory) <= until < end

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from memproxy.core.facts import begins
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope, paid_by
@@ -31,7 +32,7 @@ from memproxy.recall import links, listed, topics
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.deadline import Deadline, OwnWords
 from memproxy.recall.documents import bm25_text, word_scores
-from memproxy.recall.former import asks_for_past, with_former
+from memproxy.recall.former import asks_for_past, followers, with_former
 from memproxy.recall.hot import Hot
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query, parts_of
@@ -264,15 +265,20 @@ class Recall:
             return found
 
     async def _with_former(self, asked: _Sought, found: list[Scored]) -> list[Scored]:
-        """The candidates with former statements, where the query asks for them; without them when there is no time."""
-        if not asks_for_past(asked.said[-1]):
+        """The candidates with former statements, where the query asks for them or what replaces them is still to begin;
+        without them when there is no time.
+        """
+        facts, now = followers(found, asked.limits.floor), self._clock.now()
+        past = asks_for_past(asked.said[-1])
+        if past:
+            for one in found:
+                one.signals.pop(REPLACED, None)
+        elif not (facts := [one for one in facts if begins(one.memory) > now]):
             return found
-        for one in found:
-            one.signals.pop(REPLACED, None)
         try:
             with asked.deadline.stage("former"):
                 async with asked.deadline.in_time():
-                    return await with_former(self._store, asked.scope, found, asked.limits.floor)
+                    return await with_former(self._store, asked.scope, found, facts, None if past else now)
         except (TimeoutError, StoreUnavailable) as error:
             asked.deadline.notes.append(f"former: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
             return found
@@ -389,6 +395,7 @@ class Recall:
             max_tokens=limits.max_tokens,
             heading=self._settings.inject.template,
             profile=_is_profile(judged.kept),
+            now=self._clock.now(),
         )
 
 

@@ -1,6 +1,7 @@
 """Entities, timelines, categories and histories."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -54,6 +55,20 @@ async def test_what_held_before_is_recalled_where_it_is_asked_for_and_marked_as_
     assert "$10,000" not in now
     await api.call("DELETE", f"/v1/memory/{ids[0]}")
     assert "$10,000" not in await recalled(api, "What was my budget for Hawaii before?")
+
+
+async def test_until_a_new_value_begins_the_one_before_stands_behind_it(api: Api) -> None:
+    old, new = "User's rent for the flat is 1,890", "User's rent for the flat is 1,940"
+    begins = f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}T00:00:00Z"
+    ids = await superseding(api, old, new)
+    store, owner = api.engine.backends().store, Scope(tenant=api.tenant, user="default")
+    await store.set_fields(owner, {ids[0]: {"valid_to": begins}, ids[1]: {"valid_from": begins}})
+    lines = [line for line in (await recalled(api, "What is my rent for the flat?")).splitlines() if line[:2] == "- "]
+    assert [text in line for text, line in zip((new, old), lines, strict=True)] == [True, True]
+    assert f"(fact, holds until {begins[:10]})" in lines[1]
+    begun = {ids[0]: {"valid_to": "2026-02-01T00:00:00Z"}, ids[1]: {"valid_from": "2026-02-01T00:00:00Z"}}
+    await store.set_fields(owner, begun)
+    assert old not in await recalled(api, "What is my rent for the flat?")
 
 
 async def test_what_was_taken_back_or_belongs_to_another_user_never_held_before(api: Api) -> None:

@@ -142,7 +142,9 @@ def test_however_it_is_worded_no_line_of_a_block_is_left() -> None:
         chosen = [
             Scored(memory=planted_as(text, place, trust), score=0.9, signals={}) for place, text in enumerate(ATTACKS)
         ]
-        block = assemble(chosen, query="what do you know", nonce="0123456789ab", max_tokens=100_000, heading=None)
+        block = assemble(
+            chosen, query="what do you know", nonce="0123456789ab", max_tokens=100_000, heading=None, now=NOON
+        )
         assert len(block.text.splitlines()) == len(ATTACKS) + 3
         assert_closed(block.text)
 

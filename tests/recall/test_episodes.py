@@ -66,6 +66,6 @@ def test_an_episode_that_tells_more_is_given() -> None:
 
 def test_an_episode_is_called_one() -> None:
     chosen = [scored("e", 0.9, Kind.EPISODIC, "t1"), scored("f", 0.9, Kind.SEMANTIC, "t1")]
-    block = assemble(chosen, query="what", nonce="0" * 12, max_tokens=500, heading=None)
+    block = assemble(chosen, query="what", nonce="0" * 12, max_tokens=500, heading=None, now=NOW)
     assert "(episode) What e says" in block.text
     assert "(fact) What f says" in block.text
