@@ -8,12 +8,12 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust, short_id
 from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, Block, assemble, trim
 from memproxy.recall.ranking import Scored
-from tests.recall.making import fact, turn
+from tests.recall.making import NOW, fact, turn
 
 
 def block(*memories: Memory, query: str = "budget", max_tokens: int = 600, heading: str | None = None) -> Block:
     scored = [Scored(memory=memory, score=0.8, signals={}) for memory in memories]
-    return assemble(scored, query=query, nonce="abc", max_tokens=max_tokens, heading=heading)
+    return assemble(scored, query=query, nonce="abc", max_tokens=max_tokens, heading=heading, now=NOW)
 
 
 def test_a_line_has_a_date_who_said_it_the_text_and_a_short_id() -> None:
