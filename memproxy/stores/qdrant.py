@@ -5,6 +5,7 @@ is the configured name itself. Giving the alias another collection is the switch
 the server does it at once.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -47,6 +48,9 @@ _NUMBER_BYTES, _POINT_BYTES = 12, 2048
 
 IDENTITY_ID = "00000000-0000-4000-8000-6d656d70726f"
 IDENTITY_KEY = "memproxy_store"
+
+_SNAPSHOTS_APART_S = 1.0
+"""Qdrant names a snapshot by the second: another of the same second would take its place, and be removed with it."""
 
 _ALL_SCROLLED = models.PayloadSelectorExclude(exclude=list(NOT_SCROLLED))
 _INT8 = models.ScalarQuantization(
@@ -132,6 +136,7 @@ class Collection:
         made = await self._server.patiently(lambda client: client.create_snapshot(self.name, wait=True))
         if made is None:
             raise StoreUnavailable(f"The {self._server.place} made no snapshot. Look into Qdrant's log.")
+        await asyncio.sleep(_SNAPSHOTS_APART_S)
         return Snapshot(collection=self.name, name=made.name, size=made.size, sha256=made.checksum)
 
     async def drop_snapshot(self, name: str) -> None:
