@@ -232,8 +232,8 @@ def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, l
     if change.labels:
         return {name: [getattr(memory, name), value] for name, value in change.labels.items()}
     mark = mark_of(memory, dream_id)
-    was, became = (mark["was"], mark["became"]) if mark is not None and mark["was"] else ({}, {})
-    return {name: [was[name], became[name]] for name in ("category", "tags") if name in was}
+    was, became = (mark["was"], mark.get("became", {})) if mark is not None and mark["was"] else ({}, {})
+    return {name: [was[name], became[name]] for name in ("category", "tags") if name in was.keys() & became.keys()}
 
 
 def _summary(scope: Scope, told: Dream) -> dict[str, Any]:

@@ -8,7 +8,7 @@ else. The record of a dream holds ids, numbers and times, no text.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -29,6 +29,16 @@ beside it.
 INFERRED = "inferred"
 PERMISSION = "requires_user_permission"
 """Keys of the metadata of what was inferred; while `PERMISSION` is true the memory is given to nobody."""
+
+CHANGED = frozenset(
+    """
+    active category confidence created_at entities expires_at importance relations superseded_by supersedes tags
+    turn_ids updated_at valid_to
+    """.split()  # noqa: SIM905
+)
+"""Fields that a dream changes, beside the metadata. No others are given back, whatever a memory notes of a dream: any
+caller may write such a note, and whose a memory is and what it says are not for it to change.
+"""
 
 UNDOABLE = timedelta(days=30)
 """How long a dream can be taken back; what it deleted expires then."""
@@ -142,9 +152,26 @@ def made_by(memory: Memory, dream: str, now: datetime) -> Memory:
 def marks_of(memory: Memory) -> Sequence[dict[str, Any]]:
     """What dreams noted on a memory, oldest first; what is not theirs to read (a client's own) is nothing."""
     found = memory.metadata.get(DREAMS)
-    if not isinstance(found, list):
-        return ()
-    return [one for one in found if isinstance(one, dict) and {"id", "at", "was"} <= one.keys()]
+    return [one for one in found if _is_mark(one)] if isinstance(found, list) else ()
+
+
+class _Fields(msgspec.Struct, frozen=True):
+    metadata: dict[str, Any] = {}
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    id: str
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    was: _Fields | None
+    became: _Fields = _Fields()
+
+
+def _is_mark(value: object) -> bool:
+    try:
+        msgspec.convert(value, _Mark)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def mark_of(memory: Memory, dream: str) -> dict[str, Any] | None:
@@ -159,13 +186,14 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
     mark = mark_of(memory, dream)
     if mark is None or mark["was"] is None:
         return {}
-    stored, was, became = msgspec.to_builtins(memory), mark["was"], mark["became"]
-    fields = {name: value for name, value in was.items() if name != "metadata" and stored[name] == became[name]}
+    stored, was, became = msgspec.to_builtins(memory), mark["was"], mark.get("became", {})
+    same = [name for name in was if name in CHANGED and name in became and stored[name] == became[name]]
+    fields = {name: was[name] for name in same}
     if "updated_at" not in fields:
         fields["updated_at"] = msgspec.to_builtins(now)
     metadata = without(memory.metadata, DREAMS)
     if "metadata" in was:
-        before, after = was["metadata"], became["metadata"]
+        before, after = was["metadata"], became.get("metadata", {})
         for name in before.keys() | after.keys():
             if metadata.get(name) == after.get(name):
                 metadata.pop(name, None)

@@ -253,7 +253,7 @@ class MemoryStore(Protocol):
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """Change payload fields (JSON types) of memories by id, vectors untouched; where the content changes its token
-        vectors go. Unknown ids are passed over.
+        vectors go. Unknown ids are passed over. Raises `errors.RequestError` for fields that say whose they are.
         """
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:

@@ -110,6 +110,7 @@ class Writers:
 BATCH = 256
 """Points written or read in one call of the engine: bounds the memory of one call."""
 
+_OWNER = frozenset({"id", "tenant", "user_id"})
 _COUNTED = frozenset({"access_count", "last_accessed_at"})
 """Fields that change with every recall, and say nothing."""
 COLUMN_BATCH = 2_048
@@ -188,6 +189,8 @@ class VectorStore:
 
     async def set_fields(self, scope: Scope, changes: Mapping[str, Mapping[str, Any]]) -> None:
         plain = {name: _without_derived(msgspec.to_builtins(dict(fields))) for name, fields in changes.items()}
+        if any(_OWNER & fields.keys() for fields in plain.values()):
+            raise RequestError("Whose a memory is cannot be changed: store it anew.")
         groups = _alike(plain)
         changed: set[str] = set()
         try:

@@ -79,6 +79,12 @@ async def test_a_memory_is_not_written_into_another_owners_scope(store: MemorySt
     with pytest.raises(RequestError):
         await store.upsert(BEN, [point(memory("m", ANN))])
     assert await store.points() == 0
+    await store.upsert(ANN, [point(memory("m", ANN))])
+    for whose in ({"user_id": BEN.user}, {"tenant": FOREIGN_ANN.tenant}, {"id": "n"}):
+        with pytest.raises(RequestError):
+            await store.set_fields(ANN, {"m": {"content": "moved", **whose}})
+    assert await store.count(BEN, ALL) == await store.count(FOREIGN_ANN, ALL) == 0
+    assert (await store.get(ANN, ["m"]))["m"].content != "moved"
 
 
 async def test_a_project_sees_its_own_and_what_has_none(store: MemoryStore) -> None:
