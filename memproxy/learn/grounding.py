@@ -94,6 +94,7 @@ class Heard:
         self._turns = [(turn, _plain(text)) for turn, text in zip(window.turns, said, strict=True)]
         self.terms = _terms(whole)
         self.numbers = numbers(whole)
+        self.known = frozenset(_bare(memory.content) for memory in window.known)
 
     def holders(self, plain: str) -> list[Memory]:
         """The turns that hold a quote; its pieces in order when it leaves words out by an ellipsis."""
@@ -118,11 +119,14 @@ def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
 
 
 def _is_carried(candidate: Extracted, heard: Heard) -> bool:
-    """Whether the statement is about what was said: a shared term, and no number of its own."""
+    """Whether the statement is about what was said: a shared term, or a known statement that it replaces ("User is
+    vegetarian" by "User is pescatarian", said as "I eat fish again"); and no number of its own.
+    """
     if candidate.intent is Intent.FORGET:
         return True  # it names what is to go and states nothing
     own = {number for number in numbers(candidate.content) if not _may_be_derived(number)}
-    return bool(_terms(candidate.content) & heard.terms) and own <= heard.numbers
+    replaces = candidate.intent is Intent.CORRECT and _bare(candidate.replaces or "") in heard.known
+    return (replaces or bool(_terms(candidate.content) & heard.terms)) and own <= heard.numbers
 
 
 def _may_be_derived(number: str) -> bool:

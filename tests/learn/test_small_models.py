@@ -69,6 +69,18 @@ async def test_going_back_need_not_name_to_what(tmp_path: Path) -> None:
         assert await active(r) == {back["content"]}
 
 
+async def test_a_correction_that_names_a_known_sentence_need_not_share_a_word_with_what_was_said(
+    tmp_path: Path,
+) -> None:
+    async with rig(tmp_path) as r:
+        old, new = {"content": "User is vegetarian."}, {"content": "User is pescatarian.", "intent": "correct"}
+        await r.teach("I'm vegetarian", old)
+        await r.teach("I eat fish again", new | {"replaces": "User is vegan.", "evidence": "I eat fish again"})
+        assert await active(r) == {old["content"]}
+        await r.teach("I eat fish again, you know", new | {"replaces": old["content"], "evidence": "I eat fish again"})
+        assert await active(r) == {new["content"]}
+
+
 async def test_what_is_so_at_times_or_said_of_another_thing_ends_nothing(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         told = [
