@@ -111,6 +111,7 @@ _NOT_SENT = HOP_BY_HOP | {b"host", b"expect", b"content-length"}
 _NOT_SENT_NOR_KEYS = _NOT_SENT | {b"authorization", b"api-key", b"x-api-key"}
 _AUTOMATIC = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 _SWITCHING_PROTOCOLS = 101
+_NOT_MODIFIED = 304
 
 KEEP_ALIVE_S = 15.0
 """Idle connections are closed after this long: sooner than most servers do, so that few requests meet a stale one."""
@@ -364,7 +365,7 @@ class UpstreamAnswer:
     def headers(self) -> RawHeaders:
         """The answer's headers as they came, hop-by-hop ones removed, duplicates and order kept."""
         raw = self._response.raw_headers
-        dropped = HOP_BY_HOP
+        dropped = HOP_BY_HOP if self.status != _NOT_MODIFIED else HOP_BY_HOP | {b"content-length"}  # of no body
         connection = self._response.headers.getall("connection", [])
         if connection and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(raw)

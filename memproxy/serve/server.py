@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import httptools
 import uvicorn
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memproxy.core.receipt import REQUEST_ID_HEADER, new_request_id
@@ -46,6 +47,11 @@ declined by answering as ever (RFC 9110, section 7.8); but the parser drops the 
 
 STATUS_LINE.update({status: b"HTTP/1.1 %d \r\n" % status for status in range(600, 1000)})
 """Uvicorn's table ends at 599; there are upstreams (and gateways before them) that answer with what is beyond."""
+
+httptools_impl.HEADER_VALUE_RE = re.compile(rb"[\x00\r\n]")
+"""What would end a header's value. Uvicorn refuses all control characters, and the whole answer with them; clients take
+them, and upstreams send what their models or users wrote.
+"""
 
 _HTTP_PORT = 80
 

@@ -7,7 +7,7 @@ import pytest
 
 from memproxy.serve.server import MOST_HEADER_BYTES
 from tests.relay.rig import Rig
-from tests.support.answers import chat_events, completion, stream
+from tests.support.answers import Answer, chat_events, completion, stream
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S
 
@@ -113,6 +113,23 @@ async def test_a_target_that_is_a_whole_address_goes_upstream_as_its_path(
     got = await exchanged(relay, sent + b"Connection: close\r\n" + LENGTH + b"\r\n" + BODY)
     assert got.startswith(b"HTTP/1.1 200 ")
     assert upstream.last.target == "/v1/chat/completions?beta=true"
+
+
+async def test_a_connection_goes_on_after_an_answer_without_the_body_that_its_length_tells_of(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.script(Answer(status=304, headers=[("etag", '"1"'), ("content-length", "555")]))
+    got = await exchanged(relay, HEAD.replace(b"POST /v1/chat/completions", b"GET /v1/models") + b"\r\n" + LAST)
+    assert got.startswith(b"HTTP/1.1 304 Not Modified\r\netag: ")
+    assert b'{"status":"ok"}' in got
+
+
+async def test_control_characters_in_a_header_of_the_upstream_reach_the_client(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    upstream.script(Answer([b"{}"], headers=[("x-error", "a \x1b[31mred\x7f\x01 word")]))
+    got = await exchanged(relay, HEAD + b"Connection: close\r\n" + LENGTH + b"\r\n" + BODY)
+    assert got.startswith(b"HTTP/1.1 200 OK\r\nx-error: a \x1b[31mred\x7f\x01 word\r\n")
 
 
 async def test_pipelined_requests_are_answered_in_order(relay: Rig, upstream: ScriptedUpstream) -> None:
