@@ -327,7 +327,8 @@ class CaptureJournal:
         """A message as it is kept: without our blocks, and redacted."""
         text = redact(strip_blocks(message.content), self._redact) if message.content else ""
         name = redact(message.name, self._redact) if message.name else None
-        return msgspec.structs.replace(message, content=text, name=name)
+        said_at = self._state.shared(message.timestamp) if message.timestamp is not None else None
+        return msgspec.structs.replace(message, content=text, name=name, timestamp=said_at)
 
     async def _commit(self, exchange: Exchange, answer: str, waiting: Waiting) -> None:
         noting = self._note_session(exchange, answer) if self._shared else None  # one commit with the turn's

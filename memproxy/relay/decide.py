@@ -336,7 +336,13 @@ class Decider:
             finding = self.sessions.find_chained(owner, chat.chain, now=now)
         else:
             finding = self.sessions.find(
-                owner, chat.user_digests, answer=chat.last_answer, tool_followup=chat.is_tool_followup, now=now
+                owner,
+                chat.user_digests,
+                answer=chat.last_answer,
+                tool_followup=chat.is_tool_followup,
+                now=now,
+                named=named,
+                again=len(chat.said_again),
             )
         try:
             found = await _in_time(finding)

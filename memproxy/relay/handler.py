@@ -364,7 +364,7 @@ class MemoryHandler:
         return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
-            messages=asked.chat.new_messages,
+            messages=asked.chat.new_messages_at(decision.conversation.said_before),
             request_id=asked.request.request_id,
             access=self.upstream.access(asked.request.headers, asked.chat.kept_model),
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),

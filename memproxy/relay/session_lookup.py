@@ -9,6 +9,7 @@ began alike.
 
 import functools
 import hashlib
+import itertools
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
@@ -31,7 +32,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A request's session: its id, the time its last user message first came, and the keys to remember it by.
 
     ``asked_at`` is when this request came: what it brings is dropped if it is erased before its answer ends.
-    ``begins`` says that nothing can be known of it yet: its id was made for this request.
+    ``begins`` says that nothing can be known of it yet: its id was made for this request. ``said_before`` are the times
+    of user messages that the request brings once more (`Sessions.find`), None: not known.
     """
 
     session: str
@@ -39,6 +41,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     keys: tuple[str, ...] = ()
     begins: bool = False
+    said_before: tuple[datetime | None, ...] = ()
 
     @classmethod
     def beginning(cls, now: datetime, keys: tuple[str, ...] = ()) -> "Conversation":
@@ -76,6 +79,12 @@ def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
         pair=_pair(digests[-2:]),
         pair_before=_pair(digests[-3:-1]),
     )
+
+
+def _chains(digests: Sequence[str], last: int) -> list[str]:
+    """The keys of the lists that end with each of the ``last`` messages."""
+    chains = list(itertools.accumulate(digests, _link, initial=""))
+    return [f"c:{chain}" for chain in chains[len(chains) - last :]]
 
 
 @functools.lru_cache(REMEMBERED_LINKS)
@@ -127,12 +136,22 @@ class Sessions:
         return next(iter((await self._look_up(scope, [key])).get(key, [])), None)
 
     async def find(
-        self, scope: Scope, digests: Sequence[str], *, answer: str | None, tool_followup: bool, now: datetime
+        self,
+        scope: Scope,
+        digests: Sequence[str],
+        *,
+        answer: str | None,
+        tool_followup: bool,
+        now: datetime,
+        named: str | None = None,
+        again: int = 0,
     ) -> Conversation:
         """The session that the user messages of these digests continue, or a new one.
 
         ``answer`` is the text of the request's last assistant message. A conversation's first message always begins a
-        new session, for it has no prefix, unless it is a tool loop's follow-up.
+        new session, for it has no prefix, unless it is a tool loop's follow-up. ``named`` is the session that the
+        client names. ``again`` messages before the last one are captured with it, perhaps once more: the conversation
+        says when each came.
 
         Raises:
             StateUnavailable: the state store does not answer.
@@ -144,19 +163,25 @@ class Sessions:
         if len(digests) == 1 and not tool_followup:
             return Conversation.beginning(now, remembered)
         wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
-        known = await self._look_up(scope, wanted)
+        known, said_at = await self._look_up(scope, wanted), now
         if same := known.get(keys.whole):
-            return Conversation(session=same[0].session, said_at=same[0].said_at, asked_at=now, keys=remembered)
-        for key in wanted[1:]:
-            if candidates := known.get(key):
-                session = _choose(candidates, answer).session
-                return Conversation(session=session, said_at=now, asked_at=now, keys=remembered)
-        return Conversation.beginning(now, remembered)
+            session, said_at = same[0].session, same[0].said_at
+        elif candidates := next((known[key] for key in wanted[1:] if known.get(key)), None):
+            session = _choose(candidates, answer).session
+        else:
+            return Conversation.beginning(now, remembered)
+        before = await self._times(scope, named or session, _chains(digests[:-1], again)) if again else ()
+        return Conversation(session=session, said_at=said_at, asked_at=now, keys=remembered, said_before=before)
 
-    async def _look_up(self, scope: Scope, keys: list[str]) -> dict[str, list[KnownSession]]:
+    async def _times(self, scope: Scope, session: str, keys: list[str]) -> tuple[datetime | None, ...]:
+        known = await self._look_up(scope, keys, least=len(keys))
+        return tuple({one.session: one.said_at for one in known.get(key, [])}.get(session) for key in keys)
+
+    async def _look_up(self, scope: Scope, keys: list[str], *, least: int = 1) -> dict[str, list[KnownSession]]:
+        """What is known of these keys; the cache is enough where it knows the ``least`` number of them."""
         owner = scope.owner
         found = {key: known for key in keys if (known := self._cache.get((*owner, key)))}
-        if found and not self._shared:
+        if len(found) >= least and not self._shared:
             return found
         try:
             return await self._state.find_session(scope, keys)

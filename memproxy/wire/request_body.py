@@ -2,7 +2,9 @@
 
 import json
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -215,7 +217,7 @@ class RequestBody(ABC):
         """The texts that instruct the model."""
         return [message.text for message in self.messages if message.role in INSTRUCTIONS]
 
-    @cached_property
+    @property
     def new_messages(self) -> list[Message]:
         """What this request adds to the conversation: what came after the assistant's last answer to the user.
 
@@ -223,14 +225,43 @@ class RequestBody(ABC):
         wants continued (an assistant's message at the very end) and messages without text are left out, and so is any
         injected block that a client sent back.
         """
+        return [message for _, message in self._new]
+
+    @cached_property
+    def _new(self) -> list[tuple[int, Message]]:
+        """New messages with their indexes."""
         found = []
-        for message in self.messages[self._answered() :]:
+        begin = self._answered()
+        for index, message in enumerate(self.messages[begin:], begin):
             text = strip_blocks(message.text) if message.role in _SAID else ""
             if text.strip():
-                found.append(Message(role=message.role, content=text, name=message.name))
-        while found and found[-1].role == "assistant":
+                found.append((index, Message(role=message.role, content=text, name=message.name)))
+        while found and found[-1][1].role == "assistant":
             found.pop()
         return found
+
+    @property
+    def said_again(self) -> list[int]:
+        """Which messages of the user (indexes) are among the new ones, but not the last: earlier requests may have
+        brought them, and nobody answered them in words (the model called tools, or failed).
+        """
+        begin = self._answered()
+        return [index for index in self.user_indexes if index >= begin][:-1]
+
+    def new_messages_at(self, times: Sequence[datetime | None]) -> list[Message]:
+        """New messages, of which those that are said again, and what follows each, have the ``times`` at which they
+        came first: by them they are known to be the same.
+        """
+        if not any(times):
+            return self.new_messages
+        begins = self.said_again
+        said_at = [None, *times]  # before the first of them, then since each
+        return [
+            msgspec.structs.replace(message, timestamp=said_at[bisect_right(begins, index)])
+            if index < (self.last_user_index or 0)
+            else message
+            for index, message in self._new
+        ]
 
     def _answered(self) -> int:
         """The index after the last assistant's message that answered the user, one at the very end not counted."""

@@ -1,12 +1,16 @@
 """Tool loops: a turn's follow-ups carry the turn's own block, and nothing is searched for them."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from memproxy.core.protocol import TurnsBody
+from memproxy.core.turn import make_turns
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import PATIENT, Memories, numbered
 from tests.relay.rig import Rig, running_relay
@@ -107,3 +111,39 @@ async def test_in_shadow_mode_a_loop_is_told_as_one(relay: Rig, upstream: Script
     assert len(relay.engine.asked) == 1
     assert [answer.headers["x-memproxy-recall"] for answer in answers] == ["shadow"] * 3
     assert [answer.headers["x-memproxy-memories"] for answer in answers] == ["2"] * 3
+
+
+async def turns(state: SqliteState) -> set[tuple[str, str, datetime]]:
+    """What was captured: the names of the turns, their texts and times; those of one name are one."""
+    found = set()
+    while rows := await state.claim("index", limit=50, now=datetime.now(UTC)):
+        for row in rows:
+            body = msgspec.json.decode(row.entry.body, type=TurnsBody)
+            made = make_turns(row.entry.scope, body.messages, now=body.said_at)
+            found |= {(turn.id, turn.content, turn.created_at) for turn in made}
+            await state.finish(row.number)
+    return found
+
+
+@pytest.mark.parametrize("named", [{}, {"X-Memproxy-Session": "charts"}])
+@pytest.mark.parametrize("relays", [1, 3])
+async def test_what_no_answer_in_words_followed_is_captured_once_however_often_it_comes_again(
+    upstream: ScriptedUpstream, tmp_path: Path, relays: int, named: dict[str, str]
+) -> None:
+    upstream.default = lambda _received: completion("", tool_calls=CALL)
+    asked = ["Chart my budget", "Now with my rent of 900", "And with my food, 300"]
+    messages: list[dict[str, Any]] = []
+    captured = set()
+    for begin in range(0, len(asked), len(asked) // relays):
+        state = SqliteState(tmp_path / "state.db", sync="normal")
+        async with running_relay(upstream.base_url, state, tmp_path) as relay:
+            for text in asked[begin : begin + len(asked) // relays]:
+                messages.append({"role": "user", "content": text})
+                body = {"model": "m", "messages": messages}
+                await relay.client.post("/v1/chat/completions", json=body, headers=named)
+                messages.append({"role": "assistant", "content": None, "tool_calls": CALL})
+                messages.append({"role": "tool", "tool_call_id": "c1", "content": "drawn"})
+            captured |= await turns(state)
+    assert sorted(text for _, text, _ in captured) == sorted([*asked, "drawn", "drawn"])
+    times = {text: at for _, text, at in captured}
+    assert times[asked[0]] < times[asked[1]] < times[asked[2]]
