@@ -306,10 +306,13 @@ def main(
 ) -> None:
     """Compare the stores; a line of JSON for each figure."""
     console = Console(stderr=True)
+    there = list(Places("", "", rest_too=rest_too, exact_too=exact_too).stores)
+    if unknown := set(only or ()) - set(there):
+        raise typer.BadParameter(f"no store is called {', '.join(sorted(unknown))}; there are {', '.join(there)}")
 
     def each(work: Callable[[Make, Server | None], Coroutine[Any, Any, dict[str, Any]]]) -> None:
         # each store has fresh servers, so that nobody measures what another one left
-        for name in only or Places("", "", rest_too=rest_too, exact_too=exact_too).stores:
+        for name in only or there:
             wanted = (qdrant if "qdrant" in name else None, postgres if "postgres" in name else None)
             if not any(wanted) and name != "edge":
                 continue
