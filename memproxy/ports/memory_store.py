@@ -237,7 +237,8 @@ class MemoryStore(Protocol):
         """Length of the vectors that it takes."""
 
     async def open(self, expected_id: str | None) -> str:
-        """Open or create, and answer the store's own id (made when it was created).
+        """Open or create, and answer the store's own id (made when it was created). What an attempt that failed had
+        opened is opened anew.
 
         Raises:
             StoreUnavailable: it does not answer, or ``expected_id`` is given and this is not that store (its files are

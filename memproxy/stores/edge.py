@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -291,6 +291,8 @@ class EdgeStore(VectorStore):
 
     def _open(self, expected_id: str | None, *, as_built: bool = False) -> str:
         folder = self._folder
+        with suppress(StoreUnavailable):  # its files were moved away and back: it is opened from what is there now
+            self._close()
         if folder.marker() is None and expected_id is not None:
             raise missing_store(folder.path, expected_id, None)
         folder.hold(wait_s=self._lock_wait_s, pause=self._leaving.wait)

@@ -22,6 +22,14 @@ async def test_what_is_flushed_is_there_after_reopening_under_the_same_name(open
         assert await again.points() == 1
 
 
+async def test_opening_again_what_is_open_finds_what_was_there(open_store: OpenStore) -> None:
+    told: list[str] = []
+    async with open_store(told=told) as store:
+        await store.upsert(ANN, [point(memory("m"), EAST)])
+        assert await store.open(told[0]) == told[0]  # as an engine does when what comes after the opening failed
+        assert await store.points() == 1
+
+
 async def test_a_stores_name_stays_and_another_is_refused(open_store: OpenStore) -> None:
     told: list[str] = []
     for _ in range(2):
