@@ -1,14 +1,17 @@
 """`memproxy mcp`: memory tools for an agent that starts them as a program, over standard input and output."""
 
 import asyncio
+import contextlib
 import importlib.util
+import signal
 from typing import Annotated, Any
 
+import httpx
 import typer
 
-from memproxy.commands.installation import Refused, served
+from memproxy.commands.installation import served
 from memproxy.commands.options import Config, Tenant, named, quiet_settings, tell_of_tenants
-from memproxy.errors import ConfigError
+from memproxy.errors import ConfigError, MemproxyError, StoreUnavailable
 from memproxy.settings import Settings
 
 app = typer.Typer()
@@ -30,13 +33,16 @@ def mcp(
             "folder that memproxy came from)."
         )
     tell_of_tenants(tenant)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)  # a thread waits for standard input, which no clean end would wake
     asyncio.run(_serve(settings, {"tenant": tenant, "user": user or "default", "project": project, "agent": agent}))
 
 
 async def _serve(settings: Settings, who: dict[str, Any]) -> None:
     from memproxy.mcp.tools import make_server, refused  # noqa: PLC0415 - an extra
 
-    async with served(settings) as here:
+    async with contextlib.AsyncExitStack() as held:
+        here = await held.enter_async_context(served(settings))
 
         async def call(
             context: Any,  # noqa: ARG001 - one caller
@@ -46,9 +52,18 @@ async def _serve(settings: Settings, who: dict[str, Any]) -> None:
             params: dict[str, Any] | None = None,
             json: Any = None,
         ) -> dict[str, Any]:
+            nonlocal here
+            asked = {**who, "params": params, "json": json}
             try:
-                answer = await here.answer(method, path, **who, params=params, json=json)
-            except Refused as error:
+                try:
+                    answer = await here.answer(method, path, **asked)
+                except StoreUnavailable as error:
+                    if not isinstance(error.__cause__, httpx.ConnectError):
+                        raise  # it may have been done
+                    # an agent outlives its server, and one that was started anew is found at another socket
+                    here = await held.enter_async_context(served(settings))
+                    answer = await here.answer(method, path, **asked)
+            except MemproxyError as error:
                 raise refused(error.message) from error
             read: dict[str, Any] = answer.json() if answer.content else {}
             return read

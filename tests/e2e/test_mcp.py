@@ -2,11 +2,15 @@
 agent saves is stored as it is told, and refined behind by the model that learns.
 """
 
+import asyncio
 import json
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,9 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.talk import chat, found, word
 from tests.support.answers import Received, text_of
-from tests.support.proxy import KEY, Proxy, environment, memproxy
+from tests.support.proxy import KEY, Proxy, environment, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import eventually
+from tests.support.waiting import LONGEST_S, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -213,6 +217,34 @@ async def test_mcp_needs_an_identity_and_a_server(shared_proxy: Proxy, tmp_path:
     alone = memproxy(tmp_path, "mcp")
     assert alone.returncode == 1
     assert "No server runs on this installation" in alone.stderr
+
+
+async def test_an_agent_over_stdio_is_told_that_its_server_is_away_and_goes_on_when_it_is_back(
+    model: ScriptedUpstream, tmp_path: Path
+) -> None:
+    async with running_proxy(model.base_url, tmp_path) as proxy, over_stdio(proxy, "zoe") as agent:
+        await used(agent, "save_memory", content="Zoe plays the oboe.")
+        await proxy.stop()
+        away = await agent.call_tool("search_memory", {"query": "oboe"})
+        assert away.is_error
+        assert "No server runs on this installation" in str(away.content)
+        await proxy.restart()
+        assert "oboe" in json.dumps(await used(agent, "search_memory", query="oboe"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_agents_program_ends_at_once_when_it_is_told_to(shared_proxy: Proxy, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "memproxy", "mcp", "--config", str(shared_proxy.config_file)]
+    with subprocess.Popen(
+        command, env=environment(shared_proxy.home), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        assert await asyncio.to_thread(process.stdout.readline)  # it serves
+        process.send_signal(number)
+        assert await asyncio.to_thread(process.wait, LONGEST_S) == -number
 
 
 def fact(content: str, quote: str, **fields: Any) -> dict[str, Any]:
