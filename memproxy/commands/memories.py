@@ -28,6 +28,7 @@ from memproxy.commands.options import (
 )
 from memproxy.commands.upkeep import forget as forget_user
 from memproxy.core.text import piece_of_path
+from memproxy.errors import MemproxyError
 from memproxy.settings import Settings
 
 app = typer.Typer(help="What is remembered of a user: look, search, forget.", no_args_is_help=True)
@@ -170,11 +171,21 @@ def forget(
 
 
 async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_ids: list[str]) -> int:
-    gone = 0
+    """How many went. Raises `MemproxyError` when some were not there, and says how many went all the same."""
+    gone, missing = 0, list[str]()
     async with installation(without_learning(settings)) as here:
         for memory_id in dict.fromkeys(memory_ids):
-            told = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
-            gone += int(told["deleted"])
+            try:
+                told = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
+            except Refused as refused:
+                if refused.status != 404:
+                    raise
+                missing.append(memory_id)
+            else:
+                gone += int(told["deleted"])
+    if missing:
+        others = f"; {gone} memories were forgotten" if gone else ""
+        raise MemproxyError(f"No memory has the id {', '.join(map(repr, missing))}{others}.")
     return gone
 
 

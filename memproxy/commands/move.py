@@ -86,9 +86,14 @@ def move_command(
         raise ConfigError(f"--to {error.message}") from error
     with progress("moving") as shows:
         moved = asyncio.run(move(settings, wanted, shows, switch=not copy_only))
-    lines = [f"{moved.memories} memories and {moved.rows} rows of the state are in {moved.place}, compared and equal."]
+    done = f"{moved.memories} memories and {moved.rows} rows of the state are in {moved.place}"
     if moved.switched:
-        lines.append(f"Start it there: memproxy serve --config {to}. Other machines need the same MEMPROXY_SECRET.")
+        lines = [
+            f"{done}, compared and equal.",
+            f"Start it there: memproxy serve --config {to}. Other machines need the same MEMPROXY_SECRET.",
+        ]
+    else:
+        lines = [f"{done}. This installation goes on; the same without --copy-only brings the rest, and switches."]
     show(moved, lines, as_json=json)
 
 
@@ -127,6 +132,10 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
                         break
                     await copying.take(source)
             if not switch:
+                if copying.passes == 0:  # nobody serves it
+                    with holding(settings):
+                        async with opened_side(settings, home) as source:
+                            await copying.take(source)
                 return copying.end(switched=False)
             await _stop(settings)
             with holding(settings):

@@ -158,3 +158,22 @@ async def test_a_move_that_is_killed_is_gone_on_with_and_can_be_taken_back(
             assert (await command(proxy, "move", "--config", config, "--cancel")).returncode == 0
             await proxy.start()
             assert await found(proxy, TOLD)
+
+
+async def test_a_copy_of_an_installation_that_nobody_serves_holds_all_of_it(
+    model: ScriptedUpstream, tmp_path: Path
+) -> None:
+    with postgres_server() as server:
+        url = server.database()
+        stores = {"state": {"backend": "postgres", "url": url}, "store": {"backend": "postgres", "url": url}}
+        async with running_proxy(model.base_url, tmp_path / "home") as proxy:
+            async with proxy.client() as client:
+                assert (await chat(client, TOLD)).status == 200
+            await eventually(lambda: found(proxy, TOLD), what="it is searchable")
+            await proxy.stop()
+            there = configuration(tmp_path / "there.yaml", model.base_url, stores)
+            arguments = ["move", "--config", str(proxy.config_file), "--to", str(there), "--json"]
+            copied = json.loads((await command(proxy, *arguments, "--copy-only")).stdout)
+            moved = json.loads((await command(proxy, *arguments)).stdout)
+            assert (copied["switched"], moved["switched"]) == (False, True)
+            assert copied["memories"] == moved["memories"] > 0

@@ -145,6 +145,14 @@ async def test_memories_are_forgotten_by_id_or_all_of_a_user() -> None:
     assert {("command line", "memory.forget"), ("command line", "user.erase")} <= set(await audited())
 
 
+async def test_an_id_that_is_not_there_keeps_no_other_from_being_forgotten_and_both_are_told() -> None:
+    first, second, third = await told("one", "two", "three")
+    done = await memories("forget", first, "nobodys", second, "--user", "ann", "--yes")
+    assert done.exit_code == 1
+    assert str(done.exception) == "No memory has the id 'nobodys'; 2 memories were forgotten."
+    assert [one["id"] for one in (await read("list", "--user", "ann"))["data"]] == [third]
+
+
 async def test_with_a_server_running_all_of_it_goes_through_its_api(home: Path) -> None:
     async with served(home):
         (memory_id,) = await told("Ann likes tea.")
