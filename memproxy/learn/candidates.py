@@ -159,7 +159,9 @@ ANSWER_SCHEMA: dict[str, Any] = object_schema({"candidates": {"type": "array", "
 
 
 def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str) -> Memory:
-    """The memory that a candidate would become, under a new id. Unless it says otherwise it holds since it was said."""
+    """The memory that a candidate would become, under a new id. Unless it says otherwise it holds since it was said.
+    An episode does not end: models give the day on which it was over, and what happened then is asked for later.
+    """
     candidate, turn = grounded.candidate, grounded.turn
     begins = candidate.valid_from or turn.created_at
     memory = Memory(
@@ -189,7 +191,7 @@ def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str
         created_at=now,
         updated_at=now,
         valid_from=begins,
-        valid_to=candidate.valid_to,
+        valid_to=None if candidate.kind is Kind.EPISODIC else candidate.valid_to,
         metadata={SAID: turn.created_at.isoformat(), "extractor": extractor, RECONCILED_AT: now.isoformat()}
         | ({"evidence": candidate.evidence[0]} if candidate.evidence else {}),
     )

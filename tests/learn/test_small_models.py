@@ -81,6 +81,20 @@ async def test_a_correction_that_names_a_known_sentence_need_not_share_a_word_wi
         assert await active(r) == {new["content"]}
 
 
+async def test_what_happened_does_not_end_with_its_day(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        days = {"valid_from": "2024-02-14", "valid_to": "2024-02-14"}
+        await r.teach(
+            "I made risotto on Valentine's Day, I'm at my parents' until Easter",
+            {"content": "User made risotto on 2024-02-14.", "kind": "episodic"} | days,
+            {"content": "User is staying at the parents' place.", "valid_to": "2024-03-31"},
+        )
+        assert {memory.kind: memory.valid_to is None for memory in await r.facts()} == {
+            Kind.EPISODIC: True,
+            Kind.SEMANTIC: False,
+        }
+
+
 async def test_what_is_so_at_times_or_said_of_another_thing_ends_nothing(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         told = [
