@@ -488,11 +488,11 @@ def _is_shown(one: Outcome, contents: Mapping[str, object]) -> bool:
 
 
 def _is_captured(decided: Decided | None) -> bool:
-    """Whether the turn is kept (it may not be indexed yet). A request that only reads, or that the upstream answered
-    with an error, is decided about, too.
+    """Whether the turn is kept (it may not be indexed yet). A request that only reads, or whose answer is an error or
+    was cut short, is decided about, too.
     """
-    if decided is None or decided.turn_ids:
-        return decided is not None
+    if decided is None or decided.turn_ids or decided.is_lost:
+        return decided is not None and not decided.is_lost
     answered = decided.status is None or 200 <= decided.status < 300
     return answered and decided.mode not in {"read", "off", "shadow"}
 

@@ -92,7 +92,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the relay did with a request that it captured. ``result`` and ``reason`` are those of the header
-    ``X-Memproxy-Recall``; ``status`` and ``model`` the upstream's. ``turn_ids`` are filled in when it is indexed.
+    ``X-Memproxy-Recall``; ``status`` and ``model`` the upstream's, None: it did not answer. ``turn_ids`` are filled in
+    when it is indexed. ``is_lost``: its answer was cut short, or could not be read, so nothing of it is kept.
     """
 
     result: str
@@ -105,6 +106,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     turn_ids: list[str] = []
     context: Carried | None = None
+    is_lost: bool = False
 
 
 class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):

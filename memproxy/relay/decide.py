@@ -176,7 +176,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """Note it in the metrics."""
         _recalls(self.result, self.reason or "").inc()
 
-    def for_receipt(self, *, status: int, model: str | None) -> Decided:
+    def for_receipt(self, *, status: int | None, model: str | None, is_lost: bool = False) -> Decided:
         """The relay's part of the receipt, with the upstream's status and the model that was asked for."""
         return Decided(
             result=self.result,
@@ -188,6 +188,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             status=status,
             model=model,
             context=self.conversed.told if self.conversed is not UNCHANGED else None,
+            is_lost=is_lost,
         )
 
     def _mode(self) -> Mode:

@@ -258,6 +258,7 @@ class MemoryHandler:
         if decision.scope is not None and decision.conversation is not None:
             note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
         answer: AnyAnswer | None = None
+        exchange: Exchange | None = None
         tap: Tap | None = None
         try:
             answer = first = await self._send(asked, sent, read_here=decision.offer is not None)
@@ -288,6 +289,8 @@ class MemoryHandler:
                 await tap.finish()  # the client that left this stream may fetch the response later
             if note is not None:  # whatever became of the answer: the conversation may go on behind it
                 note.keep()
+            if answer is None or (exchange is not None and (tap is None or not tap.kept)):
+                self._note_decided(asked, decision, answer.status if answer is not None else None, is_lost=True)
         return answer.status
 
     async def _send_plain(
@@ -349,12 +352,14 @@ class MemoryHandler:
         elif refusal is Refusal.LENGTH:
             self.decider.too_long(decision)
 
-    def _note_decided(self, asked: _ReadRequest, decision: Decision, status: int) -> None:
+    def _note_decided(
+        self, asked: _ReadRequest, decision: Decision, status: int | None, *, is_lost: bool = False
+    ) -> None:
         """Report a request to the engine whose turn is not captured, or that made no recall. A captured turn reports it
         too, but later than the client may ask for the receipt.
         """
         if decision.scope is not None:
-            decided = decision.for_receipt(status=status, model=asked.chat.kept_model)
+            decided = decision.for_receipt(status=status, model=asked.chat.kept_model, is_lost=is_lost)
             part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=decided)
             self.decider.engine.notices.decided(part)
 

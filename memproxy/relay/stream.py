@@ -98,6 +98,8 @@ class Tap:
         self._keep = keep
         self._captures = captures
         self._written = False
+        self.kept = False
+        """Whether the answer was passed on to be kept."""
         self._skipped: str | None = None
         self._late = b""
 
@@ -193,6 +195,7 @@ class Tap:
         if why is None and not self._reader.complete and not self._reader.begun:
             why = "incomplete"
         if why is None:
+            self.kept = True
             await self._keep(self._reader)
         elif self._captures:
             metrics().capture_skipped.labels(reason=why).inc()

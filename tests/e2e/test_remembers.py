@@ -7,10 +7,11 @@ import json
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
-from tests.support.answers import chat_events, completion, error, stream, text_of
+from tests.support.answers import Answer, chat_events, completion, error, stream, text_of
 from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -379,3 +380,36 @@ async def test_a_receipt_tells_what_was_sent_also_where_the_turn_is_not_kept(
             assert told["upstream"] == {"status": status, "model": "test-model"}
             assert (told["mode"], told["result"]) == (mode, asked.recall.split(";")[0])
             assert (told["captured"], told["learned"]["state"]) == (False, "none")
+
+
+@pytest.mark.parametrize("mode", ["on", "write"])
+@pytest.mark.parametrize("cut", [True, False])
+async def test_a_receipt_says_that_an_answer_that_broke_off_or_never_came_was_not_kept(
+    shared_proxy: Proxy, model: ScriptedUpstream, mode: str, cut: bool
+) -> None:
+    user, never = word(), asyncio.Event()
+    model.script(stream(chat_events("half", " a")[:2], cut=True) if cut else Answer(wait=never))
+    headers = {"x-memproxy-user": user, "x-memproxy-memory": mode}
+    question = f"{QUESTION} {user}"
+
+    async def told() -> dict[str, Any] | None:
+        async with shared_proxy.client() as client:
+            newest = await client.get("/v1/memory/receipts", params={"user_id": user})
+        for one in newest.json()["data"]:
+            _, shown = await receipt(shared_proxy, one["request_id"], user)
+            if shown["mode"] == mode and not shown["captured"]:
+                return shown
+        return None
+
+    async with shared_proxy.client() as client:
+        asked = asyncio.get_running_loop().create_task(chat(client, question, headers=headers, stream=True))
+        if cut:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await asked
+        else:
+            await eventually(lambda: question in str(model.received[-1:]), what="the upstream is asked")
+            asked.cancel()
+    shown = await eventually(told, what="the receipt says that nothing was kept")
+    assert shown is not None
+    assert shown["upstream"] == {"status": 200 if cut else None, "model": "test-model"}
+    assert shown["learned"]["state"] == "none"
