@@ -260,7 +260,7 @@ def run_check(config: Path | None, console: Console | None = None, *, as_json: b
         return 0 if works else 1
     for finding in report:
         console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
-        console.print(finding.text, markup=False, highlight=False, soft_wrap=True)
+        console.print(finding.text, markup=False, emoji=False, highlight=False, soft_wrap=True)
     return 0 if works else 1
 
 

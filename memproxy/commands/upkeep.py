@@ -213,7 +213,8 @@ async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
 def _stalled(left: Left) -> str:
     return (
         f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for a model "
-        "key (configure models.extract.api_key or upstream.api_key) or for the store; see the log."
+        "that does not answer, for its key (configure models.extract.api_key or upstream.api_key) or for the store; "
+        "see the log."
     )
 
 

@@ -316,6 +316,12 @@ def test_nothing_is_forgotten_where_nobody_can_be_asked_and_nobody_said_yes() ->
     assert run("forget", "--user", "ann", "--yes").exit_code == 0
 
 
+def test_a_check_prints_names_as_they_are(home: Path) -> None:
+    config = home / "openai:key:.yaml"  # between two colons stands what some take for a picture's name
+    config.touch()
+    assert f"ok   config    {config}\n" in run("check", "--config", str(config)).stdout
+
+
 def test_a_check_says_that_the_port_is_taken_or_the_home_cannot_be_made(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = home / "config.yaml"
