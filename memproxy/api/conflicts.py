@@ -14,7 +14,7 @@ from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory,
 from memproxy.api.pages import each_page, number_after, write_cursor
 from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
 from memproxy.core.facts import begins, states_beginning
-from memproxy.core.memory import FACTS, Kind, Memory, digest, version_of
+from memproxy.core.memory import FACTS, Kind, Memory, digest, noted_ids, version_of
 from memproxy.core.protocol import PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import has_many, predicate_name, same_value, slot_value, subject_name
@@ -112,7 +112,8 @@ def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[st
         pairs = ((one, other), (other, one))
         return {
             memory.id: {
-                "metadata": memory.metadata | {COMPATIBLE_WITH: [*memory.metadata.get(COMPATIBLE_WITH, ()), beside.id]}
+                "metadata": memory.metadata
+                | {COMPATIBLE_WITH: [*noted_ids(memory.metadata, COMPATIBLE_WITH), beside.id]}
             }
             for memory, beside in pairs
         }

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory, Relation, without
+from memproxy.core.memory import Kind, Memory, Relation, noted_id, without
 from memproxy.core.similar import (
     LEXICAL_RELATED,
     LEXICAL_SAME,
@@ -81,8 +81,12 @@ def last_said_at(memory: Memory) -> datetime:
 
 
 def _noted(memory: Memory, name: str) -> datetime | None:
-    noted = memory.metadata.get(name)
-    return datetime.fromisoformat(noted) if isinstance(noted, str) else None
+    """A time that memproxy notes under this name; what a client wrote there and is none, or has no offset, is none."""
+    try:
+        at = datetime.fromisoformat(noted_id(memory.metadata, name) or "")
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
 
 
 def begins(memory: Memory) -> datetime:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memproxy.core.memory import without
+from memproxy.core.memory import noted_id, without
 from memproxy.core.text import sentences
 
 ALL_FORGOTTEN_BY = "all_forgotten_by"
@@ -168,4 +168,6 @@ def is_all_forgotten(metadata: Mapping[str, Any]) -> bool:
 
 def after_forgetting(metadata: Mapping[str, Any], undone: Iterable[str]) -> dict[str, Any]:
     """The metadata of a turn without an order of one of these turns, which are undone."""
-    return without(metadata, ALL_FORGOTTEN_BY) if metadata.get(ALL_FORGOTTEN_BY) in set(undone) else dict(metadata)
+    return (
+        without(metadata, ALL_FORGOTTEN_BY) if noted_id(metadata, ALL_FORGOTTEN_BY) in set(undone) else dict(metadata)
+    )

@@ -183,6 +183,18 @@ _NOT_ITS_OWN = INTERNAL_FIELDS | {"access_count", "last_accessed_at"}
 """Being recalled is no change of what a memory says: an editor's If-Match must not fail by it."""
 
 
+def noted_id(metadata: Mapping[str, Any], name: str) -> str | None:
+    """A text, mostly an id, that memproxy notes in metadata under this name; what a client wrote there may be none."""
+    value = metadata.get(name)
+    return value if isinstance(value, str) else None
+
+
+def noted_ids(metadata: Mapping[str, Any], name: str) -> list[str]:
+    """The same of a list of ids."""
+    value = metadata.get(name)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
 def is_told(memory: Memory) -> bool:
     """Whether a memory holds and may be recalled."""
     return memory.active and not memory.quarantined and memory.superseded_by is None

@@ -29,7 +29,7 @@ from memproxy.core.facts import (
     trimmed,
 )
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
-from memproxy.core.memory import FACTS, Kind, Memory, Trust, is_told, without
+from memproxy.core.memory import FACTS, Kind, Memory, Trust, is_told, noted_id, noted_ids, without
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -155,7 +155,10 @@ async def undo(known: PlanView, session: str, within: Scope) -> Counter[str]:
     for fact in owned.lost.values():
         await _undo_fact(known, fact, owned)
     for fact in owned.facts:
-        if fact.id not in owned.lost and (kept := owned.lost.get(fact.metadata.get(MERGED_INTO, ""))) is not None:
+        if (
+            fact.id not in owned.lost
+            and (kept := owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")) is not None
+        ):
             await _unmerge(known, fact, kept, owned)
     replaced = await _give_back_all(known, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
@@ -204,7 +207,7 @@ async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
         opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
         fields = trimmed([opened], begins(after), now=now).get(before.id, {})
         await known.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
-    elif taken is not None and fact.metadata.get(RETRACTED_BY) not in owned.gone:
+    elif taken is not None and noted_id(fact.metadata, RETRACTED_BY) not in owned.gone:
         opened = msgspec.structs.replace(before, **reopened(before, now=now))
         closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
         await known.change(before.id, {"superseded_by": None} | closed)
@@ -227,7 +230,7 @@ async def _give_back_all(known: PlanView, owned: _Owned) -> dict[str, str]:
     inactive.
     """
     replaced: dict[str, str] = {}
-    taken = [fact for fact in owned.facts if fact.metadata.get(RETRACTED_BY) in owned.gone]
+    taken = [fact for fact in owned.facts if noted_id(fact.metadata, RETRACTED_BY) in owned.gone]
     for fact in sorted(taken, key=last_said_at, reverse=True):
         if fact.id in owned.lost:
             continue
@@ -246,7 +249,7 @@ async def _give_back_summaries(known: PlanView, owned: _Owned) -> None:
     they tell holds again.
     """
     undone = owned.gone | owned.lost.keys()
-    ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(one.metadata.get(ENDED_BY, ()))]
+    ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(noted_ids(one.metadata, ENDED_BY))]
     for summary in ended:
         facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
         turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in (*owned.turns, *owned.going)]
@@ -303,7 +306,7 @@ async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapp
     lifted = is_all_forgotten(turn.metadata) and not is_all_forgotten(noted)
     if lifted and (order := meant_by(owned.orders, turn)) is not None:
         noted[ALL_FORGOTTEN_BY] = order.id
-    if noted.get(RETRACTED_BY) in owned.gone:
+    if noted_id(noted, RETRACTED_BY) in owned.gone:
         if (over := _order_over(turn, noted, owned)) is not None:
             noted[RETRACTED_BY] = over
         else:
@@ -321,7 +324,7 @@ async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapp
 def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | None:
     """The order to forget everything by which a turn stays hidden: an order's own turn by a later one, if at all."""
     if noted.get(ALL_FORGOTTEN_BY) != turn.id:
-        return noted.get(ALL_FORGOTTEN_BY)
+        return noted_id(noted, ALL_FORGOTTEN_BY)
     later = meant_by((order for order in owned.orders if order.id != turn.id), turn)
     return later.id if later is not None else None
 

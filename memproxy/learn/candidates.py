@@ -13,7 +13,7 @@ import msgspec
 from memproxy.core.block import strip_blocks
 from memproxy.core.facts import RECONCILED_AT, SAID
 from memproxy.core.forget_all import is_all_forgotten
-from memproxy.core.memory import Kind, Memory, Relation
+from memproxy.core.memory import Kind, Memory, Relation, noted_id
 from memproxy.core.scope import Scope
 from memproxy.core.slots import OFFERED_MANY, OFFERED_ONE, OTHER, slot_name, stance_of
 
@@ -106,7 +106,7 @@ def is_read(turn: Memory) -> bool:
     """Whether the extractor sees this turn: no instructions to the assistant, nothing that the user ordered to forget,
     and something left without its block.
     """
-    if turn.metadata.get("role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
+    if noted_id(turn.metadata, "role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
         return False
     return bool(strip_blocks(turn.content).strip())
 

@@ -28,7 +28,7 @@ from memproxy.core.dream import (
     category_name,
 )
 from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, states_beginning
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind, Memory, noted_ids
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.retention import is_expired
 from memproxy.core.similar import (
@@ -170,9 +170,8 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
         return False
     if one.place != other.place or SUMMARY in (one.predicate, other.predicate) or one.quarantined != other.quarantined:
         return False
-    return other.id not in one.metadata.get(COMPATIBLE_WITH, ()) and one.id not in other.metadata.get(
-        COMPATIBLE_WITH, ()
-    )
+    beside = [noted_ids(each.metadata, COMPATIBLE_WITH) for each in (one, other)]
+    return other.id not in beside[0] and one.id not in beside[1]
 
 
 def _settled(one: Memory, other: Memory) -> Pair:

@@ -29,7 +29,7 @@ from memproxy.core.dream import (
     restored,
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, ended, last_said_at, said_at, take_back
-from memproxy.core.memory import Kind, Memory, is_told, version_of, without
+from memproxy.core.memory import Kind, Memory, is_told, noted_ids, version_of, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.slots import value_name
@@ -103,7 +103,7 @@ async def _carry_out(known: PlanView, dream: str, change: Change, new: Memory | 
     elif change.action == CATEGORISE:
         await known.change(memory.id, change.labels | {"updated_at": now})
     elif change.action == CONFLICT:
-        others = [*memory.metadata.get(CONFLICTS_WITH, ()), *change.sources]
+        others = [*noted_ids(memory.metadata, CONFLICTS_WITH), *change.sources]
         metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
         await known.change(memory.id, {"metadata": metadata, "updated_at": now})
 

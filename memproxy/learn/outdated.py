@@ -6,7 +6,7 @@ from typing import Any
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.facts import RETRACTED_BY
-from memproxy.core.memory import Kind, Memory, without
+from memproxy.core.memory import Kind, Memory, noted_id, without
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
 from memproxy.learn.plan_view import PlanView
@@ -71,8 +71,8 @@ def still_ended_by(summary: Memory, facts: Sequence[Memory], turns: Sequence[Mem
     over = [fact for fact in ended if _tells(summary, fact, by_id.get(fact.superseded_by or ""))]
     hidden = [turn for turn in turns if turn.session_id == summary.session_id and turn.id in told]
     hidden = [turn for turn in hidden if (turn.superseded_by or not turn.active) and _quotes(summary, turn)]
-    return [fact.superseded_by or fact.metadata.get(RETRACTED_BY) for fact in over] + [
-        turn.superseded_by or turn.metadata.get(RETRACTED_BY) for turn in hidden
+    return [fact.superseded_by or noted_id(fact.metadata, RETRACTED_BY) for fact in over] + [
+        turn.superseded_by or noted_id(turn.metadata, RETRACTED_BY) for turn in hidden
     ]
 
 
@@ -90,8 +90,8 @@ async def _ended_by(known: PlanView, old: Memory, new: Memory | None) -> str | N
 
 def _hidden_by(fields: Mapping[str, Any]) -> str | None:
     """What superseded a turn, or took it back; None where it is withheld."""
-    by: str | None = fields.get("superseded_by") or fields.get("metadata", {}).get(RETRACTED_BY)
-    return by
+    by: str | None = fields.get("superseded_by")
+    return by or noted_id(fields.get("metadata", {}), RETRACTED_BY)
 
 
 def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) -> set[str]:
@@ -102,7 +102,7 @@ def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) ->
         name
         for name, fields in turns.items()
         if fields.get("superseded_by")
-        or (fields.get("active") is False and fields.get("metadata", {}).get(RETRACTED_BY) not in (waiting or ()))
+        or (fields.get("active") is False and noted_id(fields.get("metadata", {}), RETRACTED_BY) not in (waiting or ()))
         or (fields.get("quarantined") is True and waiting is None)
     }
 

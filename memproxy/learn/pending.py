@@ -21,6 +21,7 @@ from memproxy.core.facts import (
     last_said_at,
     only_asks_to_forget,
     reopened,
+    retracted_at,
     take_back,
 )
 from memproxy.core.forget_all import is_all_forgotten
@@ -257,10 +258,10 @@ def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now:
     """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
     and where that one was ``seen`` with it: whoever read both has said what holds.
     """
-    by, at = turn.metadata.get(RETRACTED_BY), turn.metadata.get(RETRACTED_AT)
-    if not isinstance(by, str) or not isinstance(at, str) or by == turn.id or by in seen:
+    by, at = turn.metadata.get(RETRACTED_BY), retracted_at(turn)
+    if not isinstance(by, str) or at is None or by == turn.id or by in seen:
         return None
-    return msgspec.structs.replace(candidate, **take_back(candidate, by, datetime.fromisoformat(at), now=now))
+    return msgspec.structs.replace(candidate, **take_back(candidate, by, at, now=now))
 
 
 async def opened(known: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:

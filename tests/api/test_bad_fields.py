@@ -8,8 +8,14 @@ import pytest
 
 from memproxy.api.calls import Operation
 from memproxy.api.openapi import OPERATIONS
+from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH, DREAMS, MERGED_INTO
+from memproxy.core.facts import LAST_SAID, PENDING, RETRACTED_AT, RETRACTED_BY, SAID, STATED_END
+from memproxy.core.forget_all import ALL_FORGOTTEN_BY
+from memproxy.core.memory_feedback import CORRECTS, FEEDBACK
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import PERMISSIONS
+from memproxy.learn.outdated import ENDED_BY
+from memproxy.learn.pending import CHANGES
 from tests.support.engine import Api
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -146,3 +152,34 @@ async def test_a_part_of_any_other_type_is_refused(api: Api, kind: object) -> No
     body = {"messages": [{"role": "user", "content": [{"type": kind, "text": "x"}]}]}
     answer = await api.call("POST", "/v1/memory/turns", json=body)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages.0.content")
+
+
+_NOTED = (SAID, LAST_SAID, RETRACTED_AT, STATED_END, RETRACTED_BY, ALL_FORGOTTEN_BY, MERGED_INTO, ENDED_BY)
+_BESIDE = (COMPATIBLE_WITH, CONFLICTS_WITH, DREAMS, FEEDBACK, CORRECTS, CHANGES, PENDING)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["noon", "2024-01-01", 7, {"id": 1}, [None, {"a": 1}], [{"id": "d", "at": "noon", "was": {}}]],
+    ids=["words", "date", "number", "object", "list", "dream"],
+)
+async def test_a_callers_own_metadata_under_our_names_holds_up_nothing(api: Api, value: object) -> None:
+    """Plans that cannot be made are tried again for minutes, and all that the user asks for waits behind them."""
+    noted = dict.fromkeys((*_NOTED, *_BESIDE), value)
+    for number in range(2):
+        await api.store("Nils plays the piano.", metadata=noted, session_id="s")
+        await api.store(
+            f"Ann lives in B{number}", subject="Ann", predicate="lives_in", object=f"B{number}", metadata=noted
+        )
+    body = {"session_id": "s", "messages": [{"role": "user", "content": "I live in Bern."}], "metadata": noted}
+    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
+    told = (await api.call("POST", "/v1/memory/dream", json={})).json()
+    assert told["state"] == "done", told
+    for method, path in (
+        ("POST", f"/v1/memory/dreams/{told['id']}/undo"),
+        ("DELETE", "/v1/memory/sessions/s"),
+        ("DELETE", "/v1/memory/users/default"),
+    ):
+        answer = await api.call(method, path)
+        assert answer.status_code == 200, (path, answer.text)
+    assert await api.page() == []
