@@ -10,6 +10,7 @@ import math
 from collections.abc import Container, Sequence
 from datetime import datetime
 from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -213,6 +214,10 @@ _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
 _QUERY = 2_000
+"""Characters of a message by which it is looked what is known already."""
+
+_MESSAGES = 12
+"""Messages of a window, the last ones, for which that is done."""
 
 
 class Reader:
@@ -317,16 +322,22 @@ class Reader:
 
     async def _related(self, scope: Scope, window: Window) -> list[Memory]:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
-        said = [turn.content for turn in window.turns if turn.id in window.new_ids]
-        text = "\n".join(said)[-_QUERY:]
-        vector = (await self._parts.vectors.statement_vectors([text], scope.tenant))[0]
+        new = [turn for turn in window.turns if turn.id in window.new_ids]
+        # an assistant's long answer would be near to anything else
+        said = [turn.content[:_QUERY] for turn in new if turn.trust is not Trust.ASSISTANT]
+        said = said[-_MESSAGES:] or [turn.content[:_QUERY] for turn in new[-1:]]
+        vectors = await self._parts.vectors.statement_vectors(said, scope.tenant)
         where = MemoryFilter(kinds=_FACTS, active=True, now=self._parts.clock.now())
-        words = self._parts.lexical.encode_query(text)
-        query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
-        found = list(await self._parts.store.search(scope, query))
-        found.sort(key=lambda one: (one.bm25 or 0.0, one.cosine or 0.0), reverse=True)
-        # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
-        stated = [candidate.memory for candidate in found if candidate.memory.predicate != PREDICATE][:_KNOWN]
+        each: list[list[Memory]] = []
+        for text, vector in zip(said, vectors, strict=True):
+            words = self._parts.lexical.encode_query(text)
+            query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
+            found = list(await self._parts.store.search(scope, query))
+            found.sort(key=lambda one: (one.bm25 or 0.0, one.cosine or 0.0), reverse=True)
+            # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
+            each.append([one.memory for one in found if one.memory.predicate != PREDICATE])
+        nearest = {one.id: one for rank in zip_longest(*each) for one in rank if one is not None}
+        stated = list(nearest.values())[:_KNOWN]
         if self.asks_model and len(stated) == _KNOWN:
             return stated
         latest = await self._latest(scope, where, stated)

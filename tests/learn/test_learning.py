@@ -192,6 +192,21 @@ async def test_injected_blocks_are_not_shown_to_the_extractor(tmp_path: Path) ->
         assert "hello, I live in Bonn" in r.server.prompts[0]
 
 
+async def test_what_a_message_changes_is_shown_beside_it_however_long_the_answer_is(tmp_path: Path) -> None:
+    async with rig(tmp_path, every_turns=1000) as r:
+        things = (
+            "kayak tent stove lamp rope drill ladder kettle violin camera sledge anvil globe mirror hammock compass"
+        )
+        said = f"I drive a Skoda, and own: {things}"
+        known = ["User drives a Skoda.", *(f"User owns a {thing}." for thing in things.split())]
+        await r.teach(said, *({"content": one, "evidence": said} for one in known))
+        r.server.prompts.clear()
+        answer = Message(role="assistant", content=f"Still there: {things}. " * 30)
+        await r.say("Good news, I sold the Skoda", answer)
+        assert await r.worker.learned(ANN, PATIENCE_S)
+        assert "User drives a Skoda." in r.server.prompts[-1].partition("Conversation (data)")[0]
+
+
 async def until_learned(r: Rig, count: int) -> None:
     """Wait until so many facts are there."""
 
