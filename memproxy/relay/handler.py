@@ -39,7 +39,7 @@ from memproxy.wire.answer import Answer
 from memproxy.wire.format import RESPONSES, WireFormat
 from memproxy.wire.made_answer import made_answer
 from memproxy.wire.own_fields import may_hold_ours
-from memproxy.wire.request_body import MOST_BYTES, RequestBody
+from memproxy.wire.request_body import MOST_BYTES, Position, RequestBody
 from memproxy.wire.responses import ResponsesRequest
 from memproxy.wire.splice import Unreadable
 
@@ -63,7 +63,7 @@ def _overhead(route: str) -> Histogram:
 
 class _ReadRequest(NamedTuple):
     """One request, read. ``note_name`` notes the name that the upstream gives its answer, where that matters; ``trace``
-    is there where it is traced.
+    is there where it is traced. ``position`` is where its blocks stand, once they do.
     """
 
     request: Request
@@ -75,6 +75,7 @@ class _ReadRequest(NamedTuple):
     at: datetime
     began: float
     trace: RequestTrace | None
+    position: Position = "auto"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -145,7 +146,7 @@ class MemoryHandler:
             sent = await self.work.run(partial(rebuild, edits), len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(asked, decision, sent, rebuild)
+            return await self._exchange(asked._replace(position=position), decision, sent, rebuild)
 
     async def _chained(self, caller: Identity | None, chat: RequestBody) -> NoteName | None:
         """See that the response that is gone on from is the caller's own; what notes the name of this one."""
@@ -347,8 +348,8 @@ class MemoryHandler:
             return
         if decision.offer is not None and (refusal is Refusal.OTHER or not decision.has_blocks):
             self.decider.tools.refused(decision.tenant, self.upstream.name, asked.chat.kept_model)
-        if refusal is Refusal.ROLES:
-            self.positions.refused(decision.tenant, self.upstream.name, asked.chat.kept_model)
+        if refusal is Refusal.ROLES and (asked.position != "system" or asked.chat.may_hold_blocks):
+            self.positions.refused(decision.tenant, self.upstream.name, asked.chat.kept_model, asked.position)
         elif refusal is Refusal.LENGTH:
             self.decider.too_long(decision)
 

@@ -1,14 +1,16 @@
 """Reads why an upstream refused an injected request, and learns from it where blocks go.
 
-``auto`` puts blocks late, where prompt caches want them, until an upstream's template refuses that. The lesson holds
-for the tenant of the request alone: a client can provoke an upstream's words (a validator quotes what it refuses), and
-another tenant's prompt cache must not suffer from them.
+``auto`` puts blocks late, where prompt caches want them, until an upstream's template refuses that; then at the
+beginning; and where no system message is taken at all, into the user's messages. The lesson holds for the tenant of the
+request alone: a client can provoke an upstream's words (a validator quotes what it refuses), and another tenant's
+prompt cache must not suffer from them.
 """
 
 import asyncio
 import enum
 import logging
 import re
+from types import MappingProxyType
 
 import msgspec
 
@@ -92,7 +94,14 @@ REMEMBERED_BYTES = 1024 * 1024
 MOST_OF_A_TENANT = 16
 """Models of one tenant: made-up names displace the tenant's own alone."""
 
-_META_KEY = "inject.system_first.tenants"
+_META_KEYS: MappingProxyType[Position, str] = MappingProxyType(
+    {"system": "inject.system_first.tenants", "within_user": "inject.within_user.tenants"}
+)
+_INSTEAD: MappingProxyType[Position, Position] = MappingProxyType(
+    {"before_last_user": "system", "system": "within_user"}
+)
+"""Where blocks go instead of where a template refused them."""
+
 _LEARNED = msgspec.json.Decoder(list[tuple[str, list[tuple[str, str]]]])
 
 
@@ -105,23 +114,31 @@ class Positions:
         self._configured = configured
         self._state = state
         self._tasks = tasks
-        self._system_first: BoundedCache[str, list[tuple[str, str]]] = BoundedCache(REMEMBERED_BYTES)
+        self._learned: dict[Position, BoundedCache[str, list[tuple[str, str]]]] = {
+            position: BoundedCache(REMEMBERED_BYTES) for position in _META_KEYS
+        }
         self._writing = asyncio.Lock()
 
     def of(self, tenant: str, upstream: str, model: str | None) -> Position:
         """The position for a request to this model; ``upstream`` is its host and path, without a key."""
         if self._configured != "auto":
             return self._configured
-        return "system" if (upstream, model or "") in (self._system_first.get(tenant) or ()) else "before_last_user"
-
-    def refused(self, tenant: str, upstream: str, model: str | None) -> None:
-        """This model's template wants system text first: from now on this tenant's requests have it there."""
         pair = (upstream, model or "")
-        known = self._system_first.get(tenant) or []
-        if self._configured != "auto" or pair in known:
+        learned = [position for position, known in self._learned.items() if pair in (known.get(tenant) or ())]
+        return learned[-1] if learned else "before_last_user"
+
+    def refused(self, tenant: str, upstream: str, model: str | None, at: Position) -> None:
+        """This model's template refused system text that stood ``at`` a position: from now on this tenant's requests
+        have it elsewhere.
+        """
+        pair, instead = (upstream, model or ""), _INSTEAD.get(at)
+        if self._configured != "auto" or instead is None:
             return
-        log.info("model %r at %s takes system text at the beginning only; blocks go there now", pair[1], pair[0])
-        self._system_first.put(tenant, [*known, pair][-MOST_OF_A_TENANT:])
+        known = self._learned[instead].get(tenant) or []
+        if pair in known:
+            return
+        log.info("model %r at %s refuses system text (%s); from now on blocks go %s", pair[1], pair[0], at, instead)
+        self._learned[instead].put(tenant, [*known, pair][-MOST_OF_A_TENANT:])
         self._tasks.start(self._note(), "note position")
 
     async def load(self) -> None:
@@ -130,13 +147,14 @@ class Positions:
         Raises:
             StateUnavailable: it does not answer.
         """
-        for tenant, pairs in await self._stored():
-            known = self._system_first.get(tenant) or []
-            before = [pair for pair in pairs if pair not in known]
-            self._system_first.put(tenant, [*before, *known][-MOST_OF_A_TENANT:])
+        for position, learned in self._learned.items():
+            for tenant, pairs in await self._stored(_META_KEYS[position]):
+                known = learned.get(tenant) or []
+                before = [pair for pair in pairs if pair not in known]
+                learned.put(tenant, [*before, *known][-MOST_OF_A_TENANT:])
 
-    async def _stored(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        stored = await self._state.get_meta(_META_KEY)
+    async def _stored(self, key: str) -> list[tuple[str, list[tuple[str, str]]]]:
+        stored = await self._state.get_meta(key)
         try:
             return _LEARNED.decode(stored) if stored else []
         except msgspec.MsgspecError:
@@ -147,8 +165,9 @@ class Positions:
         async with self._writing:
             try:
                 await self.load()  # another relay may have learned something meanwhile
-                learned = [(tenant, self._system_first.get(tenant)) for tenant in list(self._system_first)]
-                await self._state.set_meta(_META_KEY, msgspec.json.encode(learned).decode())
+                for position, learned in self._learned.items():
+                    told = [(tenant, learned.get(tenant)) for tenant in list(learned)]
+                    await self._state.set_meta(_META_KEYS[position], msgspec.json.encode(told).decode())
             except StateUnavailable as error:
                 metrics().internal_errors.labels(where="relay.position").inc()
                 log.warning("a model's position could not be noted, a restart learns it again: %s", error.message)

@@ -32,6 +32,10 @@ class ChatRequest(RequestBody):
         return super().rebuild(block, position)
 
     @property
+    def may_hold_blocks(self) -> bool:
+        return bool(self.messages) and self.messages[0].role not in INSTRUCTIONS
+
+    @property
     def may_offer_tools(self) -> bool:
         """As `RequestBody.may_offer_tools`; and one answer is wanted, and tools are named as they are today."""
         older = ("functions", "function_call")
@@ -73,7 +77,7 @@ class ChatRequest(RequestBody):
             return self._within_system(blocks)
         if position == "after_system":
             return self._after_system(blocks)
-        return self._each(blocks)
+        return self._within_users(blocks) if position == "within_user" else self._each(blocks)
 
     def _after_system(self, blocks: Blocks) -> list[Edit]:
         for index, message in enumerate(self.messages):
@@ -96,6 +100,26 @@ class ChatRequest(RequestBody):
             part = b'{"type":"text","text":' + quoted(joined) + b"}"
             return [append_element(self._text, content.value_start, content.value_end, part)]
         return [self._insert(0, [(0, joined)])]
+
+    def _within_users(self, blocks: Blocks) -> list[Edit]:
+        """Some models take no system message at all: each block becomes the first paragraphs of the user's message that
+        it belongs to.
+        """
+        edits = []
+        for index, block in blocks:
+            message = self.messages[index]
+            content = self._content_of(message) if message.role == "user" else None
+            begin = content.value_start + 1 if content else 0
+            kind = self._text[begin - 1 : begin]
+            within = self._text[begin : content.value_end - 1] if content else b""
+            if kind == b'"':
+                edits.append(Edit(begin, begin, quoted(block + "\n\n" if within else block)[1:-1]))
+            elif kind == b"[":
+                part = b'{"type":"text","text":' + quoted(block) + b"}"
+                edits.append(Edit(begin, begin, part + b"," if within.strip() else part))
+            else:
+                edits += self._each([(index, block)])
+        return edits
 
     def _content_of(self, message: ChatMessage) -> Member | None:
         try:

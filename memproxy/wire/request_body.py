@@ -26,7 +26,7 @@ from memproxy.wire.splice import (
 )
 from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
 
-Position = Literal["auto", "before_last_user", "after_system", "system"]
+Position = Literal["auto", "before_last_user", "after_system", "system", "within_user"]
 """Where a block goes; ``auto`` is ``before_last_user`` here (what an upstream takes is known to the relay)."""
 
 Blocks = Sequence[tuple[int, str]]
@@ -317,6 +317,11 @@ class RequestBody(ABC):
     def _left_out(self, indexes: Sequence[int]) -> list[Edit]:
         """The edits that take these messages out, each with the comma behind it; the last message is none of them."""
         return [Edit(self.messages[index].start, self.messages[index + 1].start) for index in indexes]
+
+    @property
+    def may_hold_blocks(self) -> bool:
+        """Whether blocks may stand ``within_user``, as the client sends no instructions of its own."""
+        return False
 
     @abstractmethod
     def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:

@@ -1,6 +1,7 @@
 """Where blocks go when an upstream refuses them: tried once without, and what its error spoke of is learned."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,44 @@ async def test_a_template_that_wants_system_text_first_gets_it_there_from_then_o
     assert second.headers["x-memproxy-recall"] == "injected"
     assert [message["role"] for message in upstream.last.messages][:2] == ["system", "user"]
     assert len(upstream.received) == 1
+
+
+def without_system(received: Received) -> Answer:
+    """A model whose template takes no system message."""
+    has = any(message["role"] == "system" for message in received.messages)
+    return error(400, "System role not supported") if has else echo(received)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+async def test_a_model_without_a_systems_role_gets_blocks_within_the_users_messages(
+    relay: Rig, upstream: ScriptedUpstream, parts: bool
+) -> None:
+    upstream.default = without_system
+    for _ in range(2):  # late, then at the beginning
+        answer = await relay.chat("my trip")
+        assert answer.status_code == 200
+        assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
+    upstream.received.clear()
+    told: Any = [{"type": "text", "text": "my trip"}] if parts else "my trip"
+    third = await relay.client.post(
+        "/v1/chat/completions", json={"model": "test-model", "messages": [{"role": "user", "content": told}]}
+    )
+    assert third.headers["x-memproxy-recall"] == "injected"
+    (received,) = upstream.received
+    (message,) = received.messages
+    content = message["content"]
+    texts = [part["text"] for part in content] if parts else content.rsplit("\n\n", 1)
+    assert texts[0].startswith("<recalled-memory id=")
+    assert texts[1] == "my trip"
+
+
+async def test_instructions_of_ones_own_that_are_refused_move_no_block(relay: Rig, upstream: ScriptedUpstream) -> None:
+    upstream.default = refusing_blocks(error(400, "odd roles"))
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "my trip"}]
+    for _ in range(3):
+        await relay.client.post("/v1/chat/completions", json={"model": "test-model", "messages": messages})
+    assert [message["role"] for message in upstream.received[-2].messages] == ["system", "user"]
+    assert "recalled-memory" in upstream.received[-2].messages[0]["content"]
 
 
 async def test_what_was_learned_survives_a_restart(upstream: ScriptedUpstream, tmp_path: Path) -> None:

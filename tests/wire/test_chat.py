@@ -14,7 +14,7 @@ from memproxy.wire.splice import Unreadable
 from tests.wire.making import BLOCK, conversation, request_of
 from tests.wire.strategies import chat_bodies, exactly
 
-POSITIONS: list[Position] = ["auto", "before_last_user", "after_system", "system"]
+POSITIONS: list[Position] = ["auto", "before_last_user", "after_system", "system", "within_user"]
 INSTRUCTIONS = ("system", "developer")
 
 
@@ -85,6 +85,22 @@ def test_the_block_is_merged_into_a_system_message_at_the_beginning(body: bytes)
     else:
         expected = [{"role": "system", "content": BLOCK}, *before]
     assert after == expected
+
+
+@given(chat_bodies())
+def test_the_block_is_the_first_paragraph_of_the_users_last_message(body: bytes) -> None:
+    request = read_request(body)
+    if request.last_user_index is None:
+        return
+    expected = json.loads(body)["messages"]
+    content = expected[request.last_user_index].get("content")
+    if isinstance(content, str):
+        expected[request.last_user_index]["content"] = f"{BLOCK}\n\n{content}" if content else BLOCK
+    elif isinstance(content, list):
+        expected[request.last_user_index]["content"] = [{"type": "text", "text": BLOCK}, *content]
+    else:
+        expected.insert(request.last_user_index, {"role": "system", "content": BLOCK})
+    assert json.loads(request.rebuild(BLOCK, "within_user"))["messages"] == expected
 
 
 @given(chat_bodies())
