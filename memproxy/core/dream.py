@@ -31,10 +31,10 @@ PERMISSION = "requires_user_permission"
 """Keys of the metadata of what was inferred; while `PERMISSION` is true the memory is given to nobody."""
 
 CHANGED = frozenset(
-    """
-    active category confidence created_at entities expires_at importance relations superseded_by supersedes tags
-    turn_ids updated_at valid_to
-    """.split()  # noqa: SIM905
+    (
+        *("active", "category", "confidence", "created_at", "entities", "expires_at", "importance", "relations"),
+        *("superseded_by", "supersedes", "tags", "turn_ids", "updated_at", "valid_to"),
+    )
 )
 """Fields that a dream changes, beside the metadata. No others are given back, whatever a memory notes of a dream: any
 caller may write such a note, and whose a memory is and what it says are not for it to change.

@@ -36,8 +36,6 @@ LOOKS_S = (0.02, 0.25)
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
 
-_TROUBLE = Seldom()
-
 _REASONS: dict[type[Exception], str] = {
     StoreUnavailable: "store",
     StateUnavailable: "store",
@@ -76,6 +74,8 @@ class Acknowledger:
         self._left: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
+        self.troubles = Seldom()
+        """What was told of a state or store that does not answer."""
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
 
@@ -298,7 +298,7 @@ class Acknowledger:
             try:
                 await write()
             except StateUnavailable as error:
-                state_trouble("settle", error)
+                state_trouble(self.troubles, "settle", error)
                 await asyncio.sleep(POLL_S)
             else:
                 return
@@ -328,8 +328,10 @@ def error_of(ending: Ending) -> MemproxyError:
     return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
 
 
-def state_trouble(where: str, error: MemproxyError) -> None:
-    """Note that the state or the store did not answer; the caller tries again, every second or so."""
+def state_trouble(told: Seldom, where: str, error: MemproxyError) -> None:
+    """Note that the state or the store did not answer; the caller tries again, every second or so. ``told`` limits how
+    often that is logged.
+    """
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
-    if count := _TROUBLE.due(f"{where}: {error.message}"):
+    if count := told.due(f"{where}: {error.message}"):
         log.warning("%s: %s; tried again (%d times since this was told)", where, error, count)

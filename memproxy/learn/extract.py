@@ -214,10 +214,10 @@ _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
 _QUERY = 2_000
-"""Characters of a message by which it is looked what is known already."""
+"""Most characters of a message by which what is known already is searched."""
 
 _MESSAGES = 12
-"""Messages of a window, the last ones, for which that is done."""
+"""Most messages of a window by which that is done, the latest."""
 
 
 class Reader:

@@ -320,7 +320,7 @@ class Worker:
             try:
                 taken = await self._state.recover(max_attempts=self._settings.learn.max_attempts, now=self._clock.now())
             except StateUnavailable as error:
-                state_trouble("recover", error)
+                state_trouble(self._acknowledger.troubles, "recover", error)
                 await asyncio.sleep(POLL_S)
             else:
                 for number, tries in taken.parked.items():
@@ -338,7 +338,7 @@ class Worker:
             try:
                 await work()
             except (StateUnavailable, StoreUnavailable) as error:
-                state_trouble(name, error)
+                state_trouble(self._acknowledger.troubles, name, error)
             await asyncio.sleep(_LEAST_PAUSE_S)
             await happens(self._wakes[name], POLL_S)
 
@@ -356,7 +356,7 @@ class Worker:
             try:
                 claimed = await self._claim(lane)
             except StateUnavailable as error:
-                state_trouble(lane, error)
+                state_trouble(self._acknowledger.troubles, lane, error)
                 claimed = 0
                 await asyncio.sleep(POLL_S)
             if not claimed:

@@ -2,8 +2,8 @@
 what took its place begins later ("From 1 July my rent is 1,940"), until then.
 
 Whether a question does ("what was my budget before?") is decided by a logistic regression over its words, their letters
-and its beginning, not by a list (``python -m tests.fitting.past`` fits it). Only then the likeliest facts bring those
-that they replaced, as far as their histories go back.
+and its beginning, not by a list (``python -m tests.fitting.past`` fits it). Then the likeliest facts bring those that
+they replaced, as far as their histories go back.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,16 +47,16 @@ def asks_for_past(question: str) -> bool:
     return len(question) <= _READ and odds_of(question, shipped()) >= LEAST
 
 
-def followers(found: Sequence[Scored], floor: float) -> list[Scored]:
+def likeliest_facts(found: Sequence[Scored], floor: float) -> list[Scored]:
     """The likeliest facts at the floor, best first; what they took the place of may be given."""
     return [one for one in found if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
 
 
 async def with_former(
-    store: MemoryStore, scope: Scope, found: Sequence[Scored], facts: Sequence[Scored], until: datetime | None
+    store: MemoryStore, scope: Scope, found: Sequence[Scored], facts: Sequence[Scored], holds_at: datetime | None
 ) -> list[Scored]:
     """Everything ``found``, best first, and behind each of the ``facts`` among it what it took the place of; with
-    ``until`` what still holds then, and no more.
+    ``holds_at`` what holds at that time, and no more.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -70,7 +70,7 @@ async def with_former(
         heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
         for one in facts:
             former = heads.get(one.memory.id)
-            if former is not None and _held(former, until):
+            if former is not None and _held(former, holds_at):
                 signals = one.signals | {PAST: float(step)}
                 before[one.memory.id].append(msgspec.structs.replace(one, memory=former, signals=signals))
         if not heads:
@@ -82,9 +82,9 @@ def _names(heads: Iterable[Memory], seen: set[str]) -> set[str]:
     return {one.supersedes for one in heads if one.supersedes is not None} - seen
 
 
-def _held(memory: Memory, until: datetime | None) -> bool:
+def _held(memory: Memory, holds_at: datetime | None) -> bool:
     """Whether it held for a time; what was taken back, or was merged into what says the same, did not by itself."""
     end = memory.valid_to
     if end is None or end == begins(memory) or memory.active or RETRACTED_BY in memory.metadata:
         return False
-    return until is None or begins(memory) <= until < end
+    return holds_at is None or begins(memory) <= holds_at < end

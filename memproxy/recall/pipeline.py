@@ -32,7 +32,7 @@ from memproxy.recall import links, listed, topics
 from memproxy.recall.assemble import Block, assemble
 from memproxy.recall.deadline import Deadline, OwnWords
 from memproxy.recall.documents import bm25_text, word_scores
-from memproxy.recall.former import asks_for_past, followers, with_former
+from memproxy.recall.former import asks_for_past, likeliest_facts, with_former
 from memproxy.recall.hot import Hot
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query, parts_of
@@ -268,7 +268,7 @@ class Recall:
         """The candidates with former statements, where the query asks for them or what replaces them is still to begin;
         without them when there is no time.
         """
-        facts, now = followers(found, asked.limits.floor), self._clock.now()
+        facts, now = likeliest_facts(found, asked.limits.floor), self._clock.now()
         past = asks_for_past(asked.said[-1])
         if past:
             for one in found:

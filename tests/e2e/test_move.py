@@ -3,7 +3,8 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,19 @@ def configuration(path: Path, upstream: str, changes: Mapping[str, Any]) -> Path
     """A file that names other stores."""
     path.write_text(yaml.safe_dump(merged(base_config(upstream, free_port()), changes)), encoding="utf-8")
     return path
+
+
+@asynccontextmanager
+async def told_beside_a_database(upstream: str, folder: Path) -> AsyncIterator[tuple[Proxy, Mapping[str, Any], Path]]:
+    """A proxy that knows `TOLD`, the settings of stores in a database of its own, and a file that names these."""
+    with postgres_server() as server:
+        url = server.database()
+        stores = {"state": {"backend": "postgres", "url": url}, "store": {"backend": "postgres", "url": url}}
+        async with running_proxy(upstream, folder / "home") as proxy:
+            async with proxy.client() as client:
+                assert (await chat(client, TOLD)).status == 200
+            await eventually(lambda: found(proxy, TOLD), what="it is searchable")
+            yield proxy, stores, configuration(folder / "there.yaml", upstream, stores)
 
 
 async def test_a_served_installation_moves_into_postgresql_and_back_with_all_that_it_holds(
@@ -133,47 +147,33 @@ async def test_a_move_names_what_does_not_fit_and_changes_nothing(model: Scripte
 async def test_a_move_that_is_killed_is_gone_on_with_and_can_be_taken_back(
     model: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    with postgres_server() as server:
-        url = server.database()
-        stores = {"state": {"backend": "postgres", "url": url}, "store": {"backend": "postgres", "url": url}}
-        async with running_proxy(model.base_url, tmp_path / "home") as proxy:
-            there = configuration(tmp_path / "there.yaml", model.base_url, stores)
-            config = str(proxy.config_file)
-            async with proxy.client() as client:
-                assert (await chat(client, TOLD)).status == 200
-            await eventually(lambda: found(proxy, TOLD), what="it is searchable")
-            assert (await command(proxy, "move", "--config", config, "--to", str(there), "--copy-only")).returncode == 0
-            # a start on what is not complete has no memory, and says why
-            async with running_proxy(model.base_url, tmp_path / "early", stores, memory=False) as early:
+    async with told_beside_a_database(model.base_url, tmp_path) as (proxy, stores, there):
+        config = str(proxy.config_file)
+        assert (await command(proxy, "move", "--config", config, "--to", str(there), "--copy-only")).returncode == 0
+        # a start on what is not complete has no memory, and says why
+        async with running_proxy(model.base_url, tmp_path / "early", stores, memory=False) as early:
 
-                async def says_why() -> bool:
-                    return "is not complete" in json.dumps((await early.readiness())[1])
+            async def says_why() -> bool:
+                return "is not complete" in json.dumps((await early.readiness())[1])
 
-                await eventually(says_why, what="/readyz says that it is not complete")
-            assert (await command(proxy, "move", "--config", config, "--to", str(there))).returncode == 0
-            await proxy.stop()
-            again = await command(proxy, "move", "--config", config, "--to", str(there))
-            assert again.returncode == 1
-            assert "Start it, or move it from, there" in again.stderr
-            assert (await command(proxy, "move", "--config", config, "--cancel")).returncode == 0
-            await proxy.start()
-            assert await found(proxy, TOLD)
+            await eventually(says_why, what="/readyz says that it is not complete")
+        assert (await command(proxy, "move", "--config", config, "--to", str(there))).returncode == 0
+        await proxy.stop()
+        again = await command(proxy, "move", "--config", config, "--to", str(there))
+        assert again.returncode == 1
+        assert "Start it, or move it from, there" in again.stderr
+        assert (await command(proxy, "move", "--config", config, "--cancel")).returncode == 0
+        await proxy.start()
+        assert await found(proxy, TOLD)
 
 
 async def test_a_copy_of_an_installation_that_nobody_serves_holds_all_of_it(
     model: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    with postgres_server() as server:
-        url = server.database()
-        stores = {"state": {"backend": "postgres", "url": url}, "store": {"backend": "postgres", "url": url}}
-        async with running_proxy(model.base_url, tmp_path / "home") as proxy:
-            async with proxy.client() as client:
-                assert (await chat(client, TOLD)).status == 200
-            await eventually(lambda: found(proxy, TOLD), what="it is searchable")
-            await proxy.stop()
-            there = configuration(tmp_path / "there.yaml", model.base_url, stores)
-            arguments = ["move", "--config", str(proxy.config_file), "--to", str(there), "--json"]
-            copied = json.loads((await command(proxy, *arguments, "--copy-only")).stdout)
-            moved = json.loads((await command(proxy, *arguments)).stdout)
-            assert (copied["switched"], moved["switched"]) == (False, True)
-            assert copied["memories"] == moved["memories"] > 0
+    async with told_beside_a_database(model.base_url, tmp_path) as (proxy, _, there):
+        await proxy.stop()
+        arguments = ["move", "--config", str(proxy.config_file), "--to", str(there), "--json"]
+        copied = json.loads((await command(proxy, *arguments, "--copy-only")).stdout)
+        moved = json.loads((await command(proxy, *arguments)).stdout)
+        assert (copied["switched"], moved["switched"]) == (False, True)
+        assert copied["memories"] == moved["memories"] > 0

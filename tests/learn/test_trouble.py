@@ -17,6 +17,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import state_trouble
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
 from memproxy.learn.model_outages import COUNTED, OUTAGE, delay_s
+from memproxy.logs import Seldom
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
@@ -311,8 +312,9 @@ def test_waiting_times_grow_and_are_bounded() -> None:
 
 
 def test_a_state_that_is_away_is_told_once_and_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
+    told = Seldom()
     full, away = StateUnavailable("the disk is full"), StateUnavailable("it does not answer")
     for _ in range(50):
-        state_trouble("learn", full)
-    state_trouble("learn", away)
+        state_trouble(told, "learn", full)
+    state_trouble(told, "learn", away)
     assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)] == [full, away]
