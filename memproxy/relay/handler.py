@@ -142,7 +142,7 @@ class MemoryHandler:
             position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
             context = decision.conversed.context
             edits = decision.offer.edits(chat, context.left_out) if decision.offer is not None else ()
-            rebuild = partial(chat.rebuild_with, decision.blocks, position, context)
+            rebuild = partial(chat.rebuild, decision.blocks, position, context)
             sent = await self.work.run(partial(rebuild, edits), len(chat.body))
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
@@ -301,7 +301,7 @@ class MemoryHandler:
         decision = self.decider.refused(refused, status)
         decision.count()
         asked.request.memory_headers = decision.headers()
-        plain = await self.work.run(partial(asked.chat.rebuild, None), len(asked.chat.body))
+        plain = await self.work.run(asked.chat.rebuild, len(asked.chat.body))
         answer = await self._send(asked, plain)
         self._learn(refusal, asked, refused, answer)
         return decision, answer

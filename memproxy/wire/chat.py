@@ -25,12 +25,6 @@ from memproxy.wire.tool_rounds import KeptCalls, StreamRound, ToolCall, ToolForm
 class ChatRequest(RequestBody):
     """A chat request; every message of the conversation is in it."""
 
-    def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes:
-        """As `RequestBody.rebuild`; where no message is the user's, the block goes after the instructions."""
-        if self.last_user_index is None and position in {"auto", "before_last_user"}:
-            position = "after_system"
-        return super().rebuild(block, position)
-
     @property
     def may_hold_blocks(self) -> bool:
         return bool(self.messages) and self.messages[0].role not in INSTRUCTIONS
@@ -39,7 +33,7 @@ class ChatRequest(RequestBody):
     def may_offer_tools(self) -> bool:
         """As `RequestBody.may_offer_tools`; and one answer is wanted, and tools are named as they are today."""
         older = ("functions", "function_call")
-        plain = self._value("n") in {None, 1} and not any(name in self._top.by_name for name in older)
+        plain = self.field("n") in {None, 1} and not any(name in self._top.by_name for name in older)
         return plain and super().may_offer_tools
 
     @property
@@ -64,26 +58,18 @@ class ChatRequest(RequestBody):
         return edits
 
     def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
-        return [*self._said(said), *self._blocks(blocks, position)] if said else self._blocks(blocks, position)
-
-    def _said(self, said: Sequence[tuple[str, str]]) -> list[Edit]:
-        start = self.messages[self.last_user_index or 0].start
-        return [Edit(start, start, b"".join(role_message(*one) + b"," for one in said))]
-
-    def _blocks(self, blocks: Blocks, position: Position) -> list[Edit]:
+        edits = []
+        if said:
+            start = self.messages[self.last_user_index or 0].start
+            edits = [Edit(start, start, b"".join(role_message(*one) + b"," for one in said))]
         if not blocks:
-            return []
-        if position == "system":
-            return self._within_system(blocks)
+            return edits
         if position == "after_system":
-            return self._after_system(blocks)
-        return self._within_users(blocks) if position == "within_user" else self._each(blocks)
-
-    def _after_system(self, blocks: Blocks) -> list[Edit]:
-        for index, message in enumerate(self.messages):
-            if message.role not in INSTRUCTIONS:
-                return [self._insert(index, blocks)]
-        return [self._insert(len(self.messages), blocks)]
+            roles = [message.role in INSTRUCTIONS for message in self.messages]
+            return [*edits, self._insert(roles.index(False) if False in roles else len(roles), blocks)]
+        if position == "system":
+            return edits + self._within_system(blocks)
+        return edits + (self._within_users(blocks) if position == "within_user" else self._each(blocks))
 
     def _within_system(self, blocks: Blocks) -> list[Edit]:
         """Some chat templates want one system message, at the beginning: the blocks become its last paragraphs."""

@@ -87,55 +87,20 @@ def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessa
         _locate(text, start + 1, elements, messages)
         _refuse_duplicates(text, messages)
         return messages
-    if not is_spaced(text, start) and (
-        _located_by_length(start, len(array), messages) or _located_by_members(start, array, messages)
-    ):
+    if not is_spaced(text, start) and (lengths := lengths_by_members(array)) is not None:
+        position = start + 1
+        for message, length in zip(messages, lengths, strict=True):
+            message.start, message.end = position, position + length
+            position += length + 1
         return messages
     _locate(text, start + 1, decode_array(array), messages)
-    if not all(map(_is_plain, messages)):
-        _refuse_duplicates(text, messages)
+    _refuse_duplicates(text, messages)
     return messages
-
-
-_FRAME = len('{"role":"","content":""}')
-_SHORTEST_MEMBER = len('"role":"",')
-"""What a message is longer by, at least, that says its role or content twice."""
 
 
 def is_spaced(text: bytes, start: int) -> bool:
     """Whether white space follows the array's first colon, as in all that is written by Python's own defaults."""
     return text.startswith(b" ", text.find(b":", start) + 1)
-
-
-def _located_by_length(start: int, length: int, messages: list[ChatMessage]) -> bool:
-    """Set the messages' offsets by their roles and texts alone, if the array is too short to hold anything else.
-
-    None can be shorter than its role and text in their frame. If together they are as long as the array, each is
-    exactly that long: it has nothing else, nothing twice, and no white space. Most clients write so, and neither are
-    the messages' ends to be looked for then, nor names that are there twice.
-    """
-    roles = [message.role for message in messages]
-    texts = [message.content for message in messages if isinstance(message.content, str)]
-    if len(texts) < len(messages) or not all(roles):
-        return False
-    lengths = [_FRAME + len(role) + len(content) for role, content in zip(roles, texts, strict=True)]
-    left = length - sum(lengths) - len(messages) - 1
-    if left:
-        more = [_more_bytes(content) for content in texts]
-        if left != sum(more):
-            return False
-        lengths = [least + some for least, some in zip(lengths, more, strict=True)]
-    _place(start, messages, lengths)
-    return True
-
-
-def _located_by_members(start: int, array: msgspec.Raw, messages: list[ChatMessage]) -> bool:
-    """The same by all that the messages have, unread: for tool calls and parts."""
-    lengths = lengths_by_members(array)
-    if lengths is None:
-        return False
-    _place(start, messages, lengths)
-    return True
 
 
 def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
@@ -151,33 +116,6 @@ def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
         1 + 4 * len(one) + sum(map(len, one)) + sum(map(len, one.values())) if one else len("{}") for one in objects
     ]
     return lengths if sum(lengths) + len(lengths) + 1 == len(array) else None
-
-
-def _place(start: int, messages: list[ChatMessage], lengths: list[int]) -> None:
-    """Set the messages' offsets: between these lengths are only commas."""
-    position = start + 1
-    for message, own in zip(messages, lengths, strict=True):
-        message.start = position
-        message.end = position + own
-        position += own + 1
-
-
-def _is_plain(message: ChatMessage) -> bool:
-    """Whether a located message is too short to say anything besides its role and its text, or one of them twice."""
-    content = message.content
-    if not message.role or not isinstance(content, str):
-        return False
-    least = _FRAME + len(message.role) + len(content)
-    left = message.end - message.start - least
-    return left < _SHORTEST_MEMBER or left - _more_bytes(content) < _SHORTEST_MEMBER
-
-
-def _more_bytes(content: str) -> int:
-    """How many bytes a text takes in JSON, at least, beyond one for each character: only what must be is escaped."""
-    return len(_SHORTEST.encode(content)) - len('""') - len(content)
-
-
-_SHORTEST = msgspec.json.Encoder()
 
 
 def _locate(text: bytes, position: int, elements: list[msgspec.Raw], messages: list[ChatMessage]) -> None:

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -47,6 +49,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     notes: str | None = None
 
 
+NO_BLOCKS: Mapping[int, str] = MappingProxyType({})
 AS_SENT = Context()
 """The conversation as the client sent it."""
 
@@ -85,23 +88,24 @@ class RequestBody(ABC):
         if len(self.messages) > MOST_MESSAGES or any(len(text) > MOST_CHARACTERS for text in self.texts):
             raise Unreadable("too_long")
         self.model = self._string("model")
-        self.stream = self._value("stream") is True
+        self.stream = self.field("stream") is True
         self.user = self._string("user")
         self.safety_identifier = self._string("safety_identifier")
-        self.metadata_user_id = self._metadata_user()
+        metadata = _decoded(self._own("metadata"))
+        named = metadata.get("user_id") if isinstance(metadata, dict) else None
+        self.metadata_user_id = named if isinstance(named, str) and named else None
         self.context = read_context(self._own("memory_context"))
         self.config = read_config(self._own("memory_config"))
         self._ours = self._fields_of_ours()
         self.has_ours = any(name in top.by_name for name in self._ours)
-        self.has_tools = self._filled("tools") or self._filled("functions")
-        self.tool_choice_forced = _forced(self._value("tool_choice")) or _forced(self._value("function_call"))
+        self.has_tools = is_filled(self._raw("tools")) or is_filled(self._raw("functions"))
+        self.tool_choice_forced = _forced(self.field("tool_choice")) or _forced(self.field("function_call"))
         self.chain: str | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model}, {len(self.messages)} messages, {len(self.body)} bytes)"
 
     def _fields_of_ours(self) -> tuple[str, ...]:
-        """The names of what the upstream must not see."""
         return OURS
 
     @property
@@ -112,7 +116,7 @@ class RequestBody(ABC):
     @property
     def may_offer_tools(self) -> bool:
         """Whether the model may be offered tools that the client does not know: none is forced or forbidden."""
-        choice = self._value("tool_choice")
+        choice = self.field("tool_choice")
         return self._top.by_name.get("tool_choice") is None or choice is None or choice == "auto"
 
     @property
@@ -274,23 +278,18 @@ class RequestBody(ABC):
                 return index + 1
         return 0
 
-    def rebuild(self, block: str | None, position: Position = "before_last_user") -> bytes:
-        """The body for the upstream: without our fields, with the block where ``position`` says.
-
-        Every other byte is the client's. Without a block and without our fields it is the very same object. A request
-        without messages gets no block.
-        """
-        return self.rebuild_with({self.last_user_index or 0: block} if block else {}, position)
-
-    def rebuild_with(
+    def rebuild(
         self,
-        blocks: Mapping[int, str],
+        blocks: Mapping[int, str] = NO_BLOCKS,
         position: Position = "before_last_user",
         context: Context = AS_SENT,
         more: Sequence[Edit] = (),
     ) -> bytes:
-        """Like `rebuild`, with several blocks by the index of the message they belong to, another context, and ``more``
-        edits of the body.
+        """The body for the upstream: without our fields, with each block (by the index of the message it belongs to)
+        where ``position`` says, with another context, and with ``more`` edits of the body.
+
+        Every other byte is the client's. Without any of them and without our fields it is the very same object. A
+        request without messages gets no block.
 
         Raises:
             IndexError: there is no message of that index.
@@ -302,7 +301,9 @@ class RequestBody(ABC):
             ordered, said = self._with_context(ordered, context), context.said
         if (ordered or said) and self.messages:
             edits += self._placed(ordered, position, said)
-        return apply(self.body, [*edits, *self._left_out(context.left_out)] if context.left_out else edits)
+        # each with the comma behind it; the last message is none of them
+        gone = [Edit(self.messages[index].start, self.messages[index + 1].start) for index in context.left_out]
+        return apply(self.body, [*edits, *gone] if gone else edits)
 
     def _with_context(self, blocks: Blocks, context: Context) -> list[tuple[int, str]]:
         """The blocks of messages that stay, with the state before the first of them and the notes behind the last."""
@@ -312,11 +313,7 @@ class RequestBody(ABC):
             kept.insert(0, (max(gone) + 1, context.state))
         if context.notes:
             kept.append((self.last_user_index or 0, context.notes))
-        return sorted(kept, key=_index)
-
-    def _left_out(self, indexes: Sequence[int]) -> list[Edit]:
-        """The edits that take these messages out, each with the comma behind it; the last message is none of them."""
-        return [Edit(self.messages[index].start, self.messages[index + 1].start) for index in indexes]
+        return sorted(kept, key=itemgetter(0))
 
     @property
     def may_hold_blocks(self) -> bool:
@@ -353,22 +350,11 @@ class RequestBody(ABC):
 
     def field(self, name: str) -> Any:
         """A field of the request, decoded; None where there is none."""
-        return self._value(name)
-
-    def _value(self, name: str) -> Any:
         return _decoded(self._raw(name))
 
     def _string(self, name: str) -> str | None:
-        value = self._value(name)
+        value = self.field(name)
         return value if isinstance(value, str) and value else None
-
-    def _filled(self, name: str) -> bool:
-        return is_filled(self._raw(name))
-
-    def _metadata_user(self) -> str | None:
-        value = _decoded(self._own("metadata"))
-        user = value.get("user_id") if isinstance(value, dict) else None
-        return user if isinstance(user, str) and user else None
 
 
 AnyRequest = TypeVar("AnyRequest", bound=RequestBody)
@@ -385,19 +371,15 @@ def readable(kind: type[AnyRequest], body: bytes) -> AnyRequest:
         raise Unreadable("too_long")
     check_encoding(body)
     try:
-        return _read(kind, body)
+        try:
+            return kind(body, body)
+        except Unreadable as error:
+            text = without_half_surrogates(body) if error.reason == "json" else body
+            if text is body:
+                raise
+        return kind(body, text)
     except RecursionError as error:
         raise Unreadable("too_deep") from error
-
-
-def _read(kind: type[AnyRequest], body: bytes) -> AnyRequest:
-    try:
-        return kind(body, body)
-    except Unreadable as error:
-        text = without_half_surrogates(body) if error.reason == "json" else body
-        if text is body:
-            raise
-    return kind(body, text)
 
 
 def _decoded(raw: msgspec.Raw | None) -> Any:
@@ -421,10 +403,6 @@ def role_message(role: str, text: str) -> bytes:
 def system_message(text: str) -> bytes:
     """A message with the system's role, as JSON."""
     return role_message("system", text)
-
-
-def _index(block: tuple[int, str]) -> int:
-    return block[0]
 
 
 def _forced(choice: Any) -> bool:

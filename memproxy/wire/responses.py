@@ -69,7 +69,7 @@ class ResponsesRequest(RequestBody):
         found = []
         for name in self._top.by_name:
             field = name.casefold()
-            if field in _KEPT and (value := self._value(name)) is not None:
+            if field in _KEPT and (value := self.field(name)) is not None:
                 inner = value.get("id") if isinstance(value, dict) else value
                 if name in self._ours:
                     continue
@@ -83,7 +83,7 @@ class ResponsesRequest(RequestBody):
         """
         if self.chain is not None:
             return False
-        return self._value("store") is False or any(message.role == "assistant" for message in self.messages)
+        return self.field("store") is False or any(message.role == "assistant" for message in self.messages)
 
     @property
     def may_offer_tools(self) -> bool:
@@ -91,7 +91,7 @@ class ResponsesRequest(RequestBody):
         of ``input``, where nobody could take it out again when it is erased here; and a response that goes on behind
         calls of ours is several of the upstream's, none of which a later request could name.
         """
-        kept = self.chain is not None or self._value("store") is not False or self._value("background") is True
+        kept = self.chain is not None or self.field("store") is not False or self.field("background") is True
         return not kept and bool(self.messages) and super().may_offer_tools
 
     @property
@@ -135,7 +135,7 @@ class ResponsesRequest(RequestBody):
         if member is None:
             first = self._top.members[0].key_start
             return Edit(first, first, b'"instructions":' + quoted(text) + b",")
-        said = self._value("instructions")
+        said = self.field("instructions")
         if isinstance(said, str):
             end = member.value_end - 1
             return Edit(end, end, quoted("\n\n" + text if said else text)[1:-1])
@@ -156,7 +156,7 @@ class ResponsesRequest(RequestBody):
         return [*([Edit(last, last, earlier)] if said else ()), *self._each(blocks)]
 
     def _fields_of_ours(self) -> tuple[str, ...]:
-        former = self._value("previous_response_id")
+        former = self.field("previous_response_id")
         made = isinstance(former, str) and former.startswith(MADE_ID)
         return (*OURS, "previous_response_id") if made else OURS
 
@@ -165,7 +165,7 @@ class ResponsesRequest(RequestBody):
         former = self._string("previous_response_id")
         if former is not None:
             return response_key(former)
-        conversation = self._value("conversation")
+        conversation = self.field("conversation")
         name = conversation.get("id") if isinstance(conversation, dict) else conversation
         return f"v:{kept_id(name)}" if isinstance(name, str) and name else None
 
@@ -179,7 +179,7 @@ class ResponsesRequest(RequestBody):
             return []
         if self._text.startswith(b'"', member.value_start):
             self._is_text = True
-            said = self._value("input")
+            said = self.field("input")
             return [ChatMessage(role="user", content=said, start=member.value_start, end=member.value_end)]
         if not self._text.startswith(b"[", member.value_start):
             return []
@@ -234,7 +234,10 @@ def _message(raw: msgspec.Raw) -> ChatMessage:
     try:
         item = _ITEM.decode(raw)
     except msgspec.ValidationError:
-        item = _lenient(_decoded(raw))
+        try:
+            item = _lenient(json.loads(bytes(raw)))
+        except ValueError:  # the strict decoder refuses numbers that no machine has, and Python those of many digits
+            item = _Item()
     if item.type.endswith(_OUTPUT):
         return ChatMessage(role="tool", content=item.output)
     if item.type.endswith(_CALL):
@@ -247,14 +250,6 @@ def _call_id(raw: bytes) -> str | None:
     try:
         return _CALL_ID.decode(raw).call_id
     except msgspec.DecodeError:
-        return None
-
-
-def _decoded(raw: msgspec.Raw) -> Any:
-    """The item, None if Python has no number for one in it; the strict decoder refuses numbers that no machine has."""
-    try:
-        return json.loads(bytes(raw))
-    except ValueError:
         return None
 
 
@@ -334,13 +329,11 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
             self.error = True
             self.begun = False
         elif kind in BEGINNINGS:
-            self._begins(value.get("response"))
-
-    def _begins(self, response: Any) -> None:
-        """A response in the background goes on without its stream, and may be fetched by its id."""
-        if isinstance(response, dict) and response.get("background") is True:
-            self.response_id = text_of(response.get("id"))
-            self.begun = self.response_id is not None
+            response = value.get("response")
+            # in the background it goes on without its stream, and may be fetched by its id
+            if isinstance(response, dict) and response.get("background") is True:
+                self.response_id = text_of(response.get("id"))
+                self.begun = self.response_id is not None
 
 
 class ResponsesJsonAnswer(WholeAnswer, ResponsesAnswer):

@@ -75,12 +75,8 @@ def without_half_surrogates(body: bytes) -> bytes:
     Clients that cut a string inside an emoji send half a surrogate pair (``\ud83d`` alone), which a strict decoder
     refuses. The stand-in has ``\ufffd`` there, so offsets in it are offsets in the original.
     """
-    replaced = _ESCAPE.sub(_whole_or_replacement, body)
+    replaced = _ESCAPE.sub(lambda match: b"\\ufffd" if match[2] else match[0], body)
     return body if replaced == body else replaced
-
-
-def _whole_or_replacement(match: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if match[2] else match[0]
 
 
 def decode_array(text: bytes | msgspec.Raw) -> list[msgspec.Raw]:
@@ -159,7 +155,7 @@ def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
     """The text with these edits done, which must not overlap; without any, the very same object. Insertions at one
     place stand in the order in which they were given.
     """
-    ordered = sorted(edits, key=_span)
+    ordered = sorted(edits, key=lambda edit: edit[:2])
     if not ordered:
         return text
     view, done = memoryview(text), 0
@@ -171,10 +167,6 @@ def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
         done = edit.end
     parts.append(view[done:])
     return b"".join(parts)
-
-
-def _span(edit: Edit) -> tuple[int, int]:
-    return edit.start, edit.end
 
 
 def _walk_object(text: bytes, start: int, values: dict[str, msgspec.Raw]) -> list[Member]:

@@ -126,7 +126,14 @@ class ToolFormat:
             edits = [append_element(text, start, end, said)]
         else:  # a text, which is one message of the user
             edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + said + b"]")]
-        return apply(body, edits + _no_more_calls(top) if last else edits)
+        if last:
+            choice, first = top.by_name.get("tool_choice"), top.members[0].key_start
+            edits.append(
+                Edit(first, first, b'"tool_choice":"none",')
+                if choice is None
+                else Edit(choice.value_start, choice.value_end, b'"none"')
+            )
+        return apply(body, edits)
 
 
 class KeptCalls(msgspec.Struct, frozen=True):
@@ -348,14 +355,6 @@ class WholeBody(Round):
     @abstractmethod
     def _take(self, body: dict[str, Any]) -> bool:
         """Take our calls out of the answer; whether it is another one then, where it is not to be continued."""
-
-
-def _no_more_calls(top: ObjectSpans) -> list[Edit]:
-    """The changes of a request by which the model may call no more tools."""
-    choice, first = top.by_name.get("tool_choice"), top.members[0].key_start
-    if choice is None:
-        return [Edit(first, first, b'"tool_choice":"none",')]
-    return [Edit(choice.value_start, choice.value_end, b'"none"')]
 
 
 class WholeRound(WholeBody):

@@ -10,6 +10,7 @@ from memproxy.wire.request_body import Position, RequestBody
 from memproxy.wire.splice import Unreadable
 from tests.fuzz.choices import Choices
 from tests.fuzz.reading import NoJson, Pairs, document, whole
+from tests.wire.making import rebuilt
 
 BLOCK = '<recalled-memory id="0">\n- "\u00e9" \U0001f600\n</recalled-memory>'
 QUOTED = json.dumps(BLOCK).encode()
@@ -90,12 +91,12 @@ def _check_read(request: RequestBody, data: bytes) -> None:
     names = [whole(name) for name in read.names]
     assert len(set(names)) == len(names)
     _check_messages(request, read)
-    plain = request.rebuild(None)
+    plain = request.rebuild()
     wanted = Pairs(pair for pair in read if pair[0] not in OURS)
     assert document(plain) == wanted
     assert request.has_ours or plain is data
     for position in POSITIONS:
-        _check_spliced(request.rebuild(BLOCK, position), plain, wanted, request)
+        _check_spliced(rebuilt(request, BLOCK, position), plain, wanted, request)
 
 
 def _check_messages(request: RequestBody, read: Pairs) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from memproxy.wire.chat import ChatRequest, read_request
+from memproxy.wire.request_body import Position, RequestBody
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀 \u2028 \\ /\n</recalled-memory>'
 
@@ -18,3 +19,8 @@ def conversation(*messages: tuple[str, Any] | dict[str, Any]) -> ChatRequest:
         for message in messages
     ]
     return request_of(model="m", messages=listed)
+
+
+def rebuilt(request: RequestBody, block: str, position: Position = "before_last_user") -> bytes:
+    """The request with one block, for the user's last message."""
+    return request.rebuild({request.last_user_index or 0: block}, position)

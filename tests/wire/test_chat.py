@@ -11,7 +11,7 @@ from memproxy.wire.chat import read_request
 from memproxy.wire.own_fields import may_hold_ours
 from memproxy.wire.request_body import Position
 from memproxy.wire.splice import Unreadable
-from tests.wire.making import BLOCK, conversation, request_of
+from tests.wire.making import BLOCK, conversation, rebuilt, request_of
 from tests.wire.strategies import chat_bodies, exactly
 
 POSITIONS: list[Position] = ["auto", "before_last_user", "after_system", "system", "within_user"]
@@ -24,13 +24,13 @@ def without_ours(document: Any) -> list[Any]:
 
 @given(chat_bodies(ours=False))
 def test_a_request_that_nothing_is_done_to_is_the_very_same_object(body: bytes) -> None:
-    assert read_request(body).rebuild(None) is body
+    assert read_request(body).rebuild() is body
 
 
 @given(chat_bodies(ours=True))
 def test_our_fields_are_stripped_and_nothing_else(body: bytes) -> None:
     request = read_request(body)
-    after = request.rebuild(None)
+    after = request.rebuild()
     assert request.has_ours
     assert exactly(after) == without_ours(exactly(body))
     assert not read_request(after).has_ours
@@ -39,7 +39,7 @@ def test_our_fields_are_stripped_and_nothing_else(body: bytes) -> None:
 @given(chat_bodies(ours=False), st.sampled_from(POSITIONS), st.text(min_size=1, max_size=20))
 def test_an_injected_request_differs_by_one_inserted_span(body: bytes, position: Position, block: str) -> None:
     request = read_request(body)
-    after = request.rebuild(block, position)
+    after = rebuilt(request, block, position)
     if not request.messages:
         assert after is body
         return
@@ -56,7 +56,7 @@ def test_an_injected_request_differs_by_one_inserted_span(body: bytes, position:
 def test_the_block_stands_right_before_the_last_user_message(body: bytes, position: Position) -> None:
     before = json.loads(body)["messages"]
     users = [index for index, message in enumerate(before) if message["role"] == "user"]
-    after = read_request(body).rebuild(BLOCK, position)
+    after = rebuilt(read_request(body), BLOCK, position)
     if users:
         expected = [*before[: users[-1]], {"role": "system", "content": BLOCK}, *before[users[-1] :]]
         assert json.loads(after)["messages"] == expected
@@ -66,14 +66,14 @@ def test_the_block_stands_right_before_the_last_user_message(body: bytes, positi
 def test_the_block_stands_after_the_leading_instructions(body: bytes) -> None:
     before = json.loads(body)["messages"]
     lead = next((index for index, message in enumerate(before) if message["role"] not in INSTRUCTIONS), len(before))
-    after = json.loads(read_request(body).rebuild(BLOCK, "after_system"))["messages"]
+    after = json.loads(rebuilt(read_request(body), BLOCK, "after_system"))["messages"]
     assert after == ([*before[:lead], {"role": "system", "content": BLOCK}, *before[lead:]] if before else [])
 
 
 @given(chat_bodies())
 def test_the_block_is_merged_into_a_system_message_at_the_beginning(body: bytes) -> None:
     before = json.loads(body)["messages"]
-    after = json.loads(read_request(body).rebuild(BLOCK, "system"))["messages"]
+    after = json.loads(rebuilt(read_request(body), BLOCK, "system"))["messages"]
     first = before[0] if before else {}
     content = first.get("content")
     if not before:
@@ -100,7 +100,7 @@ def test_the_block_is_the_first_paragraph_of_the_users_last_message(body: bytes)
         expected[request.last_user_index]["content"] = [{"type": "text", "text": BLOCK}, *content]
     else:
         expected.insert(request.last_user_index, {"role": "system", "content": BLOCK})
-    assert json.loads(request.rebuild(BLOCK, "within_user"))["messages"] == expected
+    assert json.loads(rebuilt(request, BLOCK, "within_user"))["messages"] == expected
 
 
 @given(chat_bodies())
@@ -136,8 +136,8 @@ def test_no_body_makes_reading_crash(body: bytes) -> None:
         request = read_request(body)
     except (Unreadable, RequestError):
         return
-    assert request.has_ours or request.rebuild(None) is body
-    json.loads(request.rebuild(BLOCK))
+    assert request.has_ours or request.rebuild() is body
+    json.loads(rebuilt(request, BLOCK))
 
 
 def test_the_fields_that_matter_are_read() -> None:
@@ -179,13 +179,13 @@ def test_what_is_not_there_reads_as_nothing() -> None:
     assert (request.has_ours, request.has_tools, request.tool_choice_forced) == (False, False, False)
     assert (request.user_texts, request.last_user_index, request.is_tool_followup) == ([], None, False)
     assert (request.digests, request.new_messages, request.offered_tools) == ([], [], [])
-    assert request.rebuild(BLOCK) == b"{}"
+    assert rebuilt(request, BLOCK) == b"{}"
 
 
 @pytest.mark.parametrize("messages", [b"null", b'"text"', b"{}", b"[]", b"7"])
 def test_a_request_without_messages_goes_on_untouched(messages: bytes) -> None:
     body = b'{"messages":' + messages + b"}"
-    assert read_request(body).rebuild(BLOCK) is body
+    assert rebuilt(read_request(body), BLOCK) is body
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_odd_shapes_are_the_upstreams_to_judge(members: dict[str, Any]) -> None:
         None,
         None,
     )
-    assert request.rebuild(None) is request.body
+    assert request.rebuild() is request.body
     assert request.offered_tools == []
 
 
@@ -223,7 +223,7 @@ def test_numbers_beyond_any_machine_type_are_the_upstreams_to_judge() -> None:
     body = b'{"n":1e999,"seed":' + huge + b',"messages":[{"role":"user","content":"hi","x":' + huge + b"}]}"
     request = read_request(body)
     assert request.user_texts == ["hi"]
-    assert request.rebuild(None) is body
+    assert request.rebuild() is body
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_empty_fields_of_ours_say_nothing_but_are_stripped() -> None:
     assert request.config.enabled is None
     assert request_of(memory_context={"session_id": ""}).context.session_id is None
     assert request_of(memory_context={"user_id": ""}).context.user_id == "", "a name was meant"
-    assert json.loads(request.rebuild(None)) == {"model": "m", "messages": []}
+    assert json.loads(request.rebuild()) == {"model": "m", "messages": []}
 
 
 def test_a_name_that_the_config_does_not_know_is_named_beside_those_it_knows() -> None:
@@ -374,7 +374,7 @@ def test_deep_nesting_is_unreadable_and_no_crash(key: str) -> None:
             request = read_request(body)
         except Unreadable:
             continue
-        assert request.rebuild(None) is body
+        assert request.rebuild() is body
         assert request.offered_tools == []
 
 
@@ -384,12 +384,12 @@ def test_half_surrogates_are_read_with_a_replacement_and_sent_on_as_they_came() 
     request = read_request(body)
     assert request.user_texts == ["cut \ufffd off"]
     assert request.context.user_id == "😀"
-    assert request.rebuild(None) == rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00"}'
-    assert rb'{"role":"user","content":"cut \ud83d off"}' in request.rebuild(BLOCK)
+    assert request.rebuild() == rb'{"messages":[{"role":"user","content":"cut \ud83d off"}],"x":"\ude00"}'
+    assert rb'{"role":"user","content":"cut \ud83d off"}' in rebuilt(request, BLOCK)
 
 
 def test_a_half_surrogate_in_a_block_is_replaced() -> None:
-    after = conversation(("user", "hi")).rebuild("cut \ud83d")
+    after = rebuilt(conversation(("user", "hi")), "cut \ud83d")
     assert json.loads(after)["messages"][0]["content"] == "cut ?"
 
 
@@ -426,7 +426,7 @@ def test_a_forced_tool_choice_is_seen(choice: Any, forced: bool) -> None:
 
 def test_a_system_message_that_cannot_be_changed_gets_the_block_before_it() -> None:
     request = read_request(b'{"messages":[{"role":"system","content":"s","name":"a","name":"b"}]}')
-    after = json.loads(request.rebuild(BLOCK, "system"))["messages"]
+    after = json.loads(rebuilt(request, BLOCK, "system"))["messages"]
     assert after == [{"role": "system", "content": BLOCK}, {"role": "system", "content": "s", "name": "b"}]
 
 
@@ -441,7 +441,7 @@ def test_a_big_body_is_read() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 7_000_000}}
     request = conversation(("user", [{"type": "text", "text": "what is it?"}, image]))
     assert request.user_texts == ["what is it?"]
-    assert len(request.rebuild(BLOCK)) > 7_000_000
+    assert len(rebuilt(request, BLOCK)) > 7_000_000
 
 
 @given(chat_bodies(ours=True))

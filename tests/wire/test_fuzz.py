@@ -10,6 +10,7 @@ from memproxy.wire import chat, responses
 from memproxy.wire.chat import ChatStreamAnswer
 from memproxy.wire.splice import Unreadable
 from tests.fuzz import splice, sse
+from tests.wire.making import rebuilt
 
 HUGE = b"1" + b"0" * 400
 
@@ -45,7 +46,7 @@ def test_an_item_with_a_number_that_no_machine_holds_is_passed_over(number: byte
 @pytest.mark.parametrize("instructions", [b"[1E+999]", b"[" + HUGE + b"]", b'{"a":1E+999}', b"7"])
 def test_instructions_that_are_no_text_are_never_replaced(instructions: bytes) -> None:
     body = b'{"input":"Hi","instructions":' + instructions + b"}"
-    assert b'"instructions":' + instructions in responses.read_request(body).rebuild(splice.BLOCK)
+    assert b'"instructions":' + instructions in rebuilt(responses.read_request(body), splice.BLOCK)
     splice.check_body(body)
 
 

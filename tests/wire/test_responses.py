@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memproxy.wire.answer import Usage
 from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesRequest, ResponsesStreamAnswer, read_request
 from memproxy.wire.splice import Unreadable
+from tests.wire.making import rebuilt
 
 BLOCK = '<recalled-memory id="1">\n- "é" 😀\n</recalled-memory>'
 
@@ -66,14 +67,14 @@ def test_what_a_request_goes_on_from_is_its_chain(members: dict[str, Any], chain
 
 
 def test_where_the_client_sends_the_conversation_a_block_stands_before_the_last_user_message() -> None:
-    sent = json.loads(request_of(input=HISTORY).rebuild(BLOCK))
+    sent = json.loads(rebuilt(request_of(input=HISTORY), BLOCK))
     assert sent["input"] == [*HISTORY[:2], {"role": "system", "content": BLOCK}, HISTORY[2]]
     assert "instructions" not in sent
 
 
 def test_a_text_that_the_upstream_does_not_keep_becomes_a_list() -> None:
     request = read_request(b'{ "store":false,\n "input" : "caf\\u00e9 ?" , "top_p":1.0}')
-    after = request.rebuild(BLOCK)
+    after = rebuilt(request, BLOCK)
     assert json.loads(after)["input"] == [{"role": "system", "content": BLOCK}, {"role": "user", "content": "café ?"}]
     assert b'"caf\\u00e9 ?"' in after
     assert after.endswith(b' , "top_p":1.0}')
@@ -83,13 +84,13 @@ def test_a_text_that_the_upstream_does_not_keep_becomes_a_list() -> None:
 @pytest.mark.parametrize("instructions", [None, "", "Be brief.", ...])
 def test_what_an_upstream_keeps_gets_the_block_as_instructions(members: dict[str, Any], instructions: Any) -> None:
     given = {} if instructions is ... else {"instructions": instructions}
-    sent = json.loads(request_of(input="What is my budget?", **members, **given).rebuild(BLOCK))
+    sent = json.loads(rebuilt(request_of(input="What is my budget?", **members, **given), BLOCK))
     assert sent["input"] == "What is my budget?"
     assert sent["instructions"] == (f"Be brief.\n\n{BLOCK}" if instructions == "Be brief." else BLOCK)
 
 
 def test_instructions_of_another_type_are_left_alone() -> None:
-    sent = json.loads(request_of(input="Hi", instructions=[1]).rebuild(BLOCK))
+    sent = json.loads(rebuilt(request_of(input="Hi", instructions=[1]), BLOCK))
     assert sent["instructions"] == [1]
     assert sent["input"][0] == {"role": "system", "content": BLOCK}
 
@@ -98,8 +99,8 @@ def test_our_fields_are_taken_out_and_nothing_else_changes() -> None:
     body = b'{"memory_context":{"user_id":"ann"},"input":[],"metadata":{"user_id":"m"},"n":1e400}'
     request = read_request(body)
     assert request.context.user_id == "ann"
-    assert request.rebuild(None) == b'{"input":[],"metadata":{"user_id":"m"},"n":1e400}'
-    assert request.rebuild(BLOCK) == request.rebuild(None)
+    assert request.rebuild() == b'{"input":[],"metadata":{"user_id":"m"},"n":1e400}'
+    assert rebuilt(request, BLOCK) == request.rebuild()
 
 
 @pytest.mark.parametrize("item", ["1", '"text"', "null", '{"role":5}', '{"content":{}}', '{"type":"message"}', "[]"])
@@ -107,7 +108,7 @@ def test_items_of_unknown_shapes_go_on(item: str) -> None:
     body = f'{{"input":[{item},{{"role":"user","content":"Hi"}}]}}'.encode()
     request = read_request(body)
     assert request.user_texts == ["Hi"]
-    assert request.rebuild(None) is body
+    assert request.rebuild() is body
 
 
 @pytest.mark.parametrize(
@@ -136,8 +137,8 @@ def test_an_injected_request_is_json_that_differs_only_by_the_block(
 ) -> None:
     body = json.dumps({"input": given_input, **others}, ensure_ascii=False, indent=1).encode("utf-8", "replace")
     request = read_request(body)
-    assert request.rebuild(None) is body
-    before, after = json.loads(body), json.loads(request.rebuild(BLOCK, position))
+    assert request.rebuild() is body
+    before, after = json.loads(body), json.loads(rebuilt(request, BLOCK, position))
     if not request.messages:
         assert after == before
         return

@@ -27,7 +27,7 @@ def test_each_of_several_blocks_stands_right_before_its_message(given: tuple[byt
         if index in blocks:
             expected.append({"role": "system", "content": decodable(blocks[index])})
         expected.append(message)
-    assert json.loads(read_request(body).rebuild_with(blocks))["messages"] == expected
+    assert json.loads(read_request(body).rebuild(blocks))["messages"] == expected
 
 
 @given(bodies_with_blocks())
@@ -36,7 +36,7 @@ def test_several_blocks_stand_together_after_the_leading_instructions(given: tup
     before = json.loads(body)["messages"]
     lead = next((index for index, message in enumerate(before) if message["role"] not in INSTRUCTIONS), len(before))
     added = [{"role": "system", "content": decodable(blocks[index])} for index in sorted(blocks)]
-    after = json.loads(read_request(body).rebuild_with(blocks, "after_system"))["messages"]
+    after = json.loads(read_request(body).rebuild(blocks, "after_system"))["messages"]
     assert after == [*before[:lead], *added, *before[lead:]]
 
 
@@ -45,7 +45,7 @@ def test_several_blocks_are_one_when_merged_into_the_system_message(given: tuple
     body, blocks = given
     joined = "\n\n".join(blocks[index] for index in sorted(blocks))
     request = read_request(body)
-    assert request.rebuild_with(blocks, "system") == request.rebuild(joined or None, "system")
+    assert request.rebuild(blocks, "system") == request.rebuild({0: joined}, "system")
 
 
 @given(bodies_with_blocks())
@@ -55,14 +55,14 @@ def test_what_follows_the_last_common_block_changes_nothing_before_it(given: tup
     if not blocks or request.has_ours:
         return
     last = max(blocks)
-    fewer = request.rebuild_with({index: block for index, block in blocks.items() if index != last})
+    fewer = request.rebuild({index: block for index, block in blocks.items() if index != last})
     grown = sum(
         len(json.dumps({"role": "system", "content": decodable(blocks[index])}, separators=(",", ":"))) + 1
         for index in blocks
         if index != last
     )
     untouched = request.messages[last].start + grown
-    assert request.rebuild_with(blocks)[:untouched] == fewer[:untouched]
+    assert request.rebuild(blocks)[:untouched] == fewer[:untouched]
 
 
 def decodable(text: str) -> str:
