@@ -115,18 +115,10 @@ def _deflate(wbits: int, plain: bytes) -> bytes:
     return closing.compress(plain) + closing.flush()
 
 
-def _brotli(plain: bytes) -> bytes:
-    return bytes(brotli.compress(plain, quality=_BROTLI_QUALITY))  # type: ignore[no-untyped-call]
-
-
-def _zstd(plain: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(plain)
-
-
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": partial(_deflate, zlib.MAX_WBITS | 16),
     "x-gzip": partial(_deflate, zlib.MAX_WBITS | 16),
     "deflate": partial(_deflate, zlib.MAX_WBITS),
-    "br": _brotli,
-    "zstd": _zstd,
+    "br": lambda plain: bytes(brotli.compress(plain, quality=_BROTLI_QUALITY)),  # type: ignore[no-untyped-call]
+    "zstd": lambda plain: zstandard.ZstdCompressor().compress(plain),
 }

@@ -76,28 +76,18 @@ def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
     Raises:
         RequestError: the header has another value than the five.
     """
-    mode = _mode_of(headers)
+    value = headers.single(b"x-memproxy-memory")
+    mode = Mode.ON if value is None else _MODES.get(value.lower())
+    if mode is None:
+        allowed = ", ".join(Mode)
+        raise RequestError(
+            f"X-Memproxy-Memory is {(value or '')[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory"
+        )
     if chat is None:
         return mode
     if chat.config.enabled is False:
         return Mode.OFF
     return _bounded(mode, recalls=True, captures=chat.config.auto_store is not False)
-
-
-def _mode_of(headers: Headers) -> Mode:
-    given = headers.all(b"x-memproxy-memory")
-    if len(given) == 1 and (known := _MODES.get(given[0])) is not None:
-        return known  # as nearly all write it
-    value = headers.single(b"x-memproxy-memory") if given else None
-    if value is not None:
-        try:
-            return Mode(value.lower())
-        except ValueError:
-            allowed = ", ".join(Mode)
-            raise RequestError(
-                f"X-Memproxy-Memory is {value[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory"
-            ) from None
-    return Mode.ON
 
 
 def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None) -> Controls:
@@ -114,13 +104,14 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
     if identity is None:
         return Controls(mode=mode, problem="no_identity")
     user, problem = _user(identity, chat, blank=headers.get(b"x-memproxy-user") is not None)
-    config = chat.config
+    config, named = chat.config, _field(chat.context.project_id, "memory_context.project_id")
     return Controls(
         mode=mode,
         tenant=identity.tenant,
         user=user,
         problem=problem,
-        project=_project(identity, _field(chat.context.project_id, "memory_context.project_id")),
+        # the header's before the body's; a key for one project is for no other
+        project=resolve_project(identity, named if identity.bound_project else identity.project or named),
         agent=identity.agent or _field(chat.context.agent_id, "memory_context.agent_id"),
         session=identity.session or _field(chat.context.session_id, "memory_context.session_id"),
         limits=RecallLimits(
@@ -211,11 +202,6 @@ def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | 
     if meant and not identity.bound_user and not identity.named_user and not any(fields.values()):
         return None, NO_USER  # who names a user and sends no name has lost it: that is not the default user
     return user, problem
-
-
-def _project(identity: Identity, named: str | None) -> str | None:
-    """The header's project before the body's; a key for one project is for no other."""
-    return resolve_project(identity, named if identity.bound_project else identity.project or named)
 
 
 def _field(value: str | None, name: str) -> str | None:

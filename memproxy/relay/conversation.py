@@ -142,7 +142,9 @@ class Conversations:
             return UNCHANGED
         above = self._above(wanted.controls)
         found = UNCHANGED
-        if self._conversation.replay and wanted.controls.session is not None and _brings_no_history(chat):
+        # the client sends no history: instructions and one message of the user
+        alone = len(chat.user_indexes) == 1 and {one.role for one in chat.messages} <= INSTRUCTIONS | {"user"}
+        if self._conversation.replay and wanted.controls.session is not None and alone:
             found = await self._replayed(scope, self._conversation.replay_tokens >> halved)
         elif above and _tokens(chat, 0, len(chat.messages)) > above:
             found = await self._compressed(wanted, nonce=nonce, above=above)
@@ -242,11 +244,6 @@ class Conversations:
             return msgspec.structs.replace(found, told=told)
         context = msgspec.structs.replace(found.context, notes=working_block(shown, nonce, now))
         return msgspec.structs.replace(found, context=context, told=told)
-
-
-def _brings_no_history(chat: RequestBody) -> bool:
-    """Whether the request is instructions and one message of the user."""
-    return len(chat.user_indexes) == 1 and {one.role for one in chat.messages} <= INSTRUCTIONS | {"user"}
 
 
 def _tokens(chat: RequestBody, first: int, end: int) -> int:

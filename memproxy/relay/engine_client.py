@@ -67,7 +67,6 @@ class EngineConnections:
         self._socket = str(socket)
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
-        self._heads: dict[str, bytes] = {}
 
     async def ask(self, path: str, body: bytes, on_end: OnEnd) -> "Connection":
         """Send ``body`` by `POST`; ``on_end`` is called when the call is over, also if the caller has left by then. The
@@ -77,7 +76,8 @@ class EngineConnections:
             OSError: there is no connection; ``on_end`` is not called.
         """
         connection = self._kept() or await self._connected()
-        connection.send(b"%s%d\r\n\r\n%s" % (self._head(path), len(body), body), on_end)
+        head = f"POST {path} HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        connection.send(b"%s\r\n\r\n%s" % (head.encode("ascii"), body), on_end)
         return connection
 
     async def call(self, path: str, body: bytes, *, within_s: float) -> Response:
@@ -136,13 +136,6 @@ class EngineConnections:
             _, connection = await loop.create_unix_connection(lambda: Connection(self), self._socket)
         self._all.add(connection)
         return connection
-
-    def _head(self, path: str) -> bytes:
-        """A request's beginning, up to the number of its body's bytes."""
-        if path not in self._heads:
-            lines = f"POST {path} HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: "
-            self._heads[path] = lines.encode("ascii")
-        return self._heads[path]
 
 
 class Connection(asyncio.Protocol):
@@ -266,8 +259,8 @@ class Pace:
         """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
         if self.admits and not self._waiting:
             return self.begin()
-        if self._expected_s(len(self._waiting) + 1) > within_s:
-            return None
+        if self._usual_s * (1 + (len(self._waiting) + 1) / int(self._at_once)) > within_s:
+            return None  # the answer would be too late, if all goes on as it usually does
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[Run | None] = loop.create_future()
         self._waiting[turn] = None
@@ -281,10 +274,6 @@ class Pace:
         finally:
             late.cancel()
             self._waiting.pop(turn, None)
-
-    def _expected_s(self, place: int) -> float:
-        """How long until the answer to the one at this place in the queue, if all goes on as it usually does."""
-        return self._usual_s * (1 + place / int(self._at_once))
 
     def begin(self) -> Run:
         """One is sent."""

@@ -25,7 +25,7 @@ from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
 from memproxy.relay.capture import CaptureJournal, Exchange
 from memproxy.relay.controls import Mode, read_mode, user_of
 from memproxy.relay.decide import DEGRADED, Decider, Decision
-from memproxy.relay.memory_tools import Offer, ToolAnswer, may_be_read
+from memproxy.relay.memory_tools import ToolAnswer, may_be_read
 from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
@@ -129,7 +129,10 @@ class MemoryHandler:
                 self.admission.check_unread(caller)
             log.debug("%s cannot be read (%s) and goes on untouched", request.request_id, problem.reason)
             return await self._untouched(request, body, _OFF if off else _UNREADABLE, trace, began)
-        note_name = await self._chained(caller, chat)
+        note_name = None
+        if caller is not None and isinstance(chat, ResponsesRequest):
+            user = user_of(caller, chat)
+            note_name = await self.admission.chained(caller, user, self.upstream.name, chat.kept_upstream)
         asked = _ReadRequest(request, chat, wire, body, encoding, note_name, asked_at, began, trace)
         with self.hangups.watching(request):
             decision = await self._decide(asked)
@@ -148,12 +151,6 @@ class MemoryHandler:
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
             return await self._exchange(asked._replace(position=position), decision, sent, rebuild)
 
-    async def _chained(self, caller: Identity | None, chat: RequestBody) -> NoteName | None:
-        """See that the response that is gone on from is the caller's own; what notes the name of this one."""
-        if caller is None or not isinstance(chat, ResponsesRequest):
-            return None
-        return await self.admission.chained(caller, user_of(caller, chat), self.upstream.name, chat.kept_upstream)
-
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also for a body that is too large to be looked at."""
         if len(body) <= OFF_LOOP_BYTES:
@@ -167,12 +164,12 @@ class MemoryHandler:
         await self.decider.admit(request.headers, None)
         decision.count()
         request.memory_headers = decision.headers()
-        if trace is None:
-            return await self.passthrough.send(request, body)
-        trace.decided(decision, began)
-        trace.calling(self.upstream.host, None)
+        if trace is not None:
+            trace.decided(decision, began)
+            trace.calling(self.upstream.host, None)
         status = await self.passthrough.send(request, body)
-        trace.answered(status)
+        if trace is not None:
+            trace.answered(status)
         return status
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
@@ -242,13 +239,6 @@ class MemoryHandler:
                 extra={"fields": {"reason": reason, "count": count}},
             )
 
-    def _with_tools(
-        self, asked: _ReadRequest, offer: Offer, first: UpstreamAnswer, sent: bytes, toolless: Callable[[], bytes]
-    ) -> ToolAnswer:
-        """The answer whose calls of our tools are answered here."""
-        again, stream = partial(self._send, asked, read_here=True), asked.chat.stream
-        return ToolAnswer(self.decider.tools, offer, first, sent=sent, wants_stream=stream, send=again, plain=toolless)
-
     async def _exchange(
         self, asked: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
     ) -> int:
@@ -271,7 +261,15 @@ class MemoryHandler:
                 block.drop()
                 decision, answer = await self._send_plain(asked, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
-                answer = answered = self._with_tools(asked, decision.offer, first, sent, toolless)
+                answer = answered = ToolAnswer(
+                    self.decider.tools,
+                    decision.offer,
+                    first,
+                    sent=sent,
+                    wants_stream=asked.chat.stream,
+                    send=partial(self._send, asked, read_here=True),
+                    plain=toolless,
+                )
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
             exchange = self._to_capture(asked, decision, answer, block)

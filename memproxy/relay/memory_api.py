@@ -1,16 +1,17 @@
 """Passes memory API requests to the engine, with the caller's identity in a private header; serves the memory page."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from memproxy.auth import Authenticator, Headers, encode_identity
-from memproxy.core.protocol import IDENTITY_HEADER, Captured, Identity
+from memproxy.auth import Authenticator, encode_identity
+from memproxy.core.protocol import IDENTITY_HEADER, Captured
 from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError
 from memproxy.page import PATH as PAGE
 from memproxy.page import PageFile, page_files
 from memproxy.relay.engines import Engines
-from memproxy.relay.request import Hangups, RawHeaders, Request
+from memproxy.relay.request import Hangups, Request
 from memproxy.relay.upstream import HOP_BY_HOP, Upstream
 
 _PASSED = (b"content-type", b"content-encoding", b"accept", b"if-match", b"if-none-match", b"idempotency-key")
@@ -53,30 +54,41 @@ class MemoryApi:
         Raises:
             EngineUnavailable: the engine does not answer.
             Unauthenticated: nobody is identified, and the path needs somebody.
+            RequestError: a header of ours cannot be read, or names nobody.
             MethodNotAllowed, NotFound: no such file of the page.
         """
         if request.path == PAGE or request.path.startswith(f"{PAGE}/"):
             return await self._serve_page(request)
         names = _PASSED_TO_MCP if request.path == "/mcp" else _PASSED
-        headers = {name.decode(): value for name in names if (value := _passed(request.headers, name)) is not None}
+        given = {
+            name: request.headers.single(name) if name in _SINGLE else ", ".join(request.headers.all(name)) or None
+            for name in names
+        }
+        headers = {name.decode(): value for name, value in given.items() if value is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self.authenticator.identify(request.headers)
-            _check_named(request.headers, identity)
+            bound_or_named = identity.named_user or identity.bound_user
+            if not bound_or_named and request.headers.get(b"x-memproxy-user") is not None:
+                # who names a user and sends no name has lost it: that is not the default user
+                raise RequestError(
+                    "The header X-Memproxy-User is empty: name a user, or leave it out.", param="X-Memproxy-User"
+                )
             headers[IDENTITY_HEADER] = encode_identity(identity)
-            self._lend_key(request, identity)
+            if self.upstream.takes_client_key and _is_learned_from(request.pieces):
+                # turns of this call are learned from like those of a chat: with the key of the request itself
+                scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
+                self.engine.notices.lend(Captured(scope=scope, access=self.upstream.access(request.headers, None)))
         body = await request.body(self.max_body_bytes)
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self.engine.api(request.method, path, headers, body)
-        await request.begin(status, _end_to_end(answered))
-        if not _is_stream(answered):
+        await request.begin(status, [(name, value) for name, value in answered if name.lower() not in HOP_BY_HOP])
+        kinds = [value for name, value in answered if name.lower() == b"content-type"]
+        is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
+        with self.hangups.watching(request) if is_stream else nullcontext():
             async for chunk in chunks:
                 await request.write(chunk)
-        else:
-            with self.hangups.watching(request):
-                async for chunk in chunks:
-                    await request.write(chunk)
-                    if ends():
-                        break
+                if is_stream and ends():
+                    break
         await request.end()
         return status
 
@@ -97,26 +109,6 @@ class MemoryApi:
         await request.answer(200, [*file.headers, (b"content-length", b"%d" % len(file.body))], file.body)
         return 200
 
-    def _lend_key(self, request: Request, identity: Identity) -> None:
-        """Ingested turns are learned from like those of a chat: with the key of the request that brought them, or that
-        asks for it.
-        """
-        if not _is_learned_from(request.pieces) or not self.upstream.takes_client_key:
-            return
-        scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
-        self.engine.notices.lend(Captured(scope=scope, access=self.upstream.access(request.headers, None)))
-
-
-def _check_named(headers: Headers, identity: Identity) -> None:
-    """Who names a user and sends no name has lost it: that is not the default user.
-
-    Raises:
-        RequestError: the header is there, and empty.
-    """
-    if identity.named_user or identity.bound_user or headers.get(b"x-memproxy-user") is None:
-        return
-    raise RequestError("The header X-Memproxy-User is empty: name a user, or leave it out.", param="X-Memproxy-User")
-
 
 def _is_learned_from(pieces: Sequence[str]) -> bool:
     """Whether a call brings turns, or asks to learn from a session, or may save what is refined."""
@@ -126,18 +118,3 @@ def _is_learned_from(pieces: Sequence[str]) -> bool:
         case ["", "v1", "memory", "sessions", session, call]:
             return bool(session) and call in _LEARNED_FROM
     return False
-
-
-def _passed(headers: Headers, name: bytes) -> str | None:
-    if name in _SINGLE:
-        return headers.single(name)
-    return ", ".join(headers.all(name)) or None
-
-
-def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the answer is server-sent events."""
-    return any(name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers)
-
-
-def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    return [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP]

@@ -1,12 +1,12 @@
 """How an upstream is reached from this machine: the proxy between, and the certificates that are trusted."""
 
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from memproxy.errors import ConfigError
+from memproxy.settings import is_loopback
 
 
 def tls_context(ca_file: Path | None) -> ssl.SSLContext | bool:
@@ -32,13 +32,6 @@ def environment_proxy(base_url: str) -> str | None:
     aiohttp's own ``trust_env`` is not used: it would add passwords of a ``.netrc`` file to requests.
     """
     address = urlsplit(base_url)
-    if address.hostname is None or _is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
+    if address.hostname is None or is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
         return None
     return getproxies().get(address.scheme)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

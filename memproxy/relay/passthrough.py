@@ -25,8 +25,8 @@ from memproxy.wire.responses import background_key, kept_id
 _ONE_RESPONSE = re.compile(r"/v1/responses/[^/]+")
 
 
-def _no_tap(_answer: UpstreamAnswer) -> None:
-    return None
+MakeTap = Callable[[UpstreamAnswer], Tap | None]
+"""Makes what looks at an answer, if anything does."""
 
 
 class Passthrough:
@@ -36,17 +36,18 @@ class Passthrough:
         self._upstream = upstream
         self._hangups = hangups
 
-    async def stream(self, request: Request, tap: Callable[[UpstreamAnswer], Tap | None] = _no_tap) -> int:
+    async def stream(self, request: Request, tap: MakeTap | None = None) -> int:
         """Relay a request whose body is not read first (uploads, audio, anything), unless it is short; the status that
-        went out. ``tap`` makes what looks at its answer, if anything does.
+        went out.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             BodyTimeout, Overloaded: too many bodies are being sent at once.
             ClientGone: the client left.
         """
-        length = _declared_length(request)
-        if not _has_body(request):
+        declared = request.headers.get(b"content-length") or ""
+        length = int(declared) if declared.isdigit() else None
+        if request.headers.get(b"transfer-encoding") is None and not length:
             request.received_all = True
             return await self._relay(request, None, length, tap)
         if length is not None and length <= AT_ONCE:  # whole, it can be sent again when a connection turns out closed
@@ -61,14 +62,14 @@ class Passthrough:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), _no_tap)
+        return await self._relay(request, body, len(body), None)
 
     async def _relay(
         self,
         request: Request,
         body: bytes | AsyncIterable[bytes] | None,
         length: int | None,
-        tap: Callable[[UpstreamAnswer], Tap | None],
+        make_tap: MakeTap | None,
     ) -> int:
         began = time.perf_counter()
         headers = self._upstream.headers_for(request.headers, length)
@@ -76,7 +77,7 @@ class Passthrough:
             answer = await self._upstream.send(request.method, request.raw_path, headers, body)
             try:
                 await request.begin(answer.status, [*answer.headers, *_without_scripts(request)])
-                await relay_body(request, answer, tap(answer))
+                await relay_body(request, answer, make_tap(answer) if make_tap is not None else None)
             finally:
                 answer.close()
                 metrics().upstream.observe(time.perf_counter() - began)
@@ -89,15 +90,6 @@ def _without_scripts(request: Request) -> RawHeaders:
     """
     asked = request.headers.get(b"accept") or ""
     return [(b"content-security-policy", b"sandbox")] if "text/html" in asked else []
-
-
-def _has_body(request: Request) -> bool:
-    return request.headers.get(b"transfer-encoding") is not None or _declared_length(request) not in {None, 0}
-
-
-def _declared_length(request: Request) -> int | None:
-    value = request.headers.get(b"content-length")
-    return int(value) if value is not None and value.isdigit() else None
 
 
 @dataclass(kw_only=True, eq=False)
