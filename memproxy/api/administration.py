@@ -12,7 +12,7 @@ from memproxy.api.context import Backends
 from memproxy.api.fields import Limit, Name
 from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
-from memproxy.api.versions import check_expected
+from memproxy.api.versions import is_expected
 from memproxy.auth import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
@@ -25,14 +25,9 @@ from memproxy.ports import MemoryFilter
 _LAST_ENTRY = 2**53 - 1
 
 
-def read_switch(value: object) -> object:
-    """``on`` and ``off`` stand for true and false."""
-    return {"on": True, "off": False}.get(value, value) if isinstance(value, str) else value
-
-
 Switch = Annotated[
     bool,
-    BeforeValidator(read_switch),
+    BeforeValidator(lambda value: {"on": True, "off": False}.get(value, value) if isinstance(value, str) else value),
     WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["on", "off"]}]}),
 ]
 
@@ -85,8 +80,7 @@ class Choices(msgspec.Struct, kw_only=True):
 @operation("GET", "/v1/memory/settings", "memory:read", query=SettingsQuery, etag=True)
 async def read_settings(api: Backends, call: Call) -> Choices:
     """What a user (or one agent of a user) chose of memory, and what holds."""
-    scope = _settings_place(call)
-    return await _settings(api, scope)
+    return await _settings(api, _settings_place(call))
 
 
 @operation("PUT", "/v1/memory/settings", "memory:write", query=UserQuery, etag=True, if_match=True)
@@ -102,7 +96,7 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
     chosen = Chosen(**body.model_dump(exclude={"user_id", "agent_id"}))
     async with api.locks.of(*scope.owner):
-        check_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
+        is_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
         await api.state.choose(scope, chosen, api.parts.clock.now())
         return await _settings(api, scope)
 

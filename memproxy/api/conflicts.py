@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -146,7 +146,7 @@ def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
     found = [
         (one, by_id[name], "model")
         for one in entries
-        for name in _named(one.metadata.get(CONFLICTS_WITH))
+        for name in noted_ids(one.metadata, CONFLICTS_WITH)
         if name in by_id and may_be_compared(one, by_id[name])
     ]
     questions: dict[tuple[str, ...], list[Memory]] = {}
@@ -160,10 +160,6 @@ def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
         pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
         found += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
     return found
-
-
-def _named(value: object) -> Iterable[str]:
-    return (name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

@@ -1,6 +1,6 @@
 """`/v1/memory/dream`, `/dreams` and `/reflect`: what is remembered is tidied; what each dream did; taking one back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -13,7 +13,6 @@ from memproxy.api.models import Body, Instant, PageQuery, ShownMemory, UserQuery
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
 from memproxy.core.memory import Memory
-from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden
 
@@ -184,21 +183,17 @@ def _whole(call: Call) -> Scope:
     Raises:
         Forbidden: the key is for one project.
     """
-    check_whole(call.identity)
-    scope = call.scope()
-    return scope.whole
-
-
-def check_whole(identity: Identity) -> None:
-    """Return for a caller who may see all of a user's projects. Raises `Forbidden` for others."""
-    if identity.bound_project:
+    if call.identity.bound_project:
         raise Forbidden("This key is for one project: dreams look at all of a user's memories.")
+    return call.scope().whole
 
 
 async def _answer(api: Backends, call: Call, scope: Scope, told: Dream, new: Mapping[str, Memory]) -> DreamAnswer:
     """The dream with its changes, the texts as they are stored now (``new``: what is not stored)."""
     ids = {name for change in told.changes for name in (change.memory_id, *change.sources)} - new.keys()
-    known = {**new, **await _stored(api, scope, sorted(ids))}
+    known, names = {**new}, sorted(ids)
+    for start in range(0, len(names), _READ):
+        known |= await api.store.get(scope, names[start : start + _READ])
     shows = "memory:read" in call.identity.permissions
 
     def source(name: str) -> DreamSource:
@@ -218,13 +213,6 @@ async def _answer(api: Backends, call: Call, scope: Scope, told: Dream, new: Map
     return DreamAnswer(**_summary(scope, told), diff=diff)
 
 
-async def _stored(api: Backends, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
-    found: dict[str, Memory] = {}
-    for start in range(0, len(ids), _READ):
-        found |= await api.store.get(scope, ids[start : start + _READ])
-    return found
-
-
 def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, list[Any]]:
     """The former and the new labels: of a dry run from the change, later from what the memory notes."""
     if change.action != CATEGORISE or memory is None:
@@ -237,20 +225,10 @@ def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, l
 
 
 def _summary(scope: Scope, told: Dream) -> dict[str, Any]:
-    return {
+    fields = msgspec.structs.asdict(told)
+    return {name: fields.get(name) for name in DreamSummary.__struct_fields__} | {
         "id": told.id or None,
         "user_id": scope.user,
-        "state": told.state,
-        "trigger": told.trigger,
-        "model": told.model,
-        "created_at": told.created_at,
-        "ended_at": told.ended_at,
-        "undone_at": told.undone_at,
-        "entries": told.entries,
-        "looked_at": told.looked_at,
-        "complete": told.complete,
         "counts": {action: told.counts.get(action, 0) for action in (*ACTIONS, "refused")},
         "tokens": DreamTokens(*told.tokens),
-        "notes": told.notes,
-        "error": told.error,
     }

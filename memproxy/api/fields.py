@@ -95,14 +95,12 @@ def parse_time(value: object) -> datetime | None:
         raise ValueError("may be a date or a number of seconds: write 2023-05-08, or a time as RFC 3339")
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
-    try:
+    with suppress(ValueError, OverflowError, OSError):  # the message below says what is taken
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
         if isinstance(value, str):
             instant = datetime.fromisoformat(value)
             return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds") from error
     raise ValueError("must be a time: RFC 3339 (2026-03-01T09:30:00Z) or Unix seconds")
 
 

@@ -80,7 +80,11 @@ async def read_body(request: Request, model: type[Model], max_bytes: int, *, opt
     """
     if optional and not await whole_body(request, max_bytes):
         return validate(model, {})
-    _require_json(request)
+    content_type = request.headers.get("content-type", "").split(";")[0].strip()
+    if not _JSON_TYPE.fullmatch(content_type):
+        got = f"not {content_type[:100]!r}" if content_type else "and none was named"
+        raise UnsupportedMedia(f"This call takes content-type: application/json, {got}.")
+    _require_uncompressed(request)
     body = await whole_body(request, max_bytes)
     if len(body) < OFF_LOOP_BYTES:
         return validate(model, _decode(body))
@@ -99,14 +103,6 @@ async def read_lines_body(request: Request, max_bytes: int) -> bytes:
         raise UnsupportedMedia(f"This call takes content-type: {MEDIA_TYPE} (JSON Lines), not {content_type[:100]!r}.")
     _require_uncompressed(request)
     return await _read(request, max_bytes)
-
-
-def _require_json(request: Request) -> None:
-    content_type = request.headers.get("content-type", "").split(";")[0].strip()
-    if not _JSON_TYPE.fullmatch(content_type):
-        got = f"not {content_type[:100]!r}" if content_type else "and none was named"
-        raise UnsupportedMedia(f"This call takes content-type: application/json, {got}.")
-    _require_uncompressed(request)
 
 
 def _require_uncompressed(request: Request) -> None:

@@ -3,7 +3,6 @@
 import functools
 import re
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -51,11 +50,7 @@ _MODULES = (
 )
 
 
-def _calls_of(module: ModuleType) -> tuple[Operation, ...]:
-    return tuple(one for one in vars(module).values() if isinstance(one, Operation))
-
-
-OPERATIONS = tuple(operation for module in _MODULES for operation in _calls_of(module))
+OPERATIONS = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Operation))
 """Every call of the memory API."""
 
 SHARED = (Memory, Kind, Trust, Source, Relation, Citation)

@@ -186,7 +186,10 @@ async def _entries(
     how many others there are is not told.
     """
     entries: list[PalaceEntry] = []
-    aliases = await _aliases(api, scope) if level == "wing" else {}
+    aliases: dict[str, list[str]] = {}  # those that were told in another project (agent) are not among the names
+    for name, wing in sorted((await api.state.palace_names(scope)).items()) if level == "wing" else ():
+        if name != wing:
+            aliases.setdefault(wing, []).append(name)
     last = None
     while found := await api.state.palace(scope, parent, after=after, limit=_READ_AT_ONCE):
         for one in found:
@@ -211,15 +214,6 @@ async def _entries(
             )
             last = one.number
     return entries, None
-
-
-async def _aliases(api: Backends, scope: Scope) -> dict[str, list[str]]:
-    """The other names of each wing, those that were told in another project (agent) left out."""
-    found: dict[str, list[str]] = {}
-    for name, wing in sorted((await api.state.palace_names(scope)).items()):
-        if name != wing:
-            found.setdefault(wing, []).append(name)
-    return found
 
 
 def _within(place: Place, level: str, name: str) -> MemoryFilter:

@@ -57,9 +57,12 @@ def api_routes(api: Backends) -> list[Route]:
     async def begin_learning(request: Request) -> Response:
         return await sessions.begin_learning(api, request)
 
+    async def openapi(_request: Request) -> Response:
+        return answer(describe())
+
     endpoints = [
         *((one.method, one.path, _endpoint(api, one)) for one in OPERATIONS),
-        ("GET", "/openapi.json", _openapi),
+        ("GET", "/openapi.json", openapi),
         ("POST", LEARNING_PATH, begin_learning),
     ]
     return [Route("/{rest:path}", PathTable((method, path, guarded(each)) for method, path, each in endpoints))]
@@ -99,10 +102,6 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
 
     answered.__name__ = operation.path  # for the log
     return answered
-
-
-async def _openapi(_request: Request) -> Response:
-    return answer(describe())
 
 
 class PathTable:

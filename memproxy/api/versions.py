@@ -45,27 +45,24 @@ def expected(request: Request, memory: Memory) -> dict[str, str]:
         PreconditionFailed: it is another version already.
         RequestError: the header cannot be read.
     """
-    known = _tags(request, "if-match")
-    if known is None:
-        return {}
     version = version_of(memory)
-    if ANY not in known and version not in known:
-        raise PreconditionFailed(
-            "The memory is not the version that If-Match names: read it again, and decide anew.", param="if-match"
-        )
-    return {memory.id: version}
+    words = "The memory is not the version that If-Match names: read it again, and decide anew."
+    return {memory.id: version} if is_expected(request, version, words) else {}
 
 
-def check_expected(request: Request, version: str) -> None:
-    """The same for what is changed at once, without a plan.
+def is_expected(
+    request: Request, version: str, words: str = "This is not the version that If-Match names: read it again."
+) -> bool:
+    """Whether ``If-Match`` names this version; False without that header.
 
     Raises:
-        PreconditionFailed: it is another version.
+        PreconditionFailed: it names another; in these words.
         RequestError: the header cannot be read.
     """
     known = _tags(request, "if-match")
     if known is not None and ANY not in known and version not in known:
-        raise PreconditionFailed("This is not the version that If-Match names: read it again.", param="if-match")
+        raise PreconditionFailed(words, param="if-match")
+    return known is not None
 
 
 def _tags(request: Request, name: str) -> frozenset[str] | None:

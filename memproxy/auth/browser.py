@@ -54,7 +54,8 @@ class BrowserGuard:
         host = self._checked_host(headers, any_address=is_health)
         origins = headers.all(b"origin")
         for origin in origins:
-            if not self._origin_allowed(origin.rstrip("/").lower(), host.lower()):
+            own = {f"http://{host.lower()}", f"https://{host.lower()}"}
+            if origin.rstrip("/").lower() not in self._origins | own:
                 raise Forbidden(
                     f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
                 )
@@ -85,9 +86,6 @@ class BrowserGuard:
             return True
         # On a wildcard address we cannot know our names, but rebinding needs a name: a bare address is safe.
         return self._guess and self._any_address and _is_address(name)
-
-    def _origin_allowed(self, origin: str, host: str) -> bool:
-        return origin in self._origins or origin in {f"http://{host}", f"https://{host}"}
 
     def cors_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """What tells a browser that its allowed origin may read our answers; nothing for anyone else."""

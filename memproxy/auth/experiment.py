@@ -64,16 +64,12 @@ class Experiment:
         self._note(scope, counts)
 
     def note_signal(self, scope: Scope, signal: str, count: int = 1) -> None:
-        """The user judged what memory gave (one of `SIGNALS`), or corrected in the chat what he had said before
+        """The user judged what memory gave (one of `SIGNALS`), or corrected so many messages in the chat
         (``followup``).
         """
         if (arm := self.arm(scope)) is not None:
             metrics().experiment_feedback.labels(arm, signal).inc(count)
             self._note(scope, {signal if signal in SIGNALS else "followups": count})
-
-    def note_followups(self, scope: Scope, count: int) -> None:
-        """Count ``count`` messages of a chat that corrected something said before."""
-        self.note_signal(scope, "followup", count)
 
     def _note(self, scope: Scope, counts: dict[str, int]) -> None:
         if not self._waiting:
@@ -83,8 +79,8 @@ class Experiment:
     async def _write_soon(self) -> None:
         await happens(self._wake, GATHER_S)
         waiting, self._waiting = self._waiting, defaultdict(Counter)
-        charges = [
-            Charge(tenant=tenant, user=user, what=f"{self._prefix(arm)}{name}", seconds=KEPT_S, amount=count)
+        charges = [  # a new share is a new experiment, with counts of its own
+            Charge(tenant=tenant, user=user, what=f"{ARM}{self.share:g}/{arm}/{name}", seconds=KEPT_S, amount=count)
             for (tenant, user), counts in waiting.items()
             for arm in (arm_of(self.secret, tenant, user, self.share),)
             for name, count in counts.items()
@@ -96,10 +92,6 @@ class Experiment:
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="experiment").inc()
             log.warning("counts of the experiment are lost, memory and requests are not: %s", error.message)
-
-    def _prefix(self, arm: str) -> str:
-        """A new share is a new experiment, with counts of its own."""
-        return f"{ARM}{self.share:g}/{arm}/"
 
     async def results(self, tenant: str) -> Comparison | None:
         """What the tenant's users of both arms came to so far; None where there is no experiment.

@@ -111,8 +111,11 @@ def keys_of(jwks: bytes, algorithms: Sequence[str]) -> tuple[SigningKey, ...]:
 
 def _key_of(entry: Mapping[str, Any], algorithms: Sequence[str]) -> SigningKey | None:
     kid, use, operations = entry.get("kid"), entry.get("use"), entry.get("key_ops")
-    is_for_signatures = use in (None, "sig") and (operations is None or _may_verify(operations))
-    own = [name for name in algorithms if _is_of_type(entry, name) and entry.get("alg") in (None, name)]
+    may_verify = operations is None or (isinstance(operations, list) and "verify" in operations)
+    is_for_signatures = use in (None, "sig") and may_verify
+    kind, curve = entry.get("kty"), entry.get("crv")
+    fitting = [name for name in algorithms if kind == _TYPES[name[:2]] and curve == _CURVES.get(name)]
+    own = [name for name in fitting if entry.get("alg") in (None, name)]
     if not own or not is_for_signatures or not isinstance(kid, str | None):
         return None
     try:
@@ -122,14 +125,6 @@ def _key_of(entry: Mapping[str, Any], algorithms: Sequence[str]) -> SigningKey |
         return None
     usable = usable_algorithms(key, own)
     return SigningKey(kid, key, usable) if usable else None
-
-
-def _is_of_type(entry: Mapping[str, Any], algorithm: str) -> bool:
-    return entry.get("kty") == _TYPES[algorithm[:2]] and entry.get("crv") == _CURVES.get(algorithm)
-
-
-def _may_verify(operations: object) -> bool:
-    return isinstance(operations, list) and "verify" in operations
 
 
 class JwksFile:

@@ -124,7 +124,11 @@ class JwtAuthenticator:
         )
         claims = _read(token.split(".")[1])
         for name in _TIMES:
-            _check_time(name, claims.get(name))
+            value = claims.get(name)
+            if value is None and name != "exp":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_TIME:
+                raise jwt.InvalidTokenError(f"its {name} is no time in seconds since 1970")
         return claims
 
 
@@ -168,13 +172,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(name: str) -> None:
     raise jwt.InvalidTokenError(f"{name} is no number in JSON")
-
-
-def _check_time(name: str, value: object) -> None:
-    if value is None and name != "exp":
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LAST_TIME:
-        raise jwt.InvalidTokenError(f"its {name} is no time in seconds since 1970")
 
 
 def _keys(settings: JwtSettings, tasks: TaskOwner, look_s: float) -> _Keys:

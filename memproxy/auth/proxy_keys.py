@@ -81,7 +81,10 @@ class KeysAuthenticator:
         key = client_key(headers)
         if key is None:
             raise Unauthenticated("No proxy key: send it as `Authorization: Bearer mpk_…`, `api-key` or `x-api-key`.")
-        record = await self._record(key)
+        key_id = id_of(key)
+        record = await self._found(key_id) if key_id is not None else None
+        if record is None or not matches(key, record.hash):
+            raise Unauthenticated("This proxy key is not known. Check it, or make one with `memproxy keys new`.")
         if not record.holds(datetime.now(UTC)):
             raise Unauthenticated("This proxy key is revoked or expired. Ask for a new one (memproxy keys new).")
         return named_identity(
@@ -93,13 +96,6 @@ class KeysAuthenticator:
             permissions=record.permissions,
             by=f"key:{record.id}",
         )
-
-    async def _record(self, key: str) -> KeyRecord:
-        key_id = id_of(key)
-        record = await self._found(key_id) if key_id is not None else None
-        if record is None or not matches(key, record.hash):
-            raise Unauthenticated("This proxy key is not known. Check it, or make one with `memproxy keys new`.")
-        return record
 
     async def _found(self, key_id: str) -> KeyRecord | None:
         configured = self.configured.get(key_id)

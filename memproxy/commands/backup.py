@@ -145,9 +145,7 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
         except BaseException:
             await _drop_snapshots(settings, [told.snapshot] if told.snapshot else [])
             raise
-    old = await asyncio.to_thread(_outdated, folder, made, keep) if keep is not None else []
-    snapshots = [one for path in old if (one := await asyncio.to_thread(_snapshot_of, path)) is not None]
-    await asyncio.to_thread(_remove_all, old)
+    old, snapshots = await asyncio.to_thread(_removed, folder, made, keep) if keep is not None else ([], [])
     left = await _drop_snapshots(settings, snapshots)
     return Made(folder=made, manifest=manifest, removed=old, left=left)
 
@@ -175,12 +173,6 @@ def check_backends(settings: Settings) -> None:
 def snapshot_address(settings: Settings, snapshot: Snapshot) -> str:
     """Where the server gives a snapshot."""
     return f"{(settings.store.url or '').rstrip('/')}/collections/{snapshot.collection}/snapshots/{snapshot.name}"
-
-
-def _snapshot_of(folder: Path) -> Snapshot | None:
-    with contextlib.suppress(ConfigError):  # whatever is wrong with it, it goes
-        return read_manifest(folder).snapshot
-    return None
 
 
 async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list[str]:
@@ -353,16 +345,18 @@ def _check(draft: Path, name: str, expected: BackedUp) -> None:
         pass
 
 
-def _outdated(folder: Path, made: Path, keep: int) -> list[Path]:
-    """All dated backups but the newest; the one just made stays, whatever the clock says."""
+def _removed(folder: Path, made: Path, keep: int) -> tuple[list[Path], list[Snapshot]]:
+    """Remove all dated backups but the newest, and the one just made, whatever the clock says; which, and the
+    snapshots that they named.
+    """
     others = [one for one in dated(folder) if one != made]
-    return others[: max(0, len(others) - (keep - 1))]
-
-
-def _remove_all(old: list[Path]) -> None:
+    old, snapshots = others[: max(0, len(others) - (keep - 1))], []
     for one in old:
+        with contextlib.suppress(ConfigError):  # whatever is wrong with it, it goes
+            snapshots.append(read_manifest(one).snapshot)
         (one / MANIFEST).unlink()  # half of a backup is none
         shutil.rmtree(one)
+    return old, [one for one in snapshots if one is not None]
 
 
 MOST_MANIFEST_BYTES = 64 * 1024 * 1024

@@ -138,7 +138,7 @@ class Engine:
         worker.on_ended(self._row_ended)
         parts.changes.subscribe(self._changed)
         worker.on_deleted(self._eraser.soon)
-        worker.on_corrected(self._experiment.note_followups)
+        worker.on_corrected(lambda scope, count: self._experiment.note_signal(scope, "followup", count))
 
     def _row_ended(self, row: JournalRow) -> None:
         if self.parts.hot is not None:

@@ -168,7 +168,8 @@ class Lifeline:
 
 def receive() -> tuple[Launch, Lifeline]:
     """Read what the supervisor hands over, and from then on live no longer than it does."""
-    _die_with_parent()
+    if sys.platform == "linux":  # the kernel itself ends us, even while a library holds the interpreter's lock
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     lifeline = Lifeline(sys.stdin.fileno())
     launch = msgspec.json.decode(lifeline.line(), type=Launch)
     lifeline.watch()
@@ -176,9 +177,3 @@ def receive() -> tuple[Launch, Lifeline]:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     return launch, lifeline
-
-
-def _die_with_parent() -> None:
-    """On Linux the kernel itself ends us with our parent, even while a library holds the interpreter's lock."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -289,17 +289,13 @@ class Server(uvicorn.Server):
         yield
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Whether it is no remark on an answer that we leave unfinished on purpose, after our own log line said why."""
-    return "without completing response" not in record.getMessage()
-
-
 def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicorn.Config:
     """Uvicorn's settings: only the bytes that the application sends, no headers or signals of its own, and of its logs
     the warnings.
     """
     logger = logging.getLogger("uvicorn.error")
-    logger.addFilter(_is_news)
+    # of an answer that we leave unfinished on purpose our own log line says why
+    logger.addFilter(lambda record: "without completing response" not in record.getMessage())
     logger.setLevel(logging.WARNING)
     return uvicorn.Config(
         app,

@@ -282,7 +282,8 @@ class Child:
             restarts += 1
             if self._rests is not None:
                 self._rests.restart()
-            log.error("the %s ended (%s); starting it again", self.called, _ending(code))
+            ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            log.error("the %s ended (%s); starting it again", self.called, ended)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), delay)
 
@@ -366,10 +367,6 @@ def _asking(launch: Launch, sockets: list[str], place: int) -> Launch:
     first = place % len(sockets)
     others = (*sockets[first + 1 :], *sockets[:first])
     return msgspec.structs.replace(launch, place=place, engine_socket=sockets[first], other_engines=others)
-
-
-def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 class Supervisor:

@@ -71,7 +71,10 @@ def load_settings(
     if path is not None:
         values = Substitution(environ, problems.add).fill(read(path.expanduser()))
     _merge_environment(values, environ, problems)
-    _merge(values, _from_overrides(overrides or {}, problems))
+    for dotted, value in (overrides or {}).items():
+        if value is not None:
+            problems.origin[dotted] = "the command line"
+            _merge(values, _nested(dotted.split("."), value))
     _default_upstream(values, environ, problems)
     settings = _validated(values, problems)
     for key, text in conflicts(settings):
@@ -113,7 +116,7 @@ def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Pr
         problems.origin[path] = name
         if kind is None:
             problems.unknown(path)
-        elif not _holds_more(kind):
+        elif not is_section(kind) and get_origin(kind) not in (list, dict):  # else the text is YAML (and so JSON)
             _merge(values, _nested(names, None if text == "null" else text))
         elif (value := _read_yaml(path, text, problems)) is not None:
             _merge(values, _nested(names, value))
@@ -162,11 +165,6 @@ def _field_of(kind: Any, name: str) -> Any:
     return field.annotation if field is not None else None
 
 
-def _holds_more(kind: Any) -> bool:
-    """Whether values of this type have values in them, so that a variable's text is YAML (and so JSON)."""
-    return is_section(kind) or get_origin(kind) in (list, dict)
-
-
 def _read_yaml(path: str, text: str, problems: _Problems) -> Any:
     """The list or mapping in a variable's text; None, and a problem, where it holds neither."""
     try:
@@ -187,16 +185,6 @@ def _nested(names: Sequence[str], value: Any) -> Values:
     for name in reversed(names):
         value = {name: value}
     return dict(value)
-
-
-def _from_overrides(overrides: Mapping[str, object], problems: _Problems) -> Values:
-    values: Values = {}
-    for path, value in overrides.items():
-        if value is None:
-            continue
-        problems.origin[path] = "the command line"
-        _merge(values, _nested(path.split("."), value))
-    return values
 
 
 def _default_upstream(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
