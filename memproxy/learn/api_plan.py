@@ -155,11 +155,12 @@ async def undo(known: PlanView, session: str, within: Scope) -> Counter[str]:
     for fact in owned.lost.values():
         await _undo_fact(known, fact, owned)
     for fact in owned.facts:
-        if (
-            fact.id not in owned.lost
-            and (kept := owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")) is not None
-        ):
-            await _unmerge(known, fact, kept, owned)
+        kept = owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")
+        # what a dream merged into a fact that is undone, and that was told elsewhere, is active again
+        if kept is not None and fact.id not in owned.lost and fact.superseded_by == kept.id and is_told(kept):
+            noted = without(fact.metadata, MERGED_INTO)
+            await known.change(fact.id, {"superseded_by": None, "metadata": noted, "updated_at": known.now})
+            await _give_back(known, fact.id, owned.orders)
     replaced = await _give_back_all(known, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
@@ -181,15 +182,14 @@ async def _owned(known: PlanView, session: str, within: Scope) -> _Owned:
     facts = [one for one in memories if one.kind is not Kind.TURN]
     elsewhere = {turn.id for turn in turns}
     gone = frozenset(turn.id for turn in going) - elsewhere
-    lost = {fact.id: fact for fact in facts if _rests_on(fact, gone, elsewhere, said_here=id(fact) in here)}
+
+    def rests_on_it_alone(fact: Memory) -> bool:
+        if id(fact) in here:
+            return not elsewhere & set(fact.turn_ids[1:])
+        return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
+
+    lost = {fact.id: fact for fact in facts if rests_on_it_alone(fact)}
     return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
-
-
-def _rests_on(fact: Memory, gone: frozenset[str], elsewhere: set[str], *, said_here: bool) -> bool:
-    """Whether a fact rests on what is undone alone."""
-    if said_here:
-        return not elsewhere & set(fact.turn_ids[1:])
-    return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
 
 async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
@@ -213,15 +213,6 @@ async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
         await known.change(before.id, {"superseded_by": None} | closed)
     elif fact.active or taken is not None:
         await _give_back(known, before.id, owned.orders)
-
-
-async def _unmerge(known: PlanView, fact: Memory, kept: Memory, owned: _Owned) -> None:
-    """Make active again what a dream merged into a fact that is undone, and that was told elsewhere."""
-    if fact.superseded_by != kept.id or not is_told(kept):
-        return
-    fields = {"superseded_by": None, "metadata": without(fact.metadata, MERGED_INTO), "updated_at": known.now}
-    await known.change(fact.id, fields)
-    await _give_back(known, fact.id, owned.orders)
 
 
 async def _give_back_all(known: PlanView, owned: _Owned) -> dict[str, str]:
@@ -362,14 +353,15 @@ async def asked_for(known: PlanView, body: PlanBody, within: Scope) -> Counter[s
     """Add to a plan everything the row asks for, of who stands ``within``; how many of each operation that is.
 
     Raises:
-        StoreUnavailable, StateUnavailable: what is known could not be read.
         msgspec.ValidationError: a changed field does not take its value.
     """
     counts: Counter[str] = Counter()
     if body.dream is not None:
         return await dreamt(known, body)
     await known.load([*body.changes, *body.deletes])
-    await known.load_slots([slot for memory in body.upserts for slot in _slots_of(memory)])
+    slots = [slot_name(memory) for memory in body.upserts if memory.active]
+    graves = [tombstone(memory.id) for memory in body.upserts]
+    await known.load_slots([*graves, *(slot for slot in slots if slot is not None)])
     for memory in body.upserts:
         counts[await _put(known, memory)] += 1
     for name, fields in body.changes.items():
@@ -386,9 +378,8 @@ async def asked_for(known: PlanView, body: PlanBody, within: Scope) -> Counter[s
     if body.undo_session is not None:
         counts += await undo(known, body.undo_session, within)
     if body.delete_where is not None:
-        if body.delete_where.ids and body.deleted_by == _BY_CALL:
-            counts["delete"] += await _unlearn(known, body.delete_where)
-        await _sweep(known, body.delete_where)
+        by_call = body.deleted_by == _BY_CALL
+        counts += Counter(delete=await _delete_where(known, body.delete_where, by_call=by_call))
     return counts
 
 
@@ -433,7 +424,8 @@ async def _edit(known: PlanView, name: str, fields: Mapping[str, Any]) -> None:
         for other, changed in effects.changes.items():
             await known.change(other, changed)
         if effects.new is not None:
-            await known.change(name, _differences(memory, effects.new))
+            differing = [one for one in memory.__struct_fields__ if getattr(effects.new, one) != getattr(memory, one)]
+            await known.change(name, {one: getattr(effects.new, one) for one in differing})
     await known.take(name)
 
 
@@ -485,13 +477,6 @@ async def _is_learning(known: PlanView) -> bool:
     return False
 
 
-async def _unlearn(known: PlanView, gone: Deletion) -> int:
-    """Delete with messages what was learned from them alone; answers how many memories that is."""
-    turns = [turn for session in gone.session_ids for turn in await known.turns(session, gone.ids)]
-    here = [turn for turn in turns if turn.session_id in gone.session_ids]
-    return sum([await _drop_learned(known, turn) for turn in here])
-
-
 async def _drop_learned(known: PlanView, turn: Memory) -> int:
     """What goes with a deleted message; where the assistant repeats it, that is hidden."""
     lost = await unlearn(known, turn)
@@ -503,14 +488,22 @@ async def _drop_learned(known: PlanView, turn: Memory) -> int:
     return len(lost)
 
 
-async def _sweep(known: PlanView, gone: Deletion) -> None:
-    """Delete by scope, when the plan is applied; the slots that are held there now become free with it."""
+async def _delete_where(known: PlanView, gone: Deletion, *, by_call: bool) -> int:
+    """Delete by scope, when the plan is applied; the slots that are held there now become free with it. What was
+    learned from messages alone that a call names goes with them: how many memories that is.
+    """
+    lost = 0
+    for session in gone.session_ids if gone.ids and by_call else ():
+        here = [turn for turn in await known.turns(session, gone.ids) if turn.session_id in gone.session_ids]
+        lost += sum([await _drop_learned(known, turn) for turn in here])
     known.sweep(gone)
-    if gone == Deletion():
-        return  # all slots of the user go with it (`learn.erasure`); what was encrypted cannot be read any more
-    where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
-    async for memory in every(known.store, known.owner, where):
-        await known.release(memory)
+    if (
+        gone != Deletion()
+    ):  # else all slots of the user go (`learn.erasure`); what was encrypted cannot be read any more
+        where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
+        async for memory in every(known.store, known.owner, where):
+            await known.release(memory)
+    return lost
 
 
 async def _drop(known: PlanView, name: str, *, bury: bool) -> None:
@@ -519,12 +512,6 @@ async def _drop(known: PlanView, name: str, *, bury: bool) -> None:
     await known.delete(name)
     if bury:
         await known.bury(name)
-
-
-def _slots_of(memory: Memory) -> list[str]:
-    """The names in the register that writing the memory asks for."""
-    slot = slot_name(memory) if memory.active else None
-    return [tombstone(memory.id), *([slot] if slot else [])]
 
 
 def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -544,7 +531,3 @@ def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str
         return asked
     noted, hidden = without(asked["metadata"], RETRACTED_BY), planned["metadata"].get(RETRACTED_BY)
     return {**asked, "metadata": noted if hidden is None else noted | {RETRACTED_BY: hidden}}
-
-
-def _differences(old: Memory, new: Memory) -> dict[str, Any]:
-    return {name: value for name in old.__struct_fields__ if (value := getattr(new, name)) != getattr(old, name)}

@@ -39,8 +39,11 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
     owner = scope.at(None, None)
     names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
     stored = await store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
-    upserts = [stored[one.id] if _was_ended(stored.get(one.id), one) else one for one in plan.upserts]
-    upserts = [_with_its_chain(one, stored.get(one.supersedes or ""), now) for one in upserts]
+    upserts = []
+    for one in plan.upserts:
+        written = stored.get(one.id, one)  # a fact that was written before and taken back since stays so
+        was_ended = one.active and not written.active and RETRACTED_BY in written.metadata
+        upserts.append(_with_its_chain(written if was_ended else one, stored.get(one.supersedes or ""), now))
     upserts = [await _by_orders(store, owner, one, now) for one in upserts]
     if any(_is_learned(one) for one in upserts):
         traces = await traces_of(store, owner, now)
@@ -99,11 +102,6 @@ async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: date
 
 def _is_learned(memory: Memory) -> bool:
     return memory.active and memory.kind is not Kind.TURN and bool(memory.turn_ids) and "extractor" in memory.metadata
-
-
-def _was_ended(stored: Memory | None, planned: Memory) -> bool:
-    """Whether a fact of the plan was written before, and taken back since."""
-    return stored is not None and planned.active and not stored.active and RETRACTED_BY in stored.metadata
 
 
 def _with_its_chain(memory: Memory, before: Memory | None, now: datetime) -> Memory:
@@ -178,7 +176,7 @@ class Applier:
 
     async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given: Mapping[str, GivenVectors]) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
-        whole, fields = await self._changed(owner, await self._moved(owner, plan.changes))
+        whole, fields = await self._changed(owner, plan.changes)
         points = await self._points(owner, memories, given) + await self._parts.vectors.with_neighbours(owner, whole)
         if points:
             await self._parts.store.upsert(owner, points)
@@ -188,7 +186,10 @@ class Applier:
             await self._parts.store.set_fields(msgspec.structs.replace(owner, session=session or None), turns)
 
     async def _take_away(self, owner: Scope, plan: PlanBody) -> None:
-        await self._delete(owner, plan.deletes)
+        stored = await self._parts.store.get(owner, plan.deletes) if plan.deletes else {}
+        for memory in stored.values():
+            sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
+            await self._parts.store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
         if (gone := plan.delete_where) is not None:
             where = matching(gone)
             await self._parts.store.delete(owner, where)
@@ -235,12 +236,6 @@ class Applier:
         if ids:
             await self._parts.state.drop_from_blocks(owner, ids)
 
-    async def _delete(self, owner: Scope, ids: Sequence[str]) -> None:
-        stored = await self._parts.store.get(owner, ids) if ids else {}
-        for memory in stored.values():
-            sessions = (memory.session_id,) if memory.kind is Kind.TURN and memory.session_id else ()
-            await self._parts.store.delete(owner, MemoryFilter(ids=(memory.id,), session_ids=sessions))
-
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
         """The memories as they are to be written now.
 
@@ -255,34 +250,33 @@ class Applier:
             if not memory.slot or not memory.active or holder == memory.id:
                 due.append(memory)
             elif holder is not None:
-                due.append(await self._overtaken(owner, memory, holder, now))
+                by = (await self._parts.store.get(owner, [holder])).get(holder)
+                end = max(begins(by) if by else now, begins(memory))
+                due.append(msgspec.structs.replace(memory, active=False, superseded_by=holder, valid_to=end))
             else:
                 log.info("a planned memory was forgotten before it was written; it is left out")
         return due
 
-    async def _overtaken(self, owner: Scope, memory: Memory, holder: str, now: datetime) -> Memory:
-        by = (await self._parts.store.get(owner, [holder])).get(holder)
-        end = max(begins(by) if by else now, begins(memory))
-        return msgspec.structs.replace(memory, active=False, superseded_by=holder, valid_to=end)
-
-    async def _moved(self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        """The changes, and the new places of facts whose subject, conversation or topic changes."""
-        moving = [name for name, fields in changes.items() if _PLACING_FIELDS & fields.keys()]
-        stored = await self._parts.store.get(owner, moving) if moving else {}
-        facts = [merged(stored[name], changes[name]) for name in moving if name in stored]
-        placed = await self._palace.again(owner, [fact for fact in facts if fact.kind is not Kind.TURN])
-        return {**changes, **{one.id: {**changes[one.id], **places_of(one)} for one in placed}}
-
     async def _changed(
         self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]
     ) -> tuple[list[Memory], dict[str, Mapping[str, Any]]]:
-        """What must be embedded again as a whole, and what changes in its payload only."""
-        searched = [name for name, fields in changes.items() if _SEARCHED_FIELDS & fields.keys()]
-        stored = await self._parts.store.get(owner, searched) if searched else {}
-        pairs = [(stored[name], merged(stored[name], changes[name])) for name in searched if name in stored]
-        whole = [after for before, after in pairs if _searched(before) != _searched(after)]
+        """What must be embedded again as a whole, and what changes in its payload only; of facts whose subject,
+        conversation or topic changes the new places, too.
+        """
+        read = [name for name, fields in changes.items() if (_PLACING_FIELDS | _SEARCHED_FIELDS) & fields.keys()]
+        stored = await self._parts.store.get(owner, read) if read else {}
+        facts = {name: merged(one, changes[name]) for name, one in stored.items()}
+        moving = [one for name, one in facts.items() if _PLACING_FIELDS & changes[name].keys()]
+        placed = await self._palace.again(owner, [one for one in moving if one.kind is not Kind.TURN])
+        facts |= {one.id: one for one in placed}
+        whole = [
+            after
+            for name, after in facts.items()
+            if _SEARCHED_FIELDS & changes[name].keys() and _searched(stored[name]) != _searched(after)
+        ]
         again = {memory.id for memory in whole}
-        return whole, {name: fields for name, fields in changes.items() if name not in again}
+        payload = {**changes, **{one.id: {**changes[one.id], **places_of(one)} for one in placed}}
+        return whole, {name: fields for name, fields in payload.items() if name not in again}
 
 
 def _is_unsaid(memory: Memory, there: Set[str]) -> bool:

@@ -93,16 +93,12 @@ def since_order(turns: Sequence[Memory]) -> list[Memory]:
 
 def _answers(turn: Memory, order: Memory) -> bool:
     """Whether it is the assistant's answer to the order, which may tell once more what is forgotten."""
-    return turn.trust is Trust.ASSISTANT and _place(turn) == (order.session_id, order.created_at, _seq(order) + 1)
+    return turn.trust is Trust.ASSISTANT and _place(turn) == _place(order, 1)
 
 
-def _place(turn: Memory) -> tuple[str | None, datetime, int]:
-    return (turn.session_id, turn.created_at, _seq(turn))
-
-
-def _seq(turn: Memory) -> int:
+def _place(turn: Memory, further: int = 0) -> tuple[str | None, datetime, int]:
     place = turn.metadata.get("seq", 0)
-    return place if isinstance(place, int) else 0
+    return (turn.session_id, turn.created_at, (place if isinstance(place, int) else 0) + further)
 
 
 def _falls_under(turn: Memory, order: Memory) -> bool:
@@ -120,15 +116,11 @@ def standing(turns: Iterable[Memory], gone: AbstractSet[str] = frozenset()) -> l
 
 def meant_by(orders: Iterable[Memory], memory: Memory) -> Memory | None:
     """The first of these orders that a fact or a turn falls under; None where it does under none of them."""
-    return next((order for order in orders if _means(order, memory)), None)
-
-
-def _means(order: Memory, memory: Memory) -> bool:
-    if not order.meets(memory):
-        return False
     if memory.kind is Kind.TURN:
-        return _falls_under(memory, order)
-    return last_said_at(memory) <= order.created_at
+        meant = (order for order in orders if _falls_under(memory, order))
+    else:
+        meant = (order for order in orders if last_said_at(memory) <= order.created_at)
+    return next((order for order in meant if order.meets(memory)), None)
 
 
 def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any]:
@@ -164,11 +156,10 @@ def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
     the order, and nothing before; an earlier order stays one.
     """
     noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
-    if not turn.active or (turn.id == order.id and _goes_on(turn)):
+    goes_on = False
+    if turn.id == order.id:
+        before, ordered, after = strip_blocks(turn.content).rpartition(order_of(turn) or "\n")
+        goes_on = bool(ordered) and not key_terms(before) and bool(key_terms(after))
+    if not turn.active or goes_on:
         return {"metadata": noted}
     return {"active": False, "metadata": noted | {RETRACTED_BY: order.id}}
-
-
-def _goes_on(turn: Memory) -> bool:
-    before, order, after = strip_blocks(turn.content).rpartition(order_of(turn) or "\n")
-    return bool(order) and not key_terms(before) and bool(key_terms(after))

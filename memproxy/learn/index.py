@@ -67,7 +67,14 @@ class Indexer:
                     await self._note(rows, await self._from_the_end(scope, new, near))
                     marks = await pending_marks(self._parts, scope, new, self._parts.clock.now())
                     if marks is not None:
-                        new, near = marks.turns, [_marked(turn, marks.plan) for turn in near]
+                        changes = marks.plan.turn_changes
+                        new, near = (
+                            marks.turns,
+                            [
+                                msgspec.structs.replace(turn, **changes.get(turn.session_id or "", {}).get(turn.id, {}))
+                                for turn in near
+                            ],
+                        )
                         await self._carry_out(scope, marks, said)
                     with self._parts.flushes.of("index", scope.owner):
                         await self._write(scope, new, near)
@@ -151,7 +158,7 @@ class Indexer:
         new = await self._palace.turns(scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
-        touched = [turn for turn in near if _is_beside(around[turn_key(turn)], fresh)]
+        touched = [turn for turn in near if any(one and turn_key(one) in fresh for one in around[turn_key(turn)])]
         with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
             points = await self._parts.vectors.points(owner, [*new, *touched], around)
         with step("memory.store", {"memproxy.points": len(points)}):
@@ -163,7 +170,7 @@ class Indexer:
         order = in_order(new)
         # where nothing that is stored stands between the new ones, all of them stand between the same turns
         near = await self._parts.store.neighbours(place, order[:1], reach=2)
-        if any(_is_between(turn, order) for turn in near):
+        if len(order) > 1 and any(in_order([order[0], turn, order[-1]])[1] is turn for turn in near):
             near = await self._parts.store.neighbours(place, new, reach=2)
         return near
 
@@ -196,43 +203,32 @@ class Indexer:
             await self._erasure.complete(row, asked, going)
         return planned
 
-    async def _check_versions(self, scope: Scope, expects: dict[str, str]) -> None:
-        """Under the owner's lock: nobody changes them between this and the plan.
+    async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
+        """The plan, saved; made under the owner's lock, so that nobody changes what ``expects`` names meanwhile.
 
         Raises:
             PreconditionFailed: a memory is not the version that the row was made for (`If-Match`).
-            StoreUnavailable: that cannot be told.
         """
-        if not expects:
-            return
-        found = await self._parts.store.get(scope, list(expects))
-        for name, version in expects.items():
+        found = await self._parts.store.get(row.entry.scope, list(body.expects)) if body.expects else {}
+        for name, version in body.expects.items():
             memory = found.get(name)
             if memory is None or version_of(memory) != version:
                 raise PreconditionFailed(f"The memory {name!r} was changed meanwhile: read it again.", param="if-match")
-
-    async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
-        await self._check_versions(row.entry.scope, body.expects)
         for _ in range(_PLANNING_TRIES):
             try:
                 planned = await self._planner.plan_asked(row.entry.scope, body, now=self._parts.clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
             slots = planned.known.slot_changes()
-            if not slots and _is_as_asked(planned.plan, body):
+            # Where the plan consists of the row's turns alone, a crash loses nothing: the row makes it again.
+            # It need not store it a second time (for an import that is all its text, and SQLite rewrites a row that
+            # grows, with its vectors). Facts take slots and leave marks when deleted, which later rows may change.
+            only_turns = not body.expects and all(memory.kind is Kind.TURN for memory in body.upserts)
+            if only_turns and not slots and planned.plan == PlanBody(upserts=body.upserts):
                 return planned
             if await self._parts.state.save_plan(row.number, msgspec.json.encode(planned.plan), slots):
                 return planned
         raise StateUnavailable("the slots changed under every plan; it is tried again")
-
-
-def _is_as_asked(plan: PlanBody, asked: PlanBody) -> bool:
-    """Whether the plan consists of the row's turns alone. Then a crash loses nothing: the row makes the same plan
-    again, and need not store it a second time (for an import that is all its text, and SQLite rewrites a row that
-    grows, with its vectors). Facts take slots and leave marks when deleted, which later rows may change.
-    """
-    only_turns = all(memory.kind is Kind.TURN for memory in asked.upserts)
-    return only_turns and not asked.expects and plan == PlanBody(upserts=asked.upserts)
 
 
 def decoded(body: bytes, kind: type[_T]) -> _T:
@@ -250,40 +246,23 @@ async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
     return [await marked(turn) for turn in turns]
 
 
-def _marked(turn: Memory, plan: PlanBody) -> Memory:
-    """A stored turn as the plan leaves it."""
-    return msgspec.structs.replace(turn, **plan.turn_changes.get(turn.session_id or "", {}).get(turn.id, {}))
-
-
-def _is_beside(pair: tuple[Memory | None, Memory | None], fresh: set[tuple[str | None, str]]) -> bool:
-    return any(turn is not None and turn_key(turn) in fresh for turn in pair)
-
-
-def _is_between(turn: Memory, order: Sequence[Memory]) -> bool:
-    placed = in_order([order[0], turn, order[-1]])
-    return len(order) > 1 and placed[1] is turn
-
-
 def together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
     """Rows in their order, together those of turns of one scope, and those of one owner's sessions that fell silent:
     a model reads several of them in one call.
     """
-    for (*_, alone), group in itertools.groupby(rows, key=_joins):
-        if alone:
-            yield from ([row] for row in group)
-        else:
+
+    def joins(row: JournalRow) -> tuple[JournalKind, object, bool]:
+        entry = row.entry
+        if entry.kind is JournalKind.TURNS:
+            return entry.kind, entry.scope, True
+        try:
+            asked = decoded(entry.body, LearnBody) if entry.kind is JournalKind.LEARN and row.plan is None else None
+        except RequestError:  # handled alone, it is refused
+            asked = None
+        return entry.kind, entry.scope.owner, asked is not None and asked.reason == IDLE
+
+    for (*_, joined), group in itertools.groupby(rows, key=joins):
+        if joined:
             yield list(group)
-
-
-def _joins(row: JournalRow) -> tuple[JournalKind, object, bool]:
-    entry = row.entry
-    if entry.kind is JournalKind.TURNS:
-        return entry.kind, entry.scope, False
-    return entry.kind, entry.scope.owner, not (entry.kind is JournalKind.LEARN and _fell_silent(row))
-
-
-def _fell_silent(row: JournalRow) -> bool:
-    try:
-        return row.plan is None and decoded(row.entry.body, LearnBody).reason == IDLE
-    except RequestError:  # handled alone, it is refused
-        return False
+        else:
+            yield from ([row] for row in group)

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from memproxy.core.facts import REFINED, Operation
-from memproxy.core.history import CompressAsked
 from memproxy.core.memory import Kind, Memory, Source, Trust
 from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
@@ -140,7 +139,8 @@ class Learner:
                 continue
             window = progress.windows[0]
             fits = len(turns) + len(window.turns) <= self._most_turns
-            if fits and _is_plain(window) and (not turns or turns[-1].place == window.newest.place):
+            plain = heeded(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
+            if fits and plain and (not turns or turns[-1].place == window.newest.place):
                 joined[row] = progress
                 turns += window.turns
         if len(joined) <= 1 or len({turn.id for turn in turns}) < len(turns):
@@ -178,9 +178,12 @@ class Learner:
             all_read()
             await self._apply_saved(row, decoded(row.plan, PlanBody))
             return
-        body = decoded(row.entry.body, LearnBody)
+        scope, body = row.entry.scope, decoded(row.entry.body, LearnBody)
         if body.compress is not None:
-            await self._compress(row.entry.scope, body, body.compress)
+            if await self._may_read(scope):
+                self._reader.require_model(scope, body)
+                with work(self._parts.traces, "memory.compress", (), {}):
+                    await self._compressor.compress(scope, body.compress, self._reader.known_credential(scope, body))
             all_read()
         elif body.refine is not None:
             await self._refine(row, body, body.refine, all_read)
@@ -191,7 +194,9 @@ class Learner:
     async def _learn(self, row: JournalRow, body: LearnBody, all_read: Callable[[], None]) -> None:
         """Read the row's turns, and plan and apply what they tell."""
         began, scope = perf_counter(), row.entry.scope
-        if self._is_to_be_read(row, body):
+        before = self._progress.get(row.number)
+        is_read = before is not None and len(before.read) == len(before.windows)
+        if before is None or not is_read or (self._sums_up(body) and not before.summarised):
             self._reader.require_model(scope, body)
         await self._step(scope)
         progress = await self._progress_of(row, body)
@@ -211,19 +216,18 @@ class Learner:
             planned, outcomes = await self._reconciled(row, progress, all_read)
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
-        if body.reason in {MINE, END} or (planned is not None and _names_a_subject(planned)):
+        subjects = [one.subject for one in planned.plan.upserts if one.subject] if planned is not None else []
+        # what is about somebody else may have made a wing of its own
+        if body.reason in {MINE, END} or any(subject_name(subject) != USER for subject in subjects):
             await self._move_turns(scope)
         await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
         self.forget(row.number)
         metrics().learn_seconds.observe(perf_counter() - began)
         _report(row, planned)
 
-    async def _compress(self, scope: Scope, body: LearnBody, asked: CompressAsked) -> None:
-        """Make the session's state, as far as a model may read what the user says."""
-        if self._reader.asks_model and (await self._parts.state.choices(scope)).learns:
-            self._reader.require_model(scope, body)
-            with work(self._parts.traces, "memory.compress", (), {}):
-                await self._compressor.compress(scope, asked, self._reader.known_credential(scope, body))
+    async def _may_read(self, scope: Scope) -> bool:
+        """Whether a model reads, and may read what this user says."""
+        return self._reader.asks_model and (await self._parts.state.choices(scope)).learns
 
     async def _refine(self, row: JournalRow, body: LearnBody, name: str, all_read: Callable[[], None]) -> None:
         """Put statements in the place of a memory that was saved as it was told, where it holds several; one gets its
@@ -231,8 +235,7 @@ class Learner:
         """
         scope = row.entry.scope
         saved = (await self._parts.store.get(scope, [name])).get(name)
-        may_be_read = self._reader.asks_model and (await self._parts.state.choices(scope)).learns
-        if not may_be_read or saved is None or not saved.active or REFINED in saved.metadata:
+        if not await self._may_read(scope) or saved is None or not saved.active or REFINED in saved.metadata:
             all_read()
             return
         self._reader.require_model(scope, body)
@@ -293,13 +296,6 @@ class Learner:
         """Drop what was read for a row that is done, given up or erased: no model is asked about it any more."""
         self._progress.pop(number, None)
 
-    def _is_to_be_read(self, row: JournalRow, body: LearnBody) -> bool:
-        """Whether a model is still to be asked, as far as can be told without looking at the turns."""
-        progress = self._progress.get(row.number)
-        if progress is None:
-            return True
-        return len(progress.read) < len(progress.windows) or (self._sums_up(body) and not progress.summarised)
-
     def _sums_up(self, body: LearnBody) -> bool:
         """Whether the session is summarised: it is over, or a model reads and its topic has changed."""
         return body.reason in {END, SILENT} or (body.reason == DRIFT and self._reader.asks_model)
@@ -327,12 +323,9 @@ class Learner:
             turns = [
                 turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_seen(scope, turn)
             ]
-            said = sum(turn.trust is Trust.USER for turn in turns)
-            if body.reason == END:
-                progress.summary = await self._summariser.summary(scope, turns, self._reader.credential(scope, body))
-            elif said >= _LEAST_MESSAGES:
-                credential = self._reader.known_credential(scope, body)
-                progress.summary = await self._summariser.summary(scope, turns, credential)
+            if body.reason == END or sum(turn.trust is Trust.USER for turn in turns) >= _LEAST_MESSAGES:
+                known = self._reader.credential if body.reason == END else self._reader.known_credential
+                progress.summary = await self._summariser.summary(scope, turns, known(scope, body))
             progress.summarised = True
 
     def _check_is_there(self, row: JournalRow, progress: _Progress) -> None:
@@ -469,16 +462,6 @@ class Learner:
             if moved:
                 with self._parts.flushes.of("learn", scope.owner):
                     await self._parts.store.set_fields(scope, moved)
-
-
-def _is_plain(window: Window) -> bool:
-    """Whether a window may be read beside others."""
-    return heeded(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
-
-
-def _names_a_subject(planned: Planned) -> bool:
-    """Whether the plan may have made a wing that is not the user's."""
-    return any(memory.subject and subject_name(memory.subject) != USER for memory in planned.plan.upserts)
 
 
 def _report(row: JournalRow, planned: Planned | None) -> None:

@@ -28,8 +28,8 @@ from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, lexical_overlap
 from memproxy.learn.outdated import PREDICATE as SUMMARY
-from memproxy.learn.plan_view import MOST_PAST, PlanView, Vector
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, MemoryStore
+from memproxy.learn.plan_view import MOST_PAST, PlanView
+from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore
 
 TRACE_TAG = "retraction"
 """The tag of a trace."""
@@ -69,16 +69,16 @@ async def leave_trace(known: PlanView, request: Memory) -> None:
 
 async def ended(known: PlanView, candidate: Memory, decision: Decision) -> Memory | None:
     """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
-    if not _would_hold(candidate, decision):
+    is_new = decision.operation in (Operation.ADD, Operation.COEXIST) and candidate.active
+    is_latest = decision.operation is Operation.UPDATE and not (
+        decision.target and is_older(candidate, decision.target)
+    )
+    if not is_new and not is_latest:
         return None
-    return taken_back(await _traces(known), candidate, known.now)
-
-
-async def _traces(known: PlanView) -> Sequence[Memory]:
     if known.traces is None:
         known.traces = await traces_of(known.store, known.owner, known.now)
-    found = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
-    return list(found.values())
+    traces = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
+    return taken_back(list(traces.values()), candidate, known.now)
 
 
 async def traces_of(store: MemoryStore, owner: Scope, now: datetime) -> list[Memory]:
@@ -95,12 +95,6 @@ def taken_back(traces: Sequence[Memory], statement: Memory, now: datetime) -> Me
             fields = take_back(statement, str(trace.metadata[RETRACTED_BY]), at, now=now)
             return msgspec.structs.replace(statement, **fields)
     return None
-
-
-def _would_hold(candidate: Memory, decision: Decision) -> bool:
-    if decision.operation in (Operation.ADD, Operation.COEXIST):
-        return candidate.active
-    return decision.operation is Operation.UPDATE and not (decision.target and is_older(candidate, decision.target))
 
 
 _NEAR = 8
@@ -182,23 +176,24 @@ async def _found(
         background=True,
     )
     stored = await known.searched(scope, query, candidate.content)
-    ordered = _in_turn(
-        sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0)),
-        sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0)),
-    )
-    near = [Neighbour(known.current(one.memory), one.cosine) for one in ordered if one.memory.id != known.aside]
-    new = [
-        Neighbour(memory, _cosine(vector, known.vectors.get(memory.id)))
-        for memory in known.new_memories()
-        if memory.kind in kinds
-    ]
-    return [*sorted(new, key=lambda one: _closeness(candidate, one), reverse=True), *near]
+    by_vector = sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0))
+    by_words = sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0))
+    in_turn = {
+        one.memory.id: one for row in itertools.zip_longest(by_vector, by_words) for one in row if one is not None
+    }
+    near = [Neighbour(known.current(one.memory), one.cosine) for name, one in in_turn.items() if name != known.aside]
+    new = []
+    for memory in known.new_memories():
+        if memory.kind in kinds:
+            other = known.vectors.get(memory.id)  # unit vectors
+            cosine = sum(a * b for a, b in zip(vector, other, strict=True)) if vector and other else None
+            new.append(Neighbour(memory, cosine))
 
+    def closeness(near: Neighbour) -> tuple[float, float]:
+        overlap = lexical_overlap(candidate.content, near.memory.content)
+        return (near.cosine if near.cosine is not None else overlap, overlap)
 
-def _in_turn(*orders: Sequence[Candidate]) -> list[Candidate]:
-    """The first of each order, then the second of each, every one once."""
-    mixed = [one for row in itertools.zip_longest(*orders) for one in row if one is not None]
-    return list({one.memory.id: one for one in mixed}.values())
+    return [*sorted(new, key=closeness, reverse=True), *near]
 
 
 def _once(near: Iterable[Neighbour]) -> list[Neighbour]:
@@ -206,13 +201,3 @@ def _once(near: Iterable[Neighbour]) -> list[Neighbour]:
     for one in near:
         found.setdefault(one.memory.id, one)
     return list(found.values())
-
-
-def _cosine(one: Vector, other: Vector) -> float | None:
-    """Of unit vectors."""
-    return None if one is None or other is None else sum(a * b for a, b in zip(one, other, strict=True))
-
-
-def _closeness(candidate: Memory, near: Neighbour) -> tuple[float, float]:
-    overlap = lexical_overlap(candidate.content, near.memory.content)
-    return (near.cosine if near.cosine is not None else overlap, overlap)

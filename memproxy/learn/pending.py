@@ -74,10 +74,9 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
     """What these messages, which are not written yet, surely end; None where none of them changes anything. Callers
     hold the owner's lock.
     """
-    asking = [turn for turn in new if _may_speak(turn)]
-    if not asking:
-        return None
-    asking = [turn for turn in asking if await asyncio.to_thread(reader.may_change, turn)]
+    told = [(turn, strip_blocks(turn.content)) for turn in new if turn.trust is Trust.USER and turn.active]
+    told = [(turn, text) for turn, text in told if 0 < len(text) <= _LONGEST and not plants(text)]
+    asking = [turn for turn, _ in told if await asyncio.to_thread(reader.may_change, turn)]
     if not asking:
         return None
     known = PlanView(parts, scope, now)
@@ -115,12 +114,14 @@ async def _marked(known: PlanView, turn: Memory, turns: Mapping[str, Memory], ou
     gone: list[Memory] = []
     for number, earlier in before.items():
         said = [one for one in found if one.held.memory is None and one.held.turn == number]
-        if said and _says_no_more(earlier, reader.covered(said)):
+        # nothing is lost where it states next to nothing beside that
+        if said and len(terms(" ".join(_telling(earlier))) - reader.covered(said)) <= _BESIDE:
             gone.append(_hide(known, earlier, turn, _how(said)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
     for _, wanted in orders if not found else ():
-        about = [earlier for earlier in before.values() if _is_about(earlier, wanted)]
-        gone += [_hide(known, earlier, turn, TAKEN_BACK) for earlier in about]
+        one_thing = [(one, told[0]) for one in before.values() if len(told := _telling(one)) == 1]
+        about = [one for one, told in one_thing if reader.names_all_of(told, wanted)]
+        gone += [_hide(known, one, turn, TAKEN_BACK) for one in about]
     outcomes += [_told(turn, one, str(known.marked(one)["metadata"][PENDING])) for one in gone]
     noted = without(turn.metadata, CHANGES)
     if ended or gone:
@@ -156,7 +157,8 @@ async def _facts(known: PlanView, turn: Memory, words: str) -> list[Memory]:
     latest = await known.store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
     once = {one.id: one for one in (*found, *latest.memories)}
     before = [as_before(known.current(one), turn) for one in once.values()]
-    return [one for one in before if _is_meant(one, turn)]
+    told = [one for one in before if one.place == turn.place and last_said_at(one) <= turn.created_at]
+    return [one for one in told if one.active and not one.quarantined]
 
 
 async def _said_before(
@@ -194,21 +196,11 @@ def _how(touched: Sequence[Any]) -> str:
     return SUPERSEDED if all(one.replaced for one in touched) else TAKEN_BACK
 
 
-def _may_speak(turn: Memory) -> bool:
-    text = strip_blocks(turn.content)
-    return turn.trust is Trust.USER and turn.active and 0 < len(text) <= _LONGEST and not plants(text)
-
-
 def as_before(memory: Memory, turn: Memory) -> Memory:
     """A fact as it was before this message; it may have been marked by it, in a try that was cut off."""
     if memory.active or memory.metadata.get(RETRACTED_BY) != turn.id or PENDING not in memory.metadata:
         return memory
     return msgspec.structs.replace(memory, **reopened(memory, now=memory.updated_at))
-
-
-def _is_meant(fact: Memory, turn: Memory) -> bool:
-    """Whether a message may be about a fact: the fact is of the same project and agent, and was said before it."""
-    return fact.place == turn.place and fact.active and not fact.quarantined and last_said_at(fact) <= turn.created_at
 
 
 def _is_read(earlier: Memory, turn: Memory) -> bool:
@@ -222,17 +214,6 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
 
 def _telling(turn: Memory) -> list[str]:
     return [one for one in sentences(strip_blocks(turn.content)) if not one.rstrip().endswith(("?", "？"))]
-
-
-def _says_no_more(turn: Memory, covered: frozenset[str]) -> bool:
-    """Whether a message states next to nothing beside these terms, so that nothing is lost when it is hidden."""
-    return len(terms(" ".join(_telling(turn))) - covered) <= _BESIDE
-
-
-def _is_about(turn: Memory, wanted: frozenset[str]) -> bool:
-    """Whether a message tells one thing, which holds all that an order to forget names."""
-    told = _telling(turn)
-    return len(told) == 1 and reader.names_all_of(told[0], wanted)
 
 
 class _Changes(msgspec.Struct, frozen=True):

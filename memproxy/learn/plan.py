@@ -56,7 +56,8 @@ def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
         by_turn.setdefault((one.turn.session_id, one.turn.id), []).append(one)
     for read in by_turn.values():
         turn = read[0].turn
-        if _tells_after_all(known, turn, read):
+        was_hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
+        if was_hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read):
             known.mark(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
         is_shown = turn.trust is Trust.USER and turn.active and known.marked(turn).get("active") is not False
         quotes = [quote for one in read for quote in one.candidate.evidence]
@@ -64,12 +65,6 @@ def hide_requests(known: PlanView, found: Sequence[Grounded]) -> None:
         if is_shown and asks and only_asks_to_forget(strip_blocks(turn.content), quotes):
             noted = known.marked(turn).get("metadata", turn.metadata)
             known.mark(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
-
-
-def _tells_after_all(known: PlanView, turn: Memory, read: Sequence[Grounded]) -> bool:
-    """Whether a message was hidden for only asking to forget when it came, and something else was read in it now."""
-    hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not known.marked(turn)
-    return hidden and any(one.candidate.intent in (Intent.STATE, Intent.CORRECT) for one in read)
 
 
 def only_asked(window: Window, read: Read) -> list[Memory]:
@@ -213,30 +208,29 @@ class Planner:
 
     async def _learn(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
         """Add to the plan what a candidate does; the name of that (or why it does nothing), and the decision."""
-        if case.grounded.candidate.intent is Intent.FORGET_ALL:
-            return await self._forget_all(known, case)
-        case = await self._with_named(known, case)
-        if case.grounded.candidate.intent is Intent.FORGET:
+        intent, candidate = case.grounded.candidate.intent, case.candidate
+        if intent is Intent.FORGET_ALL:
+            everything = await forget_everything(known, case.scope, case.grounded.turn)
+            over = Decision(Operation.RETRACT, next(iter(everything or ()), None), everything or ())
+            return (_DONE_BEFORE, Decision(Operation.NOTHING)) if everything is None else (over.operation.value, over)
+        if intent is Intent.FORGET:
             return await self._forget(known, case)
-        candidate = case.candidate
+        case = await self._with_named(known, case)
         if await known.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(known, case)
         if (reason := await self._refused(known, case, decision)) is not None:
             return reason, decision
-        if (ended := await self._ended(known, case, decision)) is not None:
-            await succession.add_ended(known, ended)
-            return Operation.RETRACT.value, Decision(Operation.RETRACT, ended, (ended,))
-        await self._carry_out(known, case, decision)
-        return decision.operation.value, decision
-
-    async def _ended(self, known: PlanView, case: _Case, decision: Decision) -> Memory | None:
-        """The candidate as it was taken back after it was said: with its whole message, or in its own words."""
+        # taken back after it was said: with its whole message, or in its own words
+        ended = None
         if decision.operation is not Operation.DUPLICATE:
-            ended = taken_back_with(case.grounded.turn, case.candidate, case.seen, known.now)
-            if ended is not None:
-                return ended
-        return await nearby.ended(known, case.candidate, decision)
+            ended = taken_back_with(case.grounded.turn, candidate, case.seen, known.now)
+        if (ended := ended or await nearby.ended(known, candidate, decision)) is not None:
+            await succession.add_ended(known, ended)
+            decision = Decision(Operation.RETRACT, ended, (ended,))
+        else:
+            await self._carry_out(known, case, decision)
+        return decision.operation.value, decision
 
     async def _carry_out(self, known: PlanView, case: _Case, decision: Decision) -> None:
         """Add to the plan what a statement does."""
@@ -256,11 +250,22 @@ class Planner:
             await known.add(candidate)
 
     async def _refused(self, known: PlanView, case: _Case, decision: Decision) -> str | None:
-        """Why a decision is not carried out; a value of before that a model took from elsewhere is an echo."""
-        chain = await nearby.chain(known, case.candidate) if self._by_model else ()
-        if goes_back_unsaid(case.candidate, case.grounded, chain):
+        """Why a decision is not carried out: a value of before that a model took from elsewhere is an echo; what only
+        the assistant (a tool) said confirms and changes nothing; a correction of nothing that is known cannot be
+        understood.
+        """
+        candidate, target = case.candidate, decision.target
+        chain = await nearby.chain(known, candidate) if self._by_model else ()
+        if goes_back_unsaid(candidate, case.grounded, chain):
             return "echo"
-        return _refused(case.candidate, decision)
+        if decision.operation is Operation.NOTHING:
+            return "unknown"
+        if target is None or (candidate.trust is Trust.USER and not candidate.quarantined):
+            return None
+        if decision.operation is Operation.DUPLICATE:
+            return "echo"
+        changes = decision.operation is Operation.UPDATE
+        return "trust" if changes and not trusted_enough(candidate, target) else None
 
     async def _decision(self, known: PlanView, case: _Case) -> Decision:
         candidate, wrong = case.candidate, case.grounded.candidate.replaces
@@ -298,7 +303,7 @@ class Planner:
     async def _with_named(self, known: PlanView, case: _Case) -> _Case:
         """The case with the statement that it names as replaced."""
         read = case.grounded.candidate
-        if read.replaces and read.intent is not Intent.FORGET:
+        if read.replaces:
             worded = await nearby.worded(known, case.scope, case.candidate, read.replaces)
             if (named := named_by(read.replaces, worded)) is not None:
                 return msgspec.structs.replace(case, named=named)
@@ -332,18 +337,10 @@ class Planner:
         await nearby.leave_trace(known, request)
         return "unknown", decision
 
-    async def _forget_all(self, known: PlanView, case: _Case) -> tuple[str, Decision]:
-        """End all that is known of the user where the order was given."""
-        ended = await forget_everything(known, case.scope, case.grounded.turn)
-        if ended is None:
-            return _DONE_BEFORE, Decision(Operation.NOTHING)
-        return Operation.RETRACT.value, Decision(Operation.RETRACT, next(iter(ended), None), ended)
-
     async def plan_asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
         """The plan for what the API asks: statements take their slots, what goes frees them.
 
         Raises:
-            StoreUnavailable, StateUnavailable: what is known could not be read.
             msgspec.ValidationError: a changed field does not take its value.
         """
         known = PlanView(self._parts, scope, now)
@@ -354,18 +351,3 @@ class Planner:
         if dream is not None and not dream.undo:
             known.note_before(lambda before, fields: noted(before, fields, dream.dream, now))
         return Planned(plan=known.plan(), known=known, operations=counts)
-
-
-def _refused(candidate: Memory, decision: Decision) -> str | None:
-    """Why a decision is not carried out: what only the assistant (a tool) said confirms and changes nothing; a
-    correction of nothing that is known cannot be understood.
-    """
-    if decision.operation is Operation.NOTHING:
-        return "unknown"
-    target = decision.target
-    if target is None or (candidate.trust is Trust.USER and not candidate.quarantined):
-        return None
-    if decision.operation is Operation.DUPLICATE:
-        return "echo"
-    changes = decision.operation is Operation.UPDATE
-    return "trust" if changes and not trusted_enough(candidate, target) else None

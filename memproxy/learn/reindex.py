@@ -178,7 +178,7 @@ class Reindexer:
         made = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
             kept = await self._rebuild.kept([self._rebuild.place(memory) for memory, _ in made])
-            missing = [one for one in made if not self._is_kept(one, kept.get(self._rebuild.place(one[0])))]
+            missing = [one for one in made if not self._is_kept(*one, kept.get(self._rebuild.place(one[0])))]
             self.progress.kept += len(made) - len(missing)
             made = missing
         if made:
@@ -189,12 +189,14 @@ class Reindexer:
             ]
             await self._rebuild.write(points)
 
-    def _is_kept(self, made: tuple[Memory, SparseVector], kept: Kept | None) -> bool:
-        if kept is None or kept.memory != made[0] or kept.embedded != (self._embedder.state != "off"):
+    def _is_kept(self, memory: Memory, words: SparseVector, kept: Kept | None) -> bool:
+        if kept is None or kept.memory != memory or kept.embedded != (self._embedder.state != "off"):
             return False
-        if kept.late != self._late:  # an earlier version, or other settings, wrote it
-            return False
-        return _alike(kept.bm25, made[1])
+        mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (kept.bm25, words))
+        # of another ``late``: an earlier version, or other settings, wrote it
+        same = kept.late == self._late and mine.keys() == theirs.keys()
+        # a store keeps weights in single precision
+        return same and all(math.isclose(mine[key], theirs[key], rel_tol=1e-4) for key in mine)
 
     async def _embedded(self, texts: Sequence[str]) -> list[Passage]:
         if self._embedder.state == "off":
@@ -214,9 +216,3 @@ def _settled_from(order: Sequence[Memory]) -> int:
     """
     later = (place for place, turn in enumerate(order) if turn.created_at != order[0].created_at)
     return next(later, len(order)) + 1
-
-
-def _alike(one: SparseVector, other: SparseVector) -> bool:
-    """The same words with the same weights; a store keeps weights in single precision."""
-    mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (one, other))
-    return mine.keys() == theirs.keys() and all(math.isclose(mine[key], theirs[key], rel_tol=1e-4) for key in mine)

@@ -7,12 +7,10 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.learn.acknowledge import Acknowledger
 from memproxy.learn.early_deletes import EarlyDeletes
-from memproxy.learn.flush import Owner
 from memproxy.learn.index import together
 from memproxy.learn.parts import Parts
 from memproxy.metrics import metrics
@@ -98,21 +96,20 @@ class Runs:
 
     async def _work(self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, *, each: bool) -> None:
         entry = rows[0].entry
-        behind = entry.kind is JournalKind.LEARN
-        flush = partial(self._flush_behind, entry.scope.owner) if behind else self._flushes.flush_soon
+
+        async def flush() -> None:
+            """Flush what was learned with others' writes, while the engine is busy and no caller waits."""
+            if entry.kind is JournalKind.LEARN and self._scheduler.is_patient(entry.scope.owner):
+                await self._flushes.flush_with_others()
+            else:
+                await self._flushes.flush_soon()
+
         ending = _Ending(flush, self._acknowledger, self._tasks, each=each)
         try:
             left = await self._handle(rows, slot, handle, ending)
         finally:
             slot.leave()
         await ending.end(left)
-
-    async def _flush_behind(self, owner: Owner) -> None:
-        """Flush what was learned; while the engine is busy and no caller waits, together with others' writes."""
-        if self._scheduler.is_patient(owner):
-            await self._flushes.flush_with_others()
-        else:
-            await self._flushes.flush_soon()
 
     async def _handle(
         self, rows: Sequence[JournalRow], slot: Slot, handle: Handle, ending: "_Ending"

@@ -3,13 +3,13 @@
 import asyncio
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.bounded import BoundedCache
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import Kind, Trust
 from memproxy.core.protocol import DRIFT, IDLE, SILENT, LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import singular
@@ -40,11 +40,6 @@ def shared_terms(text: str, others: Sequence[str]) -> float:
 
 def _terms(text: str) -> frozenset[str]:
     return frozenset(singular(term) for term in key_terms(text, 200))
-
-
-def _newest_of_user(turns: Sequence[Memory]) -> object:
-    """When the user's newest message was said; an exchange's turns have one time."""
-    return max((turn.created_at for turn in turns if turn.trust is Trust.USER), default=None)
 
 
 _AT_ONCE = 1_000
@@ -111,8 +106,13 @@ class Triggers:
         return begun
 
     async def came(self, scope: Scope, *, asked: bool) -> None:
-        """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed."""
-        await self._note_model(scope.tenant)
+        """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed. The
+        name of the tenant's model is noted, so that learning with a configured key goes on after a restart.
+        """
+        model = self._parts.access.model_of(scope.tenant)
+        if model is not None and self._noted.get(scope.tenant) != model:
+            await self._parts.state.set_meta(_MODEL + scope.tenant, model)
+            self._noted.put(scope.tenant, model)
         if asked:
             await self.begin(scope, "asked")
         elif await self._is_drifting(scope):
@@ -129,27 +129,17 @@ class Triggers:
         if progress is None or progress.unlearned < 2:
             return False
         turns = await turns_of(self._parts.store, scope, last=min(progress.unlearned, _MOST_TURNS))
-        said = [strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in turns if turn.trust is Trust.USER]
-        if len(said) < 2 or turns[-1].created_at != _newest_of_user(turns):
+        own = [turn for turn in turns if turn.trust is Trust.USER]
+        # an exchange's turns have one time
+        if len(own) < 2 or turns[-1].created_at != max(turn.created_at for turn in own):
             return False
-        if len(key_terms(said[-1])) < _LEAST_TERMS:
+        *earlier, newest = (strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in own)
+        if len(key_terms(newest)) < _LEAST_TERMS:
             return False
-        return await self._similarity(said[-1], said[:-1]) < self._settings.drift_threshold
-
-    async def _similarity(self, newest: str, earlier: Sequence[str]) -> float:
-        vectors = [
-            vector for vector in await self._parts.vectors.statement_vectors([newest, *earlier]) if vector is not None
-        ]
-        if len(vectors) == len(earlier) + 1:
-            return centroid_cosine(vectors[0], vectors[1:])
-        return shared_terms(newest, earlier)
-
-    async def _note_model(self, tenant: str) -> None:
-        """Note the name of the tenant's model, so that learning with a configured key goes on after a restart."""
-        model = self._parts.access.model_of(tenant)
-        if model is not None and self._noted.get(tenant) != model:
-            await self._parts.state.set_meta(_MODEL + tenant, model)
-            self._noted.put(tenant, model)
+        vectors = [one for one in await self._parts.vectors.statement_vectors([newest, *earlier]) if one is not None]
+        if len(vectors) == len(own):
+            return centroid_cosine(vectors[0], vectors[1:]) < self._settings.drift_threshold
+        return shared_terms(newest, earlier) < self._settings.drift_threshold
 
     async def begin(self, scope: Scope, reason: str) -> int | None:
         """Begin learning in one session now; the row's number, or None when learning is under way there.
@@ -170,16 +160,12 @@ class Triggers:
         if known and progress is None:
             return None  # it was erased since it was found due: nothing may name it again
         scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
-        until = await self._newest(scope)
+        where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
+        newest = (await self._parts.store.page(scope, where, limit=1)).memories
+        until = newest[0].created_at if newest else None
         model = (
             self._parts.access.model_of(scope.tenant) or await self._parts.state.get_meta(_MODEL + scope.tenant) or None
         )
         body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
         entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
         return await self._parts.state.begin_learning(entry, unlearned=unlearned)
-
-    async def _newest(self, scope: Scope) -> datetime | None:
-        page = await self._parts.store.page(
-            scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions), limit=1
-        )
-        return page.memories[0].created_at if page.memories else None

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import msgspec
 
@@ -265,18 +266,7 @@ class Worker:
         """Wait until all of an owner's turns are indexed; whether they are. Then learning and answers include what was
         captured just before.
         """
-        try:
-            with self._parts.flushes.waited_for():
-                async with asyncio.timeout(timeout_s):
-                    while True:
-                        ended = self._ends["index"]
-                        rows = (await self._state.backlog(owner)).get("index", {})
-                        if not rows.get("waiting") and not rows.get("running"):
-                            return True
-                        self.wake_index()
-                        await self._wait(ended)
-        except TimeoutError:
-            return False
+        return await self._is_none_left(partial(self._unflushed, owner), timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Wait, for a request, until a search finds all of an owner's turns, flushed or not; whether it does. False at
@@ -284,26 +274,30 @@ class Worker:
         first (an owner's rows are done one by one).
         """
         left = await self._unwritten(owner)
-        if not left:
-            return True
-        if left > _RUN or owner.owner in self._written or self.waits(owner):
+        if left and (left > _RUN or owner.owner in self._written or self.waits(owner)):
             return False
+        return not left or await self._is_none_left(partial(self._unwritten, owner), timeout_s)
+
+    async def _is_none_left(self, left: Callable[[], Awaitable[int]], timeout_s: float) -> bool:
+        """Wait until no row is ``left`` to be indexed; whether that is so within the time."""
         try:
             with self._parts.flushes.waited_for():
                 async with asyncio.timeout(timeout_s):
-                    while left:
+                    while True:
                         ended = self._ends["index"]
+                        if not await left():
+                            return True
                         self.wake_index()
-                        if left := await self._unwritten(owner):
-                            await self._wait(ended)
-                            left = await self._unwritten(owner)
+                        await self._wait(ended)
         except TimeoutError:
             return False
-        return True
+
+    async def _unflushed(self, owner: Scope) -> int:
+        rows = (await self._state.backlog(owner)).get("index", {})
+        return rows.get("waiting", 0) + rows.get("running", 0)
 
     async def _unwritten(self, owner: Scope) -> int:
-        rows = (await self._state.backlog(owner)).get("index", {})
-        return max(0, rows.get("waiting", 0) + rows.get("running", 0) - len(self._written.get(owner.owner, ())))
+        return max(0, await self._unflushed(owner) - len(self._written.get(owner.owner, ())))
 
     async def _wait(self, ended: asyncio.Event) -> None:
         """Returns when this engine has done something; or another one may have."""
