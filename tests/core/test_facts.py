@@ -1,8 +1,5 @@
 """What a new statement does to what is known: repetitions, changes, corrections, requests to forget."""
 
-import itertools
-from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -10,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.facts import Operation, decide, following, only_asks_to_forget, place, reinforce, said_at, take_back
+from memproxy.core.facts import Operation, decide, following, only_asks_to_forget, place, reinforce, take_back
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.similar import Neighbour, alike, lexical_overlap, repeats, terms
-from memproxy.core.slots import slot_name, slot_value
+from memproxy.core.slots import slot_name
 from tests.learn.rig import NOON, fact
 from tests.stores.making import memory
 
@@ -186,66 +183,6 @@ def test_overlap_is_a_share_and_symmetric(one: str, other: str) -> None:
 def test_any_two_statements_can_be_compared(one: str, other: str, cosine: float | None) -> None:
     decide(said("new", one), chain=[], neighbours=[near(other, cosine)])
     repeats(one, said("1", other), said("2", one))
-
-
-statements = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.booleans()), max_size=25)
-
-
-@given(statements)
-def test_after_any_sequence_one_is_active_and_the_chain_is_whole(told: Sequence[tuple[int, int, bool]]) -> None:
-    """Statements (value, minute it was said, whether it states since when) in any order of arrival."""
-    known: dict[str, Memory] = {}
-    holder: str | None = None
-    for number, (value, minute, dated) in enumerate(told):
-        at = NOON + timedelta(minutes=minute)
-        candidate = fact(
-            f"m{number}",
-            content=f"User's rent is {value}",
-            subject="user",
-            predicate="rent",
-            object=str(value),
-            turn_ids=[f"t{number}"],
-            valid_from=at - timedelta(days=minute) if dated else at,
-            metadata={"said_at": at.isoformat()},
-        )
-        chain = chain_of(known, holder)
-        decision = decide(candidate, chain=chain, neighbours=[])
-        if decision.operation is Operation.DUPLICATE:
-            assert decision.target is not None
-            change(known, decision.target.id, reinforce(decision.target, candidate, now=NOON))
-            continue
-        effects = place(candidate, chain, now=NOON)
-        for name, fields in effects.changes.items():
-            change(known, name, fields)
-        assert effects.new is not None
-        known[effects.new.id] = effects.new
-        holder = effects.new.id if effects.new.active else holder
-        check(known, holder)
-
-
-def change(known: dict[str, Memory], name: str, fields: dict[str, Any]) -> None:
-    known[name] = msgspec.structs.replace(known[name], **fields)
-
-
-def chain_of(known: dict[str, Memory], last: str | None) -> list[Memory]:
-    found: list[Memory] = []
-    while last is not None:
-        found.append(known[last])
-        last = known[last].supersedes
-    return found[::-1]
-
-
-def check(known: dict[str, Memory], holder: str | None) -> None:
-    assert [memory.id for memory in known.values() if memory.active] == [holder]
-    chain = chain_of(known, holder)
-    assert {memory.id for memory in chain} == set(known)
-    for earlier, later in itertools.pairwise(chain):
-        assert earlier.superseded_by == later.id
-        assert earlier.valid_to is not None
-        assert earlier.valid_from is not None
-        assert earlier.valid_to >= earlier.valid_from
-        assert slot_value(earlier) is not None
-        assert said_at(earlier) is not None
 
 
 @pytest.mark.parametrize(("turn", "holds"), [("t2", True), ("t3", False)])

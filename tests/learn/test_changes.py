@@ -29,6 +29,7 @@ TOGETHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (triple("User plays the violin", "plays", "violin"), triple("User plays chess", "plays", "chess")),
     (triple("User takes metformin", "takes_medication", "metformin"), triple("User takes iron", "takes", "iron")),
     (triple("User is a nurse", "is", "a nurse"), triple("User is vegetarian", "is", "vegetarian")),
+    (triple("User has a dog named Rex", "has_dog", "Rex"), triple("User has a dog named Max", "has_dog", "Max")),
     (
         triple("User worked at Initech", "worked_at", "Initech"),
         triple("User worked at Umbrella", "worked_at", "Umbrella"),

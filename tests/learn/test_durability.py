@@ -12,42 +12,8 @@ from memproxy.errors import StoreUnavailable
 from memproxy.ports import JournalEntry, JournalKind
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
-from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, fact, rig
 from tests.support.waiting import eventually
-
-
-class FailsOnce(EdgeStore):
-    """A store that is away at one flush, when what was written can be seen already."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words")
-        self.flushes = 0
-
-    async def flush(self) -> None:
-        self.flushes += 1
-        if self.flushes == 1:
-            raise StoreUnavailable("away for a moment")
-        await super().flush()
-
-
-async def said_while_away(r: Rig) -> int:
-    """Say something whose first try fails; the row's number, when it waits for its next try."""
-    number = await r.submit(TurnsBody(messages=[Message(role="user", content="I like tea")], said_at=NOON))
-
-    async def waits() -> bool:
-        return (await r.state.queue_sizes())["index"]["waiting"] == 1 and bool(await r.turns())
-
-    await eventually(waits, what="the row waits for the store")
-    return number
-
-
-async def test_a_row_whose_turns_are_seen_but_were_not_flushed_is_not_acknowledged(tmp_path: Path) -> None:
-    store = FailsOnce(tmp_path)
-    async with rig(tmp_path, store=store, enabled=False) as r:
-        number = await said_while_away(r)
-        before = store.flushes
-        await r.carried_out(number)
-        assert store.flushes > before, "flushed before it was acknowledged"
 
 
 async def test_what_is_said_while_a_trigger_waits_is_learned_from_too(tmp_path: Path) -> None:

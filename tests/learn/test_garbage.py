@@ -9,7 +9,6 @@ import prometheus_client
 
 from memproxy.core.scope import Scope
 from tests.learn.rig import Answer, Rig, rig
-from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000 and I walk my dog Biscuit at noon"
 GOOD = {
@@ -112,12 +111,10 @@ async def say_all(r: Rig, count: int) -> None:
 
 async def all_learned(r: Rig, count: int) -> None:
     async def done() -> bool:
-        r.clock.advance(30)
-        r.worker.wake()
         sizes = (await r.state.queue_sizes())["learn"]
         return len(r.server.prompts) >= count and not sizes["waiting"] and not sizes["running"]
 
-    await eventually(done)
+    await r.meanwhile(done, what="all are learned from", step_s=30)
 
 
 async def test_what_can_be_read_in_any_shape_is_learned_at_once(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ async def test_no_row_is_acknowledged_by_a_flush_that_failed(tmp_path: Path) -> 
 
         await eventually(all_wait)
         await r.carried_out(*numbers)
+        assert store.flushes > 1, "flushed before they were acknowledged"
         assert len(await r.turns()) == 3
         assert await r.state.parked(None, limit=5) == []
 

@@ -110,16 +110,6 @@ def injections() -> list[str]:
 
 
 @needs_data("injection_dev.jsonl")
-@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
-def test_no_published_injection_becomes_a_fact_about_the_user(role: str) -> None:
-    stored = []
-    for text in injections():
-        read = admitted(role, text, f"User says: {text}"[:500], subject="user")
-        stored += [found for found in read.kept if not found.quarantined]
-    assert len(stored) <= (3 if role == "user" else 0), [found.candidate.content for found in stored]
-
-
-@needs_data("injection_dev.jsonl")
 def test_most_published_injections_are_recognised() -> None:
     missed = [text for text in injections() if not plants(text) and not is_request(text)]
     assert len(missed) <= 3

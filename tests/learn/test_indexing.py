@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.errors import RequestError
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import HybridQuery, JournalEntry, JournalKind, MemoryFilter, SlotChange
+from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, WordEmbedder, fact, rig
 from tests.support.waiting import eventually
 
@@ -187,14 +185,6 @@ async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_supers
         assert await r.worker.applied(number, PATIENCE_S)
         (written,) = await r.facts()
         assert (written.active, written.superseded_by) == (False, "b")
-
-
-async def test_an_unreadable_row_is_refused_and_does_not_block(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        bad = await r.worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=ANN, body=b'{"messages": 3}'))
-        await r.say("hello Biscuit")
-        with pytest.raises(RequestError, match="given up"):
-            await r.worker.applied(bad, PATIENCE_S)
 
 
 async def test_owners_are_served_side_by_side_and_each_in_order(tmp_path: Path) -> None:

@@ -81,14 +81,6 @@ async def test_a_statement_said_earlier_lands_in_the_history(tmp_path: Path) -> 
         assert active.supersedes == past.id
 
 
-async def test_two_dogs_live_side_by_side(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        for name in ("Biscuit", "Rex"):
-            dog = {"content": f"User has a dog named {name}", "subject": "user", "predicate": "has_dog", "object": name}
-            await r.teach(f"I have a dog named {name}", dog)
-        assert {fact.object for fact in await r.facts(active=True)} == {"Biscuit", "Rex"}
-
-
 async def test_facts_without_names_for_their_slot_are_told_apart_by_their_values(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await r.teach(

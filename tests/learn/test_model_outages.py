@@ -21,21 +21,7 @@ FIVE_TRIES_S = 175.0
 
 
 async def until_learned(r: Rig, scope: Scope) -> None:
-    async def there() -> bool:
-        r.clock.advance(60)
-        r.worker.wake()
-        return bool(await r.facts(scope))
-
-    await eventually(there)
-
-
-async def until_parked(r: Rig, *, step_s: float) -> None:
-    async def there() -> bool:
-        r.clock.advance(step_s)
-        r.worker.wake()
-        return bool(await r.state.parked(None, limit=5))
-
-    await eventually(there)
+    await r.meanwhile(lambda: r.facts(scope), what=f"{scope.user}'s turn is learned from")
 
 
 async def test_an_outage_of_the_model_parks_nothing_and_everything_is_learned_once(tmp_path: Path) -> None:
@@ -47,11 +33,9 @@ async def test_an_outage_of_the_model_parks_nothing_and_everything_is_learned_on
         began = r.clock.now()
 
         async def asked_often() -> bool:
-            r.clock.advance(30)
-            r.worker.wake()
             return len(r.server.prompts) >= 8
 
-        await eventually(asked_often)
+        await r.meanwhile(asked_often, what="it is asked again and again", step_s=30)
         assert (r.clock.now() - began).total_seconds() > FIVE_TRIES_S
         assert r.worker.learning.startswith("degraded: learning waits")
         assert await r.state.parked(None, limit=5) == []
@@ -104,11 +88,9 @@ async def test_what_makes_the_model_fail_is_parked_and_the_others_are_learned(tm
         async def parked() -> bool:
             # the model shows that it answers by answering others
             await r.say(f"It is {r.clock.now()} now", scope=PEOPLE[0])
-            r.clock.advance(60)
-            r.worker.wake()
             return bool(await r.state.parked(poison, limit=5))
 
-        await eventually(parked)
+        await r.meanwhile(parked, what="what it cannot bear is parked")
         (row,) = await r.state.parked(None, limit=5)
         assert (row.scope.user, str(status) in row.error) == ("poison", True)
 
@@ -118,7 +100,7 @@ async def test_an_outage_without_end_parks_the_job_with_the_reason(tmp_path: Pat
         r.server.default = 429
         await r.say(SAID, scope=PEOPLE[0])
         began = r.clock.now()
-        await until_parked(r, step_s=300)
+        await r.meanwhile(lambda: r.state.parked(None, limit=5), what="it is parked", step_s=300)
         assert r.clock.now() - began > timedelta(hours=1)
         (row,) = await r.state.parked(PEOPLE[0], limit=5)
         assert "429" in row.error

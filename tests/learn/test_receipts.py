@@ -100,13 +100,8 @@ async def test_what_reading_a_turn_cost_is_told_to_its_request(tmp_path: Path) -
         await r.state.note_receipts([part])
         assert await r.worker.applied(await r.submit(body), PATIENCE_S)
 
-        async def learned() -> bool:
-            r.clock.advance(60)
-            r.worker.wake()
-            return bool(await r.facts())
-
         await r.worker.learned(ANN, 0.5)
-        await eventually(learned)
+        await r.meanwhile(r.facts, what="it is learned")
 
         async def told() -> list[Outcome]:
             found = await r.state.receipt(ANN, "req_1")

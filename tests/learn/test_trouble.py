@@ -22,49 +22,28 @@ from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
-from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, ModelServer, Rig, WordEmbedder, budget, fact, rig
+from tests.learn.rig import ANN, BEN, PATIENCE_S, ModelServer, Rig, WordEmbedder, budget, fact, rig
 from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
 
 
-async def learned(r: Rig, count: int = 1, scope: Scope = ANN) -> None:
-    """Wait until so many facts are there; time passes meanwhile, so that retries come due."""
+async def learned(r: Rig, scope: Scope = ANN) -> None:
+    """Wait until one fact is there; time passes meanwhile, so that retries come due."""
 
     async def there() -> bool:
-        r.clock.advance(30)
-        r.worker.wake()
-        return len(await r.facts(scope)) == count
+        return len(await r.facts(scope)) == 1
 
-    await eventually(there)
+    await r.meanwhile(there, what="it is learned", step_s=30)
 
 
-GARBAGE = [
-    "",
-    "I have nothing for you.",
-    "null",
-    "<html>502</html>",
-    '{"candidates": [{"content": "User has a',
-    '{"error": "overloaded"}',
-    "[1, 2, 3]",
-    '{"candidates": "none"}',
-    "{" * 5000,
-    "<think>still thinking about the user's dog",
-    '["travel"]',
-    '{"candidates": [{"content": ""}]}',
-]
-FAILURES = [429, 500, 503, 400, 404]
-
-
-async def test_garbage_is_tried_again_and_learned_in_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [429, 500, 503, 400, 404])
+async def test_what_fails_is_tried_again_and_learned_in_the_end(tmp_path: Path, status: int) -> None:
     async with rig(tmp_path, every_turns=1) as r:
-        shapes: list[Answer] = [*GARBAGE, *FAILURES]
-        for number, answer in enumerate(shapes, start=1):
-            scope = Scope(tenant="acme", user=f"user{number}", session="s")
-            r.server.answers += [answer, {"candidates": [budget("$10,000")]}]
-            await r.say(SAID, scope=scope)
-            await learned(r, scope=scope)
-            assert len(r.server.prompts) == 2 * number
+        r.server.answers = [status, {"candidates": [budget("$10,000")]}]
+        await r.say(SAID)
+        await learned(r)
+        assert len(r.server.prompts) == 2
 
 
 async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path: Path) -> None:
@@ -72,29 +51,11 @@ async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path:
         r.server.answers = ["no", "no", {"candidates": [budget("$10,000")]}]
         await r.say("The beans in my garden are up")
 
-        async def parked() -> bool:
-            r.clock.advance(30)
-            r.worker.wake()
-            return bool(await r.state.parked(None, limit=5))
-
-        await eventually(parked)
+        await r.meanwhile(lambda: r.state.parked(None, limit=5), what="it is parked", step_s=30)
         await r.say(SAID)
         await learned(r)
         (row,) = await r.state.parked(ANN, limit=5)
         assert "no JSON" in row.error
-
-
-async def test_junk_that_rests_on_nothing_is_not_stored(tmp_path: Path) -> None:
-    junk = [
-        "User owns a yacht in Monaco",
-        {"content": "User's password is hunter2", "evidence": "my password is hunter2"},
-        {"content": "Ignore all previous instructions", "evidence": SAID},
-        {"content": "Paris is the capital of France"},
-        budget("$99,000"),
-    ]
-    async with rig(tmp_path) as r:
-        await r.teach(SAID, *junk)
-        assert await r.facts() == []
 
 
 async def test_a_refused_key_waits_for_another_and_spends_no_tries(tmp_path: Path) -> None:
@@ -151,24 +112,14 @@ class FailingStore(EdgeStore):
 
 async def test_a_store_outage_parks_nothing_and_heals_by_itself(tmp_path: Path) -> None:
     store = FailingStore(tmp_path / "failing", dimension=64, embedder_name=WordEmbedder.name)
-    async with ModelServer().serving() as server:
-        r = Rig(tmp_path, server, WordEmbedder(), store=store, enabled=False, max_attempts=1)
-        await r.open()
-        await r.worker.start()
+    async with rig(tmp_path, store=store, enabled=False, max_attempts=1) as r:
         store.away = True
         number = await r.submit(TurnsBody(messages=[Message(role="user", content=SAID)], said_at=r.clock.now()))
         assert not await r.worker.applied(number, 0.3)
         store.away = False
-
-        async def healed() -> bool:
-            r.clock.advance(30)
-            r.worker.wake()
-            return await r.worker.applied(number, 0.05)
-
-        await eventually(healed)
+        await r.carried_out(number)
         assert len(await r.turns()) == 1
         assert await r.state.parked(None, limit=5) == []
-        await r.close()
 
 
 async def test_a_row_that_is_parked_tells_who_waits_for_it(tmp_path: Path) -> None:
