@@ -62,7 +62,11 @@ def command_in(text: str) -> Command | None:
                         command = Command(name="forget", language=language, target=target, in_messages=kind == "forget")
                         found.append((len(template), command, target not in phrases["nothing_named"]))
     _, best, names_something = max(found, key=lambda one: one[0], default=(0, None, False))
-    return best if best is not None and names_something and _is_named(best.target) else None
+    if best is None or not names_something:
+        return None
+    # the name of one thing: short, and no further sentence begins in it
+    is_name = len(best.target) <= MOST_NAMED and not _SENTENCES & set(best.target)
+    return best if is_name and any(map(str.isalnum, best.target)) else None
 
 
 def line(command: Command, which: str, items: Sequence[str] = (), *, count: int | None = None) -> str:
@@ -119,8 +123,3 @@ def _slot(said: str, template: str) -> str | None:
     if len(said) <= len(before) + len(behind) or not (said.startswith(before) and said.endswith(behind)):
         return None
     return said[len(before) : len(said) - len(behind)].strip()
-
-
-def _is_named(target: str) -> bool:
-    """Whether it is the name of one thing: short, and no further sentence begins in it."""
-    return len(target) <= MOST_NAMED and not _SENTENCES & set(target) and any(map(str.isalnum, target))

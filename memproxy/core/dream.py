@@ -198,14 +198,10 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
             if metadata.get(name) == after.get(name):
                 metadata.pop(name, None)
                 metadata |= {name: before[name]} if name in before else {}
-        metadata = {name: metadata[name] for name in _in_order(before, metadata)}
+        # the keys as they stood before: an export is compared byte for byte
+        metadata = {name: metadata[name] for name in before if name in metadata} | metadata
     left = [one for one in marks_of(memory) if one["id"] != dream]
     return fields | {"metadata": metadata | ({DREAMS: left} if left else {})}
-
-
-def _in_order(before: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[str]:
-    """The keys as they stood before: an export is compared byte for byte."""
-    return [*(name for name in before if name in metadata), *(name for name in metadata if name not in before)]
 
 
 def needs_permission(memory: Memory) -> bool:

@@ -126,15 +126,12 @@ def mentions(memory: Memory) -> list[Mention]:
     best: dict[str, Mention] = {}
     for one in found:
         key = subject_name(one.name)
-        if not _is_entity(one.name, key):
+        is_short = len(one.name) <= LONGEST_ENTITY and len(one.name.split()) <= _MOST_WORDS
+        if key == USER or not slug(one.name) or not is_short:
             continue
         if key not in best or (not best[key].first, best[key].weight) < (not one.first, one.weight):
             best[key] = one
     return list(best.values())
-
-
-def _is_entity(name: str, key: str) -> bool:
-    return key != USER and bool(slug(name)) and len(name) <= LONGEST_ENTITY and len(name.split()) <= _MOST_WORDS
 
 
 def _stated(memory: Memory) -> Iterator[Mention]:

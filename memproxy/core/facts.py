@@ -331,7 +331,12 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
     if topic(candidate.content) - names(candidate.content):
         fitting = [memory for memory in known if changes(candidate, memory, corrects=True)]
         return _closest(candidate, fitting)
-    here = [memory for memory in known if memory.session_id == candidate.session_id and _same_sort(candidate, memory)]
+    here = [memory for memory in known if memory.session_id == candidate.session_id]
+    if numbers(candidate.content):  # a number corrects a statement with one number, or a name one with a name
+        here = [memory for memory in here if len(numbers(memory.content)) == 1]
+    else:
+        named = bool(names(candidate.content))
+        here = [memory for memory in here if named and memory.object and not numbers(memory.object)]
     return max(here, key=last_said_at, default=None)
 
 
@@ -367,24 +372,21 @@ def _closest(candidate: Memory, fitting: Sequence[Memory]) -> Memory | None:
     return max(fitting, key=fit, default=None)
 
 
-def _same_sort(candidate: Memory, known: Memory) -> bool:
-    """Whether a number corrects a statement with one number, or a name one with a name."""
-    if numbers(candidate.content):
-        return len(numbers(known.content)) == 1
-    return bool(names(candidate.content)) and bool(known.object) and not numbers(known.object or "")
-
-
 def stands_alone(candidate: Memory) -> bool:
     """Whether a statement can be understood by itself: it names a subject, not only a value."""
     about = topic(candidate.content) - topic(candidate.object or "")
-    return bool(about) and _first_word(candidate.content) not in _PRONOUNS
+    first = re.match(r"\W*(\w+)", candidate.content)
+    return bool(about) and (first is None or first[1].casefold() not in _PRONOUNS)
 
 
 def in_place_of(candidate: Memory, target: Memory) -> Memory:
     """The correction as what replaces a statement: its own words untouched, under the old one's names where it has none
     of its own (a bare value, "it's 15,000 now").
     """
-    if is_whole(candidate) or _turns(candidate, target) or slot_name(target) is None:
+    slot, value = slot_name(candidate), value_name(candidate.object or "")
+    # it says the opposite about the same thing ("likes coffee", "hates coffee")
+    turned = slot and value and (slot, value) == (slot_name(target), value_name(target.object or ""))
+    if is_whole(candidate) or turned or slot_name(target) is None:
         return candidate
     if is_listed(target) and not candidate.object:
         return candidate
@@ -399,22 +401,11 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
     return msgspec.structs.replace(named, slot=slot_name(named))
 
 
-def _turns(candidate: Memory, target: Memory) -> bool:
-    """Whether two statements say opposite things about the same thing ("likes coffee", "hates coffee")."""
-    slot, value = slot_name(candidate), value_name(candidate.object or "")
-    return slot is not None and slot == slot_name(target) and value != "" and value == value_name(target.object or "")
-
-
 def is_whole(candidate: Memory) -> bool:
     """Whether a correction says by itself what it is about: it has names, and is a whole sentence."""
     said = words(candidate.content)
     named = candidate.subject and candidate.predicate and candidate.object
     return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
-
-
-def _first_word(text: str) -> str:
-    found = re.match(r"\W*(\w+)", text)
-    return found.group(1).casefold() if found else ""
 
 
 def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -715,7 +706,9 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     beside = [*chain[max(0, here - 1) : here][::-1], *chain[here : here + 1]]
     told = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
     for memory in (*told, *beside):
-        if same_value(slot_value(candidate), slot_value(memory)) and not _said_after_taken_back(candidate, memory):
+        taken = retracted_at(memory)
+        said_anew = taken is not None and said_at(candidate) > taken
+        if same_value(slot_value(candidate), slot_value(memory)) and not said_anew:
             return Decision(Operation.DUPLICATE, memory)
     if denies_another(candidate, chain[-1]):
         return Decision(Operation.NOTHING)
@@ -727,11 +720,6 @@ def told_already(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
     turns, value = set(candidate.turn_ids), slot_value(candidate)
     told = (memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory)))
     return next(told, None)
-
-
-def _said_after_taken_back(candidate: Memory, known: Memory) -> bool:
-    taken = retracted_at(known)
-    return taken is not None and said_at(candidate) > taken
 
 
 def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:

@@ -116,16 +116,12 @@ def _kind(head: str, text: str, offered: Sequence[OfferedTool], *, follows: bool
 def is_vague(text: str) -> bool:
     """Whether the query leans on earlier messages ("How much?", "And that one?") rather than standing by itself."""
     read = text[:_VAGUE_READ]
-    weight = sum(_term_weight(term) for term in key_terms(read, limit=4))
+    # an unspaced run is a clause, not a word: every four of its characters count as one term
+    weight = sum(max(1, len(one) // 4) if is_unspaced(one[0]) else 1 for one in key_terms(read, limit=4))
     if weight == 0:
         return True
     head = plain(read)
     return len(head) <= VAGUE_CHARACTERS and weight < 2 and not speaks_of_self(head)
-
-
-def _term_weight(term: str) -> int:
-    """An unspaced run is a clause, not a word: every four of its characters count as one term."""
-    return max(1, len(term) // 4) if is_unspaced(term[0]) else 1
 
 
 def asks_for_tool(text: str, tools: Sequence[OfferedTool]) -> bool:

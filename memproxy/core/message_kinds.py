@@ -108,22 +108,16 @@ def features(plain: str, text: str, frequent: Set[str]) -> Iterator[str]:
     yield from (f"{one} {two}" for one, two in pairwise(["^", *words, "$"]))
     yield from (f"{place} {word}" for place, word in enumerate(words[:2]))
     yield "^ " + " ".join(words[:3])
-    yield from _frames([word if word in frequent or word == "0" else "*" for word in words])
+    # what stands around words that are not frequent: "when is the *?" asks for something of one's own, whatever it is
+    frame = ["^", *(word if word in frequent or word == "0" else "*" for word in words), "$"]
+    for size in (3, 4):
+        yield from (f"#{' '.join(frame[place : place + size])}" for place in range(len(frame) - size + 1))
     letters = f" {plain[:_MOST_LETTERS]} "
     yield from (f"_{letters[place : place + 3]}" for place in range(len(letters) - 2))
     yield "end" if plain[-1:].isalnum() else f"end{plain[-1:]}"
     yield from (f"words{length}" for length in _LENGTHS if len(words) >= length)
     yield "Capital" if _CAPITAL.search(text, 0, MOST_READ) else "no Capital"
     yield "colon" if ":" in plain else "no colon"
-
-
-def _frames(words: list[str]) -> Iterator[str]:
-    """What stands around words that are not frequent: "when is the *?" asks for something of one's own, whatever it
-    is.
-    """
-    frame = ["^", *words, "$"]
-    for size in (3, 4):
-        yield from (f"#{' '.join(frame[place : place + size])}" for place in range(len(frame) - size + 1))
 
 
 def shares(plain: str, text: str, weights: Weights) -> dict[str, float]:
@@ -145,13 +139,11 @@ def kind_of(plain: str, text: str, weights: Weights | None = None) -> str | None
     weights = weights or fitted()
     found = shares(plain, text, weights)
     kind = max(weights.least, key=lambda kind: found[kind])
-    if found[kind] < weights.least[kind] or (kind == GREETING and not _is_pleasant(plain, weights)):
+    if found[kind] < weights.least[kind]:
+        return None
+    if kind == GREETING and not weights.pleasant.issuperset(words_of(_LENGTHENED.sub(r"\1", plain))):
         return None
     return kind
-
-
-def _is_pleasant(plain: str, weights: Weights) -> bool:
-    return weights.pleasant.issuperset(words_of(_LENGTHENED.sub(r"\1", plain)))
 
 
 @cache

@@ -61,28 +61,18 @@ def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float
     it, lift or lower that.
     """
     confidence = weights.turn_confidence if memory.kind is Kind.TURN else memory.confidence
-    retrievals = min(memory.access_count, weights.most_retrievals) / weights.most_retrievals
-    return (
-        weights.confidence * confidence
-        + weights.recency * _recency(memory, weights, now)
-        + weights.retrievals * retrievals
-        + weights.importance * (memory.importance - MIDDLE_IMPORTANCE)
-        + weights.feedback * _opinion(memory)
-    )
-
-
-def _recency(memory: Memory, weights: Weights, now: datetime) -> float:
-    """1 for what was written or recalled just now, half of it after each half-life."""
     last = max(memory.updated_at, memory.last_accessed_at or memory.updated_at)
-    hours = max(0.0, (now - last).total_seconds() / 3600)
-    return float(0.5 ** (hours / weights.half_life_h))
-
-
-def _opinion(memory: Memory) -> float:
-    """In (-1, 1): what people said of it, for or against."""
+    recency = 0.5 ** (max(0.0, (now - last).total_seconds() / 3600) / weights.half_life_h)
+    retrievals = min(memory.access_count, weights.most_retrievals) / weights.most_retrievals
     said = feedback_of(memory)
     against = said.wrong + said.correction
-    return (said.helpful - against) / (said.helpful + against + 1)
+    return float(
+        weights.confidence * confidence
+        + weights.recency * recency
+        + weights.retrievals * retrievals
+        + weights.importance * (memory.importance - MIDDLE_IMPORTANCE)
+        + weights.feedback * ((said.helpful - against) / (said.helpful + against + 1))
+    )
 
 
 def is_history(memory: Memory) -> bool:

@@ -1,9 +1,11 @@
-"""Words and parts of text: what is searched by words, what is added to a vague query, what the embedder can read.
+"""Words and parts of text: what is searched by words, what is added to a vague query, what the embedder can read, and
+how many tokens a text has for a chat model.
 
 Everything here is pure, takes any `str` (lone surrogates too) and runs in time linear in its length.
 """
 
 import itertools
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -136,12 +138,6 @@ def embedder_tokens(text: str) -> int:
     return sum(map(_piece_count, _PIECE.findall(text)))
 
 
-def _is_longer(text: str, max_tokens: int) -> bool:
-    """Whether it has more tokens than these; no more of it is read than tells."""
-    counts = itertools.accumulate(_piece_count(piece.group()) for piece in _PIECE.finditer(text))
-    return any(count > max_tokens for count in counts)
-
-
 def _piece_count(word: str) -> int:
     unspaced = sum(len(run) for run in _UNSPACED_RUN.findall(word))
     plain = len(word) - unspaced
@@ -180,7 +176,9 @@ def sentences(text: str) -> list[str]:
 
 def _sentences(text: str, max_tokens: int) -> Iterator[str]:
     for sentence in sentences(text):
-        if _is_longer(sentence, max_tokens):
+        # no more of it is read than tells
+        counts = itertools.accumulate(_piece_count(piece.group()) for piece in _PIECE.finditer(sentence))
+        if any(count > max_tokens for count in counts):
             yield from _cut(sentence, max_tokens)
         else:
             yield sentence
@@ -198,6 +196,40 @@ def _cut(sentence: str, max_tokens: int) -> Iterator[str]:
             start, size = match.start(), 0
         size += tokens
     yield sentence[start:].strip()
+
+
+_ESTIMATED = re.compile(r"[A-Za-z]+|\d+|\s+|.", re.DOTALL)
+_LETTERS_PER_TOKEN = 4.5
+_DIGITS_PER_TOKEN = 3
+_SHORT_WORD = 6
+
+
+def estimate(text: str) -> int:
+    """The tokens that a text has for a chat model, rather too many than too few: no model family's table is needed, and
+    none fits all of them. By the kinds of characters: a word up to six letters is one, longer ones one per 4.5 letters;
+    three digits, one mark, or one character of an unspaced script are one; other letters one per two characters.
+    """
+    tokens = 0.0
+    for piece in _ESTIMATED.findall(text):
+        # short words and single spaces, which most pieces are, without a call
+        if piece.isascii() and piece.isalpha() and len(piece) <= _SHORT_WORD:
+            tokens += 1
+        elif piece != " ":
+            tokens += _estimated(piece)
+    return math.ceil(tokens)
+
+
+def _estimated(piece: str) -> float:
+    first = piece[0]
+    if first.isspace():
+        return len(piece) // 8 + piece.count("\n") * 0.5  # one space belongs to the word after it
+    if first.isascii():
+        if first.isalpha():
+            return len(piece) / _LETTERS_PER_TOKEN if len(piece) > _SHORT_WORD else 1
+        return math.ceil(len(piece) / _DIGITS_PER_TOKEN)
+    if is_unspaced(first) or not first.isalpha():
+        return 1 if first < "\U00010000" else 2
+    return 0.5
 
 
 STEPS = frozenset({".", ".."})

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate
 from memproxy.errors import BudgetSpent, StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Charge, ChatModel, Clock, Credential, ModelReply, UsageStore

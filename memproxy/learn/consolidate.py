@@ -109,7 +109,7 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
     """Whether the newer one is the older one with another value, or with the opposite."""
     if affirms(older) != affirms(newer):
         return changes(newer, older)
-    before, after = _unmarked(older), _unmarked(newer)
+    before, after = ([word for word in said(one.content) if word not in CHANGE_WORDS] for one in (older, newer))
     parts = [part for part in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if part[0] != "equal"]
     if [kind for kind, *_ in parts] != ["replace"]:
         return False
@@ -147,10 +147,6 @@ def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) 
     return len(found) > 1
 
 
-def _unmarked(memory: Memory) -> list[str]:
-    return [word for word in said(memory.content) if word not in CHANGE_WORDS]
-
-
 def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
     if same_value(slot_value(one), slot_value(other)):
         return Pair(Verdict.SAME, "same_statement")
@@ -176,13 +172,8 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
 
 def _settled(one: Memory, other: Memory) -> Pair:
     """The newer one holds; where nothing tells which that is, a person is asked."""
-    if _when(one) == _when(other):
-        return Pair(Verdict.CONFLICT, "same_time")
-    return Pair(Verdict.CHANGED, "changed")
-
-
-def _when(memory: Memory) -> datetime:
-    return begins(memory) if states_beginning(memory) else said_at(memory)
+    when = {begins(each) if states_beginning(each) else said_at(each) for each in (one, other)}
+    return Pair(Verdict.CONFLICT, "same_time") if len(when) == 1 else Pair(Verdict.CHANGED, "changed")
 
 
 def _named_apart(one: Memory, other: Memory) -> bool:

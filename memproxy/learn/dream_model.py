@@ -39,8 +39,7 @@ from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.scope import Scope
 from memproxy.core.similar import names, topic
 from memproxy.core.slots import numbers, slot_name
-from memproxy.core.text import sentences, words
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate, sentences, words
 from memproxy.errors import BudgetSpent, ModelError, ModelRefused
 from memproxy.learn.budget import charged_to, tallied
 from memproxy.learn.consolidate import in_order, is_worded_alike, may_be_compared, newest
@@ -266,7 +265,7 @@ class DreamModel:
                 if 0 < place.number <= len(turns) and _is_quoted(place.quote, turns[place.number - 1].content)
             }
             said = list(shown.values())
-            if len(said) < _NEEDED[one.strength] or not _is_grounded(one.text, said):
+            if len(said) < _NEEDED[one.strength] or not _may_stand(one.text, [turn.content for turn in said]):
                 self._refuse(dream, "a preference that too few messages show")
                 continue
             if any(is_worded_alike(one.text, text) for text in known):
@@ -307,7 +306,7 @@ class DreamModel:
         found = Found()
         for one in answer.insights if answer is not None else ():
             sources = _numbered(window, one.numbers)
-            if len(sources) >= _LEAST_SOURCES and _is_grounded(one.text, sources):
+            if len(sources) >= _LEAST_SOURCES and _may_stand(one.text, [entry.content for entry in sources]):
                 found.append(self._made(owner, REFLECT, sources, one.text, "reflections/insight"))
             else:
                 self._refuse(dream, "an insight that does not rest on two entries")
@@ -435,15 +434,13 @@ def _superseded(old: Memory, new: Memory) -> Change | None:
 
 def _deleted(entry: Memory) -> Change | None:
     """What was recalled, or called helpful, is no noise."""
-    if entry.access_count or feedback_of(entry).helpful:
-        return None
-    return Change(action=DELETE, reason="model", memory_id=entry.id)
+    used = entry.access_count or feedback_of(entry).helpful
+    return None if used else Change(action=DELETE, reason="model", memory_id=entry.id)
 
 
 def _conflict(one: Memory, other: Memory) -> Change | None:
-    if not may_be_compared(one, other):
-        return None
-    return Change(action=CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
+    change = Change(action=CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
+    return change if may_be_compared(one, other) else None
 
 
 def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, None]:
@@ -457,10 +454,6 @@ def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, No
     if tags != entry.tags:
         new["tags"] = tags
     return (Change(action=CATEGORISE, reason="model", memory_id=entry.id, labels=new) if new else None), None
-
-
-def _is_grounded(text: str, sources: Sequence[Memory]) -> bool:
-    return _may_stand(text, [one.content for one in sources])
 
 
 def _may_stand(text: str, said: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ as it saw them, and every memory notes its former values. Also the undoing of a 
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -62,24 +62,20 @@ async def dreamt(known: PlanView, body: PlanBody) -> Counter[str]:
     await known.load(sorted([*named, *new]))
     stored = {name: memory for name in named if (memory := await known.memory(name)) is not None}
     as_seen = {name for name, memory in stored.items() if step.seen.get(name) == version_of(memory)}
+    sessions = {one.id: one.session_id for one in stored.values() if one.kind is Kind.TURN}
     counts: Counter[str] = Counter()
     for change in step.changes:
         made = new.get(change.memory_id)
-        if made is not None and await _is_known(known, made, stored):
+        # a new memory is there already, or what it says was deleted while the turns stayed that it rests on
+        if made is not None and (
+            await known.memory(made.id) is not None or (sessions and await known.forgotten(made, sessions))
+        ):
             continue
         if {change.memory_id, *change.sources} - new.keys() <= as_seen:
             await _carry_out(known, step.dream, change, made)
             counts[change.action] += 1
             body.outcomes += _told(change, step.dream)
     return counts
-
-
-async def _is_known(known: PlanView, made: Memory, stored: Mapping[str, Memory]) -> bool:
-    """Whether a new memory is there already, or what it says was deleted while the turns stayed that it rests on."""
-    if await known.memory(made.id) is not None:
-        return True
-    sessions = {one.id: one.session_id for one in stored.values() if one.kind is Kind.TURN}
-    return bool(sessions) and await known.forgotten(made, sessions)
 
 
 async def _carry_out(known: PlanView, dream: str, change: Change, new: Memory | None) -> None:
@@ -145,18 +141,15 @@ def joined(entries: Sequence[Memory]) -> dict[str, Any]:
     first, last = min(map(said_at, entries)), max(map(last_said_at, entries))
     return {
         "created_at": min(one.created_at for one in entries),
-        "turn_ids": _together(one.turn_ids for one in entries),
-        "entities": _together(one.entities for one in entries),
-        "tags": _together(one.tags for one in entries),
+        **{
+            name: list(dict.fromkeys(itertools.chain(*(getattr(one, name) for one in entries))))
+            for name in ("turn_ids", "entities", "tags")
+        },
         "relations": list(relations.values())[::-1],
         "confidence": max(one.confidence for one in entries),
         "importance": max(one.importance for one in entries),
         "metadata": {SAID: first.isoformat(), LAST_SAID: last.isoformat()},
     }
-
-
-def _together(lists: Iterable[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(itertools.chain.from_iterable(lists)))
 
 
 def _taken_over(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:

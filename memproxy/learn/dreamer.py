@@ -295,7 +295,8 @@ class Dreamer:
         if dream.started_at is None:
             dream.started_at = self._parts.clock.now()
             dream.entries = await self._parts.store.count(owner, where)
-            dream.cursor = await self._left_off(owner)
+            last = await self._last(owner, whole=True)
+            dream.cursor = last.cursor if last is not None and not last.complete else None  # where it stopped
         dream.state = dream.state if dream.state != WAITING else RUNNING
         taken: set[str] = set()
         began = monotonic() - dream.seconds
@@ -374,7 +375,9 @@ class Dreamer:
         looked_at = 0
         async for one in every(self._parts.store, owner, MemoryFilter(kinds=FACTS)):
             looked_at += 1
-            wrong += [one] if _is_called_wrong(one, since) else []
+            opinion = feedback_of(one)
+            is_new = since is None or (opinion.at is not None and opinion.at > since)
+            wrong += [one] if is_new and opinion.wrong + opinion.correction > opinion.helpful else []
             if len(wrong) == WINDOW or looked_at == _MOST_LOOKED_AT:
                 break
         if not wrong:
@@ -467,11 +470,6 @@ class Dreamer:
             after += len(found)
         return None
 
-    async def _left_off(self, owner: Scope) -> str | None:
-        """Where the last dream stopped at a bound."""
-        last = await self._last(owner, whole=True)
-        return None if last is None or last.complete else last.cursor
-
     async def _looked_at(
         self, dream: Dream, entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], taken: set[str]
     ) -> Step:
@@ -490,7 +488,11 @@ class Dreamer:
     async def _near(self, owner: Scope, entries: Sequence[Memory], taken: set[str]) -> dict[str, list[Neighbour]]:
         """The entries nearest to each, and those of its slot; without what is set aside already."""
         vectors = await self._parts.vectors.statement_vectors([dense_text(one) for one in entries], owner.tenant)
-        by_slot = await self._of_slots(owner, entries)
+        slots = tuple(dict.fromkeys(slot for entry in entries if (slot := slot_name(entry)) is not None))
+        by_slot: dict[str, list[Memory]] = {}
+        if slots:
+            async for memory in every(self._parts.store, owner, MemoryFilter(slots=slots, active=True)):
+                by_slot.setdefault(memory.slot or "", []).append(memory)
         found: dict[str, list[Neighbour]] = {}
         for entry, vector in zip(entries, vectors, strict=True):
             await self._parts.scheduler.step(owner.owner)
@@ -507,14 +509,6 @@ class Dreamer:
             for one in by_slot.get(slot_name(entry) or "", ()):
                 near.setdefault(one.id, Neighbour(one))
             found[entry.id] = [one for name, one in near.items() if name != entry.id and name not in taken]
-        return found
-
-    async def _of_slots(self, owner: Scope, entries: Sequence[Memory]) -> dict[str, list[Memory]]:
-        slots = tuple(dict.fromkeys(slot for entry in entries if (slot := slot_name(entry)) is not None))
-        found: dict[str, list[Memory]] = {}
-        if slots:
-            async for memory in every(self._parts.store, owner, MemoryFilter(slots=slots, active=True)):
-                found.setdefault(memory.slot or "", []).append(memory)
         return found
 
     async def _by_schedule(self, schedule: str) -> None:
@@ -555,14 +549,6 @@ class Dreamer:
 
 def _named(changes: Iterable[Change]) -> set[str]:
     return {name for change in changes for name in (change.memory_id, *change.sources)}
-
-
-def _is_called_wrong(memory: Memory, since: datetime | None) -> bool:
-    """Whether somebody called it wrong, or corrected it, since then."""
-    opinion = feedback_of(memory)
-    if opinion.wrong + opinion.correction <= opinion.helpful:
-        return False
-    return since is None or (opinion.at is not None and opinion.at > since)
 
 
 def _key(change: Change) -> tuple[str, str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from memproxy.core.block import quote, strip_blocks
-from memproxy.core.memory import Kind, Memory, Trust
+from memproxy.core.memory import FACTS, Kind, Memory, Trust
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.core.slots import OFFERED, OTHER
@@ -32,13 +32,7 @@ from memproxy.learn.parts import Parts
 from memproxy.learn.pending import as_before, changed_by
 from memproxy.learn.rules import reader
 from memproxy.metrics import metrics
-from memproxy.ports import (
-    Credential,
-    HybridQuery,
-    MemoryFilter,
-    MemoryStore,
-    every,
-)
+from memproxy.ports import Credential, HybridQuery, MemoryFilter, MemoryStore, every
 
 MINE = "mine"
 """Reason of a row that reads the whole session again."""
@@ -208,7 +202,6 @@ def _read(text: str) -> list[Extracted]:
     return answer.candidates
 
 
-_FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC, Kind.REFLECTIVE)
 _KNOWN = 12
 _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
@@ -257,7 +250,9 @@ class Reader:
             related = [one for one in await self._related(scope, window) if one.id not in seen]
             window = msgspec.structs.replace(window, known=[*pending.values(), *related])
         if not self.asks_model:
-            return self._admission.of_rules(await asyncio.to_thread(reader.read, _plain(window)))
+            plain = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
+            read = await asyncio.to_thread(reader.read, msgspec.structs.replace(window, turns=plain))
+            return self._admission.of_rules(read)
         return await self._extracted(scope.tenant, self.known_credential(scope, body), window)
 
     async def _extracted(self, tenant: str, credential: Credential, window: Window) -> Read:
@@ -298,11 +293,7 @@ class Reader:
         return credential
 
     def require_model(self, scope: Scope, body: LearnBody) -> None:
-        """Return when the tenant's model may be asked now, as far as is known.
-
-        Raises:
-            ModelAwaited: it is left alone for a while, because it did not answer.
-        """
+        """Raises `ModelAwaited` where the tenant's model is left alone for a while, because it did not answer."""
         if (credential := self.credential(scope, body)) is not None:
             self._parts.outages.require(credential)
 
@@ -327,7 +318,7 @@ class Reader:
         said = [turn.content[:_QUERY] for turn in new if turn.trust is not Trust.ASSISTANT]
         said = said[-_MESSAGES:] or [turn.content[:_QUERY] for turn in new[-1:]]
         vectors = await self._parts.vectors.statement_vectors(said, scope.tenant)
-        where = MemoryFilter(kinds=_FACTS, active=True, now=self._parts.clock.now())
+        where = MemoryFilter(kinds=FACTS, active=True, now=self._parts.clock.now())
         each: list[list[Memory]] = []
         for text, vector in zip(said, vectors, strict=True):
             words = self._parts.lexical.encode_query(text)
@@ -340,17 +331,8 @@ class Reader:
         stated = list(nearest.values())[:_KNOWN]
         if self.asks_model and len(stated) == _KNOWN:
             return stated
-        latest = await self._latest(scope, where, stated)
-        return stated + (latest[: _KNOWN - len(stated)] if self.asks_model else latest)
-
-    async def _latest(self, scope: Scope, where: MemoryFilter, found: Sequence[Memory]) -> list[Memory]:
-        """What was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends."""
+        # and what was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends
         page = await self._parts.store.page(scope.whole.at(scope.project, scope.agent), where, limit=_LATEST)
-        known = {memory.id for memory in found}
-        return [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
-
-
-def _plain(window: Window) -> Window:
-    """The window as the rules see it: what an extractor would be shown, without injected blocks."""
-    turns = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
-    return msgspec.structs.replace(window, turns=turns)
+        known = {memory.id for memory in stated}
+        latest = [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
+        return stated + (latest[: _KNOWN - len(stated)] if self.asks_model else latest)

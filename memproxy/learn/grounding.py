@@ -67,8 +67,7 @@ def was_asked(turns: Sequence[Memory], turn: Memory) -> bool:
 
 def is_pleasantry(text: str) -> bool:
     """Whether a text is a greeting, thanks, small talk, or nothing at all."""
-    verdict = judge(text, _KINDS)
-    return verdict.reason in _KINDS or verdict.reason == "empty"
+    return judge(text, _KINDS).reason in {*_KINDS, "empty"}
 
 
 def _asks(text: str) -> bool:
@@ -115,7 +114,10 @@ def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
         return "evidence"
     if not _is_carried(candidate, heard):
         return "ungrounded"
-    return Grounded(candidate, _best([turn for found in holders for turn in found]))
+    turns = [turn for found in holders for turn in found]
+    return Grounded(
+        candidate, max(reversed(turns), key=lambda turn: turn.trust.level)
+    )  # the newest of the most trusted
 
 
 def _is_carried(candidate: Extracted, heard: Heard) -> bool:
@@ -124,14 +126,10 @@ def _is_carried(candidate: Extracted, heard: Heard) -> bool:
     """
     if candidate.intent is Intent.FORGET:
         return True  # it names what is to go and states nothing
-    own = {number for number in numbers(candidate.content) if not _may_be_derived(number)}
+    # a year, or a small number, may be derived: dates are worked out from the message's own ("last week")
+    own = {one for one in numbers(candidate.content) if not (_is_year(one) or float(one) <= _SMALL)}
     replaces = candidate.intent is Intent.CORRECT and _bare(candidate.replaces or "") in heard.known
     return (replaces or bool(_terms(candidate.content) & heard.terms)) and own <= heard.numbers
-
-
-def _may_be_derived(number: str) -> bool:
-    """A year, or a small number: dates are worked out from the message's own ("last week")."""
-    return _is_year(number) or float(number) <= _SMALL
 
 
 def _is_year(number: str) -> bool:
@@ -152,11 +150,6 @@ def _holds(text: str, pieces: Sequence[str]) -> bool:
             return False
         place = found + len(piece)
     return True
-
-
-def _best(turns: Sequence[Memory]) -> Memory:
-    """The newest of the most trusted."""
-    return max(enumerate(turns), key=lambda found: (found[1].trust.level, found[0]))[1]
 
 
 def _terms(text: str) -> frozenset[str]:
@@ -312,12 +305,18 @@ def in_order(kept: Sequence[Grounded]) -> list[Grounded]:
     already before what is new, what the message moves away from before what it moves to, its earlier words before its
     later ones ("at 9, no wait, at 11").
     """
+
+    def last_word(found: Grounded) -> tuple[bool, bool, int]:
+        said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
+        last = said.rfind(value) if value else -1
+        return (found.candidate.intent is Intent.CORRECT, not _is_left(said, value), last)
+
     ordered = list(kept)
     for place in range(len(ordered)):
         rivals = [
             later for later in range(place, len(ordered)) if later == place or _rival(ordered[place], ordered[later])
         ]
-        settled = sorted((ordered[rival] for rival in rivals), key=_last_word)
+        settled = sorted((ordered[rival] for rival in rivals), key=last_word)
         for rival, one in zip(rivals, settled, strict=True):
             ordered[rival] = one
     return ordered
@@ -334,11 +333,6 @@ def _rival(one: Grounded, other: Grounded) -> bool:
         return False
     same = asked == predicate_name(second.predicate or "")[0]
     return same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
-
-
-def _last_word(found: Grounded) -> tuple[bool, bool, int]:
-    said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
-    return (found.candidate.intent is Intent.CORRECT, not _is_left(said, value), said.rfind(value) if value else -1)
 
 
 def _is_left(said: str, value: str) -> bool:
@@ -401,6 +395,10 @@ _SHARED = re.compile(
 _FIRST_PERSON = re.compile(r"\b(?:i|me|we|us|my|our)\b", re.IGNORECASE)
 _TELLS_SPEAKING = re.compile(r"\b(?:ask|said|say|thank|greet|wonder|inquir|request)\w*", re.IGNORECASE)
 _CLAUSE = re.compile(r"[.!?;,]\s+|\n", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    r"(?:the )?user['’]s (?P<of>[^.;]{2,60}?) (?:is|are|was moved to|was changed to)\b", re.IGNORECASE
+)
+"""X in "User's X is Y"."""
 
 
 def mistaken(found: Grounded, *, asked: bool = False) -> str | None:
@@ -438,19 +436,10 @@ def _is_of_another(found: Grounded) -> bool:
         return False
     clauses = [part for sentence in said for part in _CLAUSE.split(sentence)]
     holding = [clause for clause in clauses if value and value in clause.casefold()]
-    verbs, of = _verbs(candidate.content), _attribute(candidate.content)
+    verbs = _verbs(candidate.content)
+    named = _ATTRIBUTE.match(candidate.content)
+    of = frozenset(words(named["of"])) if named else frozenset[str]()
     return bool(holding) and all(_does(clause, value, verbs) or _has(clause, value, of) for clause in holding)
-
-
-_ATTRIBUTE = re.compile(
-    r"(?:the )?user['’]s (?P<of>[^.;]{2,60}?) (?:is|are|was moved to|was changed to)\b", re.IGNORECASE
-)
-
-
-def _attribute(content: str) -> frozenset[str]:
-    """The words of X in "User's X is Y"."""
-    found = _ATTRIBUTE.match(content)
-    return frozenset(words(found["of"])) if found else frozenset()
 
 
 def _verbs(content: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ import msgspec
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter

@@ -323,7 +323,8 @@ def _items(value: Any, depth: int = 0) -> list[Any] | None:
         return None if held is None else _items(held, depth + 1)
     if isinstance(value, list):
         usable = [item for item in value if isinstance(item, dict | str)]
-        if usable and all(isinstance(item, dict) and _is_wrapper(item) for item in usable):
+        wrapped = [one for one in usable if isinstance(one, dict) and {*_WRAPPERS, *_CONTAINERS} & one.keys()]
+        if usable and len(wrapped) == len(usable) and not any(map(_is_candidate, wrapped)):
             return [found for item in usable for found in _items(item, depth + 1) or []]
         return value if usable or not value else None
     return _items_of_object(value, depth) if isinstance(value, dict) else None
@@ -340,12 +341,9 @@ def _items_of_object(value: dict[Any, Any], depth: int) -> list[Any] | None:
             return found if found is None else [*found, *others]
         if name in value and held is None:
             return others
-    return others or _by_name(value, {kind: {"kind": kind} for kind in _KINDS}) or _unwrapped(value, depth)
-
-
-def _unwrapped(value: dict[Any, Any], depth: int) -> list[Any] | None:
-    """What stands within the call of a tool, or under a name that says nothing."""
-    for name in _WRAPPERS:
+    if found := others or _by_name(value, {kind: {"kind": kind} for kind in _KINDS}):
+        return found
+    for name in _WRAPPERS:  # within the call of a tool, or under a name that says nothing
         if name in value and (found := _items(value[name], depth + 1)) is not None:
             return found
     said_by_kind = any(isinstance(value.get(name), list) for name in _KINDS)
@@ -355,10 +353,6 @@ def _unwrapped(value: dict[Any, Any], depth: int) -> list[Any] | None:
 def _is_candidate(value: dict[Any, Any]) -> bool:
     fields = lowered(value)
     return any(isinstance(fields.get(name), str) and nested(fields[name]) is None for name in _CONTENT)
-
-
-def _is_wrapper(value: dict[Any, Any]) -> bool:
-    return not _is_candidate(value) and any(name in value for name in (*_WRAPPERS, *_CONTAINERS))
 
 
 def _by_name(value: dict[str, Any], lists: Mapping[str, dict[str, str]]) -> list[Any]:
@@ -381,15 +375,22 @@ def _candidate(item: Any) -> Extracted | None:
     content, intent = text_of(fields, _CONTENT, MOST_CONTENT), _intent(fields)
     if intent is Intent.STATE and evidence and all(_ORDER.fullmatch(quote) for quote in evidence):
         intent = Intent.FORGET
-    if content is None or intent is None or not (intent is Intent.FORGET or _is_statement(content)):
+    if content is None or intent is None:
+        return None
+    # a lone label is no statement: it has three words, or of a script without spaces six characters
+    is_statement = len(content.split()) >= 3 or (not content.isascii() and len(content) >= 6)
+    if intent is not Intent.FORGET and not is_statement:
         return None
     begins, ends = moment(fields.get("valid_from")), moment(fields.get("valid_to"), end=True)
+    named = text_of(fields, ("predicate", "relation"), MOST_NAME)
+    relations = fields.get("relations")
+    edges = map(_relation, relations[:_MOST_RELATIONS] if isinstance(relations, list) else ())
     return Extracted(
         content=content,
         intent=intent,
         kind=_KINDS.get((text_of(fields, _KIND, 50) or "").lower(), Kind.SEMANTIC),
         subject=text_of(fields, ("subject",), MOST_NAME),
-        predicate=_predicate(fields),
+        predicate=named if named and named.casefold() != OTHER else text_of(fields, ("other_predicate",), MOST_NAME),
         object=text_of(fields, ("object", "value"), MOST_CONTENT),
         aspect=text_of(fields, ("aspect",), MOST_NAME),
         stance=_STANCES.get((text_of(fields, ("stance", "sentiment"), 50) or "").lower()),
@@ -397,7 +398,7 @@ def _candidate(item: Any) -> Extracted | None:
         category=text_of(fields, ("category",), MOST_NAME),
         tags=labels(fields.get("tags")),
         entities=labels(fields.get("entities")),
-        relations=_relations(fields.get("relations")),
+        relations=tuple(edge for edge in edges if edge is not None),
         confidence=share(fields.get("confidence"), 0.8),
         importance=share(fields.get("importance"), 0.5),
         valid_from=begins,
@@ -407,32 +408,14 @@ def _candidate(item: Any) -> Extracted | None:
     )
 
 
-def _predicate(fields: dict[str, Any]) -> str | None:
-    """One of the predicates that are offered, or the model's own name for one beside `OTHER`."""
-    named = text_of(fields, ("predicate", "relation"), MOST_NAME)
-    if named is None or named.casefold() == OTHER:
-        return text_of(fields, ("other_predicate",), MOST_NAME)
-    return named
-
-
 def _intent(fields: dict[str, Any]) -> Intent | None:
     """What is done with the statement; None when nothing is."""
     named = next((value.strip().lower() for name in _INTENT if isinstance(value := fields.get(name), str)), "")
     return None if named in _NOTHING else _INTENTS.get(named, Intent.STATE)
 
 
-def _is_statement(content: str) -> bool:
-    """At least three words (of a script without spaces, six characters): a lone label is no statement."""
-    return len(content.split()) >= 3 or (not content.isascii() and len(content) >= 6)
-
-
-def _relations(value: Any) -> tuple[Relation, ...]:
-    """Edges, as objects (in any of the usual words) or as triples."""
-    items = value if isinstance(value, list) else []
-    return tuple(found for item in items[:_MOST_RELATIONS] if (found := _relation(item)) is not None)
-
-
 def _relation(item: Any) -> Relation | None:
+    """An edge, as an object (in any of the usual words) or as a triple."""
     if isinstance(item, list | tuple) and len(item) == 3:
         item = dict(zip(("subject", "predicate", "object"), item, strict=True))
     if not isinstance(item, dict):

@@ -168,13 +168,6 @@ def matching(gone: Deletion) -> MemoryFilter:
     )
 
 
-def _new_key(memory: Memory) -> str:
-    """The key of a memory in the plan: its id. Turns, which an import brings whole and nothing looks up, may share an
-    id with turns of other sessions, so their key holds the session too (no id holds a line break).
-    """
-    return f"{memory.session_id}\n{memory.id}" if memory.kind is Kind.TURN else memory.id
-
-
 class PlanView:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
@@ -335,7 +328,10 @@ class PlanView:
 
     async def add(self, memory: Memory) -> None:
         """Write a whole memory; it takes its slot when it is active."""
-        self._new[_new_key(memory)] = memory
+        # Turns, which an import brings whole and nothing looks up, may share an id with turns of other sessions, so
+        # their key holds the session too (no id holds a line break).
+        key = f"{memory.session_id}\n{memory.id}" if memory.kind is Kind.TURN else memory.id
+        self._new[key] = memory
         if memory.active and memory.slot:
             await self.holder(memory.slot)
             self._held[memory.slot] = memory.id

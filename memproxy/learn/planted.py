@@ -253,7 +253,8 @@ def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
     if plants(text) and (not by_user or len(text) > _PASTED or _rests_on_planted(found.candidate, text)):
         return "instructions"
     about_user = is_about_user(found.candidate)
-    if by_user and about_user and (_is_impersonal(text) or _tells_somebody(found.candidate)):
+    impersonal = len(text) > _IMPERSONAL and _FIRST_PERSON.search(unquoted(text)) is None
+    if by_user and about_user and (impersonal or _tells_somebody(found.candidate)):
         return "source"
     if found.turn.trust.level < min_trust.level or (about_user and not by_user):
         return msgspec.structs.replace(found, quarantined=True)
@@ -273,10 +274,6 @@ def is_about_user(candidate: Extracted) -> bool:
     """Whether the statement is one about the user, by its subject or its first words."""
     named = candidate.subject is not None and subject_name(candidate.subject) == "user"
     return named or _ABOUT_USER.match(candidate.content) is not None
-
-
-def _is_impersonal(text: str) -> bool:
-    return len(text) > _IMPERSONAL and _FIRST_PERSON.search(unquoted(text)) is None
 
 
 def _tells_somebody(candidate: Extracted) -> bool:

@@ -113,8 +113,13 @@ class Summariser:
         except ModelError as error:
             log.warning("a session's summary is made of extracts, because the model failed: %s", error)
             return None
-        content = _content(reply.text)
-        if content is None or (content and (plants(content) or not is_true(content, _said(told)))):
+        read = (one for one in values(reply.text) if isinstance(one, dict) and isinstance(one.get("summary"), str))
+        value = next(read, None)
+        # empty when there is nothing to tell, None when it cannot be read
+        content = None if value is None else text_of(value, ("summary",), MOST_CONTENT) or ""
+        dates = (turn.created_at.isoformat() for turn in told)
+        said = "\n".join([*(strip_blocks(turn.content) for turn in told), *dates])
+        if content is None or (content and (plants(content) or not is_true(content, said))):
             metrics().candidates_rejected.labels(reason="summary").inc()
             return None
         return content
@@ -149,17 +154,14 @@ async def still_so(summary: Summary, known: PlanView) -> Summary | None:
     if summary.maker == EXTRACTS:
         holds = len(turns) == len(summary.turns)
     else:
-        holds = len(left) == len(summary.turns) and not await _tells_forgotten(summary, known)
+        retracted = [old for old, new in await known.outdated() if new is None]
+        tells_forgotten = any(repeats(summary.content, old, None) for old in retracted)
+        holds = len(left) == len(summary.turns) and not tells_forgotten
     if holds:
         return summary
     turns = [turn for turn in turns if turn.trust is Trust.USER]
     content = extract(turns)
     return Summary(content, turns, EXTRACTS, summary.until) if content else None
-
-
-async def _tells_forgotten(summary: Summary, known: PlanView) -> bool:
-    """Whether it mentions what the plan retracts without a replacement."""
-    return any(new is None and repeats(summary.content, old, None) for old, new in await known.outdated())
 
 
 def _is_told(turn: Memory) -> bool:
@@ -214,20 +216,6 @@ def _sources(summary: Summary) -> list[str]:
     return quoted if summary.maker == EXTRACTS and quoted else [turn.id for turn in summary.turns]
 
 
-def _content(text: str) -> str | None:
-    """The summary in a model's answer; empty when there is nothing to tell, None when it cannot be read."""
-    for value in values(text):
-        if isinstance(value, dict) and isinstance(value.get("summary"), str):
-            return text_of(value, ("summary",), MOST_CONTENT) or ""
-    return None
-
-
-def _said(turns: Sequence[Memory]) -> str:
-    """What was said, and when."""
-    dates = (turn.created_at.isoformat() for turn in turns)
-    return "\n".join([*(strip_blocks(turn.content) for turn in turns), *dates])
-
-
 def is_true(content: str, said: str) -> bool:
     """Whether all numbers and names of a summary occur in what was said (small numbers may be counts or days)."""
     own = {number for number in numbers(content) if float(number) > _SMALL}
@@ -242,8 +230,10 @@ def extract(turns: Sequence[Memory]) -> str:
     stated = [sentence for sentence in dict.fromkeys(said) if _states(sentence)]
     if not stated:
         return ""
-    frequency = Counter(term for sentence in stated for term in key_terms(sentence, 50))
-    ranked = sorted(range(len(stated)), key=lambda place: _centrality(stated[place], frequency), reverse=True)
+    terms = [key_terms(sentence, 50) for sentence in stated]
+    frequency = Counter(term for found in terms for term in found)
+    central = [sum(frequency[term] for term in found) / math.sqrt(len(found)) for found in terms]
+    ranked = sorted(range(len(stated)), key=lambda place: central[place], reverse=True)
     chosen = [stated[place][:_MOST_SENTENCE] for place in sorted(ranked[:_SENTENCES])]
     day = turns[0].created_at.date().isoformat()
     return f"On {day} the user said: " + " / ".join(chosen)
@@ -253,8 +243,3 @@ def _states(sentence: str) -> bool:
     if _TAKES_BACK.match(sentence):
         return False
     return not sentence.endswith("?") and len(key_terms(sentence)) >= _LEAST_TERMS and not plants(sentence)
-
-
-def _centrality(sentence: str, frequency: Counter[str]) -> float:
-    terms = key_terms(sentence, 50)
-    return sum(frequency[term] for term in terms) / math.sqrt(len(terms))

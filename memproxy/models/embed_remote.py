@@ -11,8 +11,7 @@ import numpy as np
 import openai
 
 from memproxy.core.scope import payer
-from memproxy.core.text import split_parts
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate, split_parts
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, WithoutTokens, unit

@@ -11,8 +11,7 @@ from memproxy.core import block
 from memproxy.core.memory import Kind, Memory, Trust, short_id
 from memproxy.core.protocol import Citation
 from memproxy.core.telling import LEAST, telling
-from memproxy.core.text import key_terms, sentences
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate, key_terms, sentences
 from memproxy.recall.ranking import Scored
 
 HEADING = (

@@ -2,8 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core import tokens
-from memproxy.core.text import MAX_PARTS, PART_TOKENS, embedder_tokens, key_terms, sentences, spaced, split_parts, words
+from memproxy.core.text import (
+    MAX_PARTS,
+    PART_TOKENS,
+    embedder_tokens,
+    estimate,
+    key_terms,
+    sentences,
+    spaced,
+    split_parts,
+    words,
+)
 
 ANYTHING = st.text(st.characters(codec=None), max_size=300)
 
@@ -71,15 +80,15 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
 
 @given(ANYTHING)
 def test_every_text_has_a_number_of_tokens(text: str) -> None:
-    assert tokens.estimate(text) >= (1 if text.strip() else 0)
+    assert estimate(text) >= (1 if text.strip() else 0)
 
 
 @given(ANYTHING, ANYTHING)
 def test_more_text_never_has_fewer_tokens(first: str, second: str) -> None:
-    assert tokens.estimate(f"{first} {second}") >= tokens.estimate(first) - 1
+    assert estimate(f"{first} {second}") >= estimate(first) - 1
 
 
 def test_the_estimate_is_near_what_is_known_of_o200k() -> None:
     # Counted with o200k_base: 10, 25, and about one per character.
-    assert 9 <= tokens.estimate("The quick brown fox jumps over the lazy dog.") <= 13
-    assert 8 <= tokens.estimate("我有一只狗，名叫小白。") <= 14
+    assert 9 <= estimate("The quick brown fox jumps over the lazy dog.") <= 13
+    assert 8 <= estimate("我有一只狗，名叫小白。") <= 14

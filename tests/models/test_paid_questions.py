@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.core.scope import paid_by
-from memproxy.core.tokens import estimate
+from memproxy.core.text import estimate
 from memproxy.errors import EmbedderUnavailable, StateUnavailable
 from memproxy.learn.budget import QuestionTally, TokenMeter
 from memproxy.models.embed_remote import OpenAIEmbedder

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -20,6 +20,9 @@ _NAMES_NOTHING = GENERIC_WORDS | frozenset(
     """.split()  # noqa: SIM905
 )
 
+
+_JUST_SAID = 2
+"""Turns back to what the user said before the answer that a correction follows."""
 
 _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favorite", "bday": "birthday", "mum": "mom"}
 
@@ -52,27 +55,33 @@ class Ledger:
             (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
         )
         self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
-        self.place = 0
-        """The place of the turn that is read."""
+        self.place, self.said_at = 0, datetime(1970, 1, 1, tzinfo=UTC)
+        """The place of the turn that is read, and when that was said (`read`)."""
 
-    def add(self, statement: Extracted, turn: int) -> None:
-        """Note what a turn stated; what it takes back or replaces is known no more."""
+    def read(self, turn: Memory, place: int) -> None:
+        """This turn is read from now on."""
+        self.place, self.said_at = place, turn.created_at
+
+    def add(self, statement: Extracted) -> None:
+        """Note what the turn that is read states; what it takes back or replaces is known no more."""
         self._held = [one for one in self._held if not _ends(statement, one.statement)]
         if statement.intent is not Intent.FORGET:
-            self._held.append(Known(statement, turn))
+            self._held.append(Known(statement, self.place))
 
     def newest(self) -> list[Known]:
         """All, the newest first."""
         return self._held[::-1]
 
-    def said_in(self, first: int, last: int) -> list[Extracted]:
-        """What the turns of this conversation from ``first`` to ``last`` stated, the newest first."""
-        return [one.statement for one in self.newest() if max(first, 0) <= one.turn <= last]
+    def just_said(self) -> list[Extracted]:
+        """What the turn that is read and those right before it stated, the newest first."""
+        first = max(self.place - _JUST_SAID, 0)
+        return [one.statement for one in self.newest() if first <= one.turn <= self.place]
 
     def holding(self, value: str) -> Extracted | None:
         """The one statement whose value is or holds this one; the newest where they say it of one question."""
         wanted = value_name(value)
-        found = [one.statement for one in self.newest() if wanted and _holds(one.statement.object, wanted)]
+        held = ((one.statement, f"_{value_name(one.statement.object or '')}_") for one in self.newest())
+        found = [statement for statement, known in held if wanted and f"_{wanted}_" in known]
         return found[0] if found and all(one.predicate == found[0].predicate for one in found) else None
 
     def asked_by(self, topic: str) -> list[Extracted]:
@@ -140,10 +149,6 @@ def with_value(statement: Extracted, value: str) -> Extracted | None:
     )
 
 
-def _holds(value: str | None, wanted: str) -> bool:
-    return f"_{wanted}_" in f"_{value_name(value or '')}_"
-
-
 def _ends(new: Extracted, old: Extracted) -> bool:
     """Whether a statement leaves nothing of another one: it answers the same, replaces it or takes it back."""
     same_value_ = value_name(new.object or "") == value_name(old.object or "")
@@ -173,9 +178,6 @@ def _of_memory(memory: Memory) -> Extracted:
         evidence=(evidence,) if own and isinstance(evidence, str) else (),
     )
 
-
-_JUST_SAID = 2
-"""Turns back to what the user said before the answer that a correction follows."""
 
 _OLD = r"(?P<old>[^,;:!?]{1,50}?)"
 _NEW = r"(?P<new>[^,;:!?]{1,50}?)"
@@ -244,9 +246,9 @@ _STARTS = re.compile(r"(?:\A|(?<=\s))(?=[\w$€£¥])")
 _KINDS = {kind: re.compile(rf"\A{pattern}", re.IGNORECASE) for kind, pattern in _TYPES.items()}
 
 
-def changed(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+def changed(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """What a clause puts right of what is known."""
-    return _by_pair(clause.text, ledger) or _by_subject(clause, ledger) or _by_value(clause, ledger, place)
+    return _by_pair(clause.text, ledger) or _by_subject(clause, ledger) or _by_value(clause, ledger)
 
 
 _CONTRAST = re.compile(
@@ -268,10 +270,10 @@ def speaks_of_a_change(clause: Clause) -> bool:
     return any(match is not None and typed(match["new"]) is not None for match in asked)
 
 
-def put_right(clause: Clause, ledger: Ledger, said_at: datetime) -> list[Extracted]:
+def put_right(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """What a whole statement puts right by the value that it denies ("I'm allergic to cashews, not almonds")."""
     match = _CONTRAST.match(clause.text)
-    meant = stated(match["told"], said_at) if match is not None else []
+    meant = stated(match["told"], ledger.said_at) if match is not None else []
     if match is None or len(meant) != 1:
         return []
     target = ledger.holding(_bare(match["old"]))
@@ -306,7 +308,7 @@ def _by_subject(clause: Clause, ledger: Ledger) -> list[Extracted]:
     return []
 
 
-def _by_value(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
+def _by_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if clause.corrects and (counted := COUNTED.match(clause.text)) is not None:
         number = f"number_of_{counted['topic']}"
         held = [one.statement for one in ledger.newest() if one.statement.predicate == number]
@@ -317,7 +319,7 @@ def _by_value(clause: Clause, ledger: Ledger, place: int) -> list[Extracted]:
     new = typed(match["new"]) if match is not None else None
     if new is None or (new[0] == "NAME" and not clause.corrects):
         return []
-    near = [one for one in ledger.said_in(place - _JUST_SAID, place) if _fits(one.object, new)]
+    near = [one for one in ledger.just_said() if _fits(one.object, new)]
     made = with_value(near[0], new[1]) if len(near) == 1 else None
     return [made] if made else []
 
@@ -468,22 +470,22 @@ def speaks_of_an_end(clause: Clause) -> bool:
     return any(pattern.search(clause.text) for pattern, _ in ENDED)
 
 
-def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list[Extracted]:
+def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """What a sentence orders to forget; read of questions too ("can you forget my address?")."""
     text = clause.text.rstrip("?")
     if (back := _BACK.match(text)) is not None:
         tail = Clause(plain(back["tail"] or ""), corrects=True)
-        instead = changed(tail, ledger, place) or stated(tail.text, said_at)
-        return instead or [taken_back(one) for one in ledger.said_in(place - _JUST_SAID, place)]
+        instead = changed(tail, ledger) or stated(tail.text, ledger.said_at)
+        return instead or [taken_back(one) for one in ledger.just_said()]
     match = ORDER.match(text)
     topic = plain(match["topic"]) if match is not None else ""
     if MASK in topic:
         return []
     if THERE.match(topic):
-        return _denied(topic, ledger, said_at, is_over=True)
+        return _denied(topic, ledger, is_over=True)
     if not terms(topic):
         return [taken_back(one) for one in ledger.asked_by(topic)]
-    if meant := stated(topic, said_at):
+    if meant := stated(topic, ledger.said_at):
         return [taken_back(one) for one in meant]
     found = ledger.all_about(topic) or ledger.asked_by(topic)
     # what nothing known holds in these words, reconciliation looks for further
@@ -491,14 +493,14 @@ def order(clause: Clause, ledger: Ledger, place: int, said_at: datetime) -> list
     return [taken_back(one) for one in found] or [request]
 
 
-def ended(clause: Clause, ledger: Ledger, said_at: datetime, *, plainly: bool = False) -> list[Extracted]:
+def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:
     """What a clause says is no longer so; ``plainly``: in these words, and not by what became of a thing ("I left
     Berlin", this morning or for good).
     """
     for pattern, instead in ENDED:
         if (match := pattern.search(clause.text)) is not None:
             is_over = _OVER.search(clause.text) is not None
-            if found := _denied(match.expand(instead), ledger, said_at, is_over=is_over):
+            if found := _denied(match.expand(instead), ledger, is_over=is_over):
                 return found
     for pattern in () if plainly else GONE_PATTERNS:
         if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
@@ -521,13 +523,13 @@ THERE = re.compile(
 _THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
 
 
-def _denied(text: str, ledger: Ledger, said_at: datetime, *, is_over: bool) -> list[Extracted]:
+def _denied(text: str, ledger: Ledger, *, is_over: bool) -> list[Extracted]:
     """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
     held = [one.statement for one in ledger.newest()]
     if (there := THERE.match(text)) is not None:
         asked = _THERE[(there["verb"] or there["where"]).lower()]
         return [taken_back(one) for one in held if one.predicate == asked][:1]
-    if meant := stated(text, said_at):
+    if meant := stated(text, ledger.said_at):
         found = [one for one in held for said in meant if _says(said, one)]
         found = found or (ledger.all_about(text) if is_over else [])
         return [taken_back(one) for one in found or (meant if is_over else [])]

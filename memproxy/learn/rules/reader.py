@@ -87,12 +87,9 @@ def _may_change(sentence: Sentence) -> bool:
 
 def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
     """The sentences of a message that order to forget something that no statement read so far says, with its terms."""
-    return [
-        (one.evidence, terms(candidate.content))
-        for one in sentences_said(turn)
-        if _orders(one)
-        for candidate in order(one.whole, Ledger(()), 0, one.said_at)
-    ]
+    (nothing := Ledger(())).read(turn, 0)
+    ordering = [one for one in sentences_said(turn) if _orders(one)]
+    return [(one.evidence, terms(candidate.content)) for one in ordering for candidate in order(one.whole, nothing)]
 
 
 def words_of(turn: Memory) -> str:
@@ -114,32 +111,29 @@ def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
     """What a message surely ends of what the ledger holds. A sentence that would end answers to several questions,
     without being an order, is not sure to mean them.
     """
-    ledger.place = place
+    ledger.read(turn, place)
     found: list[Touched] = []
     for sentence in sentences_said(turn):
         ordered = _orders(sentence)
         if is_order(sentence.whole) and not ordered:
             continue
         of_sentence: list[Touched] = []
-        for candidate in _of_sentence(sentence, ledger, place, plainly=True):
+        for candidate in _of_sentence(sentence, ledger, plainly=True):
             evident = msgspec.structs.replace(candidate, evidence=(sentence.evidence,))
             if rejection(evident) is not None:
                 continue
             before = ledger.newest()
-            ledger.add(evident, place)
+            ledger.add(evident)
             left = {id(one) for one in ledger.newest()}
             gone = [one for one in before if id(one) not in left and one.turn != place]
             gone = [one for one in gone if _is_ended(candidate, one, sentence)]
             replaced = candidate.intent is not Intent.FORGET or candidate.replaces is not None
             of_sentence += [Touched(one, ordered, replaced, sentence.evidence) for one in gone]
-        asked = {_question(one.held.statement) for one in of_sentence}
+        held = [one.held.statement for one in of_sentence]
+        asked = {(one.subject, one.predicate or one.content) for one in held}
         if ordered or len(asked) == 1:
             found += of_sentence
     return found
-
-
-def _question(statement: Extracted) -> tuple[str | None, str]:
-    return (statement.subject, statement.predicate or statement.content)
 
 
 def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
@@ -147,7 +141,7 @@ def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
     marks = sentence.whole.corrects or says_changed(sentence.evidence)
     if candidate.intent is Intent.STATE and not marks:
         return False
-    same = _same(candidate, held)
+    same = same_value(value_name(candidate.object or ""), value_name(held.statement.object or ""))
     if candidate.intent is not Intent.FORGET:
         return not same
     if candidate.predicate and candidate.object and not same:
@@ -184,53 +178,43 @@ def covered(found: Sequence[Touched]) -> frozenset[str]:
     return frozenset().union(*each)
 
 
-def _same(new: Extracted, held: Known) -> bool:
-    return same_value(value_name(new.object or ""), value_name(held.statement.object or ""))
-
-
 def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
     found: list[Extracted] = []
-    ledger.place = place
+    ledger.read(turn, place)
     for sentence in sentences_said(turn):
-        for candidate in _of_sentence(sentence, ledger, place):
+        for candidate in _of_sentence(sentence, ledger):
             evident = msgspec.structs.replace(candidate, evidence=(sentence.evidence,))
             if rejection(evident) is None:
-                ledger.add(evident, place)
+                ledger.add(evident)
             found.append(evident)
         if len(found) >= _MOST_CANDIDATES:
             break
-    return _settled(found)[:_MOST_CANDIDATES]
+    kept = list({(one.intent, one.content, one.predicate): one for one in found}.values())
+    # what is taken back and said anew in one turn is a change of it
+    anew = [one for one in kept if one.intent is not Intent.FORGET]
+    kept = [one for one in kept if one.intent is not Intent.FORGET or not any(same_slot(one, new) for new in anew)]
+    return kept[:_MOST_CANDIDATES]
 
 
-def _of_sentence(sentence: Sentence, ledger: Ledger, place: int, *, plainly: bool = False) -> list[Extracted]:
+def _of_sentence(sentence: Sentence, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:
     """What a sentence says; ``plainly``: without what is gathered from its words wherever they stand."""
-    if orders := order(sentence.whole, ledger, place, sentence.said_at):
+    if orders := order(sentence.whole, ledger):
         return orders
-    found = [one for clause in sentence.clauses for one in _of_clause(clause, sentence, ledger, place, plainly=plainly)]
+    found = [one for clause in sentence.clauses for one in _of_clause(clause, ledger, plainly=plainly)]
     if found or sentence.asks:
         return found
-    plain = ended(sentence.whole, ledger, sentence.said_at, plainly=plainly) or changed(sentence.whole, ledger, place)
+    plain = ended(sentence.whole, ledger, plainly=plainly) or changed(sentence.whole, ledger)
     if plain or plainly:
         return plain
     return another_value(sentence.whole, ledger) or ended_by_event(sentence.whole, ledger)
 
 
-def _of_clause(
-    clause: Clause, sentence: Sentence, ledger: Ledger, place: int, *, plainly: bool = False
-) -> list[Extracted]:
+def _of_clause(clause: Clause, ledger: Ledger, *, plainly: bool) -> list[Extracted]:
     return (
-        ended(clause, ledger, sentence.said_at, plainly=plainly)
-        or put_right(clause, ledger, sentence.said_at)
-        or (changed(clause, ledger, place) if clause.corrects or clause.text[:4].lower() == "the " else [])
-        or stated(clause.text, sentence.said_at)
-        or changed(clause, ledger, place)
+        ended(clause, ledger, plainly=plainly)
+        or put_right(clause, ledger)
+        or (changed(clause, ledger) if clause.corrects or clause.text[:4].lower() == "the " else [])
+        or stated(clause.text, ledger.said_at)
+        or changed(clause, ledger)
     )
-
-
-def _settled(found: list[Extracted]) -> list[Extracted]:
-    """Each once; what is taken back and said anew in one turn is a change of it."""
-    once = {(one.intent, one.content, one.predicate): one for one in found}
-    kept = list(once.values())
-    anew = [one for one in kept if one.intent is not Intent.FORGET]
-    return [one for one in kept if one.intent is not Intent.FORGET or not any(same_slot(one, new) for new in anew)]

@@ -7,7 +7,6 @@ is cut from the message as it was written. Questions, conditions, other people's
 import functools
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -24,8 +23,6 @@ _LONGEST_SENTENCE = 400
 
 _MOST_READ = 2_048
 """Messages whose sentences are kept: what was said just before, or about the same, is read again with each change."""
-
-_UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 
 _QUOTE = re.compile(r"[\"“„«]")
 _CLOSING = {'"': '"', "“": "”", "„": "“", "«": "»"}
@@ -200,7 +197,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A sentence: plain and whole, as it was written, when it was said, and the clauses that may state something.
+    """A sentence: plain and whole, as it was written, and the clauses that may state something.
 
     ``asks``: as a whole it is a question or a condition; of that only an order to forget is read, and the clauses that
     tell something before the question.
@@ -208,7 +205,6 @@ class Sentence(msgspec.Struct, frozen=True):
 
     whole: Clause
     evidence: str
-    said_at: datetime
     clauses: tuple[Clause, ...] = ()
     asks: bool = False
 
@@ -218,20 +214,15 @@ def sets_a_stage(turn: Memory) -> bool:
     return turn.trust is Trust.USER and _STAGE.search(mask(turn.content[:_MOST_CHARACTERS])) is not None
 
 
-def sentences_said(turn: Memory) -> Iterator[Sentence]:
+def sentences_said(turn: Memory) -> tuple[Sentence, ...]:
     """The sentences in which the user speaks in his own name, in order; none of other roles."""
-    if turn.trust is Trust.USER and turn.metadata.get("role", "user") == "user":
-        for sentence in _sentences_of(turn.content):
-            yield msgspec.structs.replace(sentence, said_at=turn.created_at)
+    is_users = turn.trust is Trust.USER and turn.metadata.get("role", "user") == "user"
+    return _sentences_of(turn.content) if is_users else ()
 
 
 @functools.lru_cache(_MOST_READ)
 def _sentences_of(content: str) -> tuple[Sentence, ...]:
-    return tuple(_read_sentences(content))
-
-
-def _read_sentences(content: str) -> Iterator[Sentence]:
-    corrects = False
+    found, corrects = list[Sentence](), False
     for text, evidence in _own_sentences(strip_blocks(content)[:_MOST_CHARACTERS]):
         rest = _LEAD.sub("", f"{text} ", count=1).strip() if _LEAD.match(text) else text
         corrects = corrects or _CORRECTS.search(text[: len(text) - len(rest)]) is not None
@@ -242,8 +233,9 @@ def _read_sentences(content: str) -> Iterator[Sentence]:
         whole = Clause(plain(rest), corrects)
         asks = text.endswith("?") or _ASKS.match(rest) is not None or _is_not_his(whole.text)
         told = whole if not asks else Clause(_told(rest), corrects)
-        yield Sentence(whole, evidence, _UNDATED, tuple(_clauses(told)), asks)
+        found.append(Sentence(whole, evidence, tuple(_clauses(told)), asks))
         corrects = False
+    return tuple(found)
 
 
 def _told(text: str) -> str:
@@ -321,15 +313,12 @@ def mask(text: str) -> str:
         begins = line.lstrip(" \t")[:3]
         is_fence = begins in ("```", "~~~") and fence in ("", begins)
         pasted = pasted or (headed and _MAIL.match(line) is not None) or _LETTER.match(line) is not None
-        hidden = is_fence or bool(fence) or pasted or (is_chat and place in others) or _is_set_apart(line)
+        # quoted, a row of a table, indented as code or an item of a list
+        apart = line.startswith(("    ", "\t")) or line.lstrip()[:1] in (">", "|") or _LISTED.match(line) is not None
+        hidden = is_fence or bool(fence) or pasted or (is_chat and place in others) or apart
         fence = ("" if fence else begins) if is_fence else fence
         masked.append(_blank(line) if hidden else _without_quotes(line))
     return "\n".join(masked)
-
-
-def _is_set_apart(line: str) -> bool:
-    """Whether a line is quoted, a row of a table, indented as code or an item of a list."""
-    return line.startswith(("    ", "\t")) or line.lstrip()[:1] in (">", "|") or _LISTED.match(line) is not None
 
 
 def _blank(text: str) -> str:
