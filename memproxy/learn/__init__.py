@@ -1,6 +1,6 @@
 """Learning: what was said becomes memories, behind the answer. A reader follows it in this order:
 
-    journal      `worker` claims rows, an owner's in their order, and hands them to their lane; `runs` handles them
+    journal      `worker` claims rows, an owner's in their order, and hands them to their lane
     index        `index`: turns become searchable, and what the API asked for is carried out; needs no model
     extract      `triggers` says when; `learner` takes the new turns of a session; `extract` reads them, by a model or
                  by `rules`; `grounding` keeps what rests on words that were really said

@@ -226,9 +226,7 @@ class PlanView:
 
     async def holder(self, slot: str) -> str | None:
         """The id registered for a slot, as the plan so far leaves it."""
-        if slot not in self._held:
-            held = (await self.state.slots(self.owner, [slot])).get(slot)
-            self._held[slot] = self._registered[slot] = held
+        await self.load_slots([slot])
         return self._held[slot]
 
     async def load_slots(self, slots: Sequence[str]) -> None:
