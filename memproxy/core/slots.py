@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import NamedTuple
 
 from memproxy.core.memory import Kind, Memory
@@ -280,10 +280,9 @@ def _number(token: str) -> str | None:
     if not token[:1].isdecimal() or not _NUMBER.fullmatch(token):
         return None
     try:
-        value = Decimal(token.replace(",", ""))
-    except InvalidOperation:
+        return f"{Decimal(token.replace(',', '')).normalize():f}"
+    except ArithmeticError:  # of more digits than any number has
         return None
-    return f"{value.normalize():f}" if value.is_finite() else None
 
 
 class _Named(NamedTuple):

@@ -153,6 +153,10 @@ def test_thousands_separators_do_not_matter(number: int) -> None:
     assert numbers(f"about {number:,} of them") == numbers(str(number)) == {str(number)}
 
 
+def test_a_million_digits_are_no_number() -> None:
+    assert numbers("1" * 1_000_001) == frozenset()
+
+
 @pytest.mark.parametrize("subject", ["wife", "my wife", "the user's wife", "User’s wife", "the wife of the user"])
 def test_people_of_the_user_have_one_name(subject: str) -> None:
     assert subject_name(subject) == "wife"
