@@ -193,9 +193,8 @@ def test_a_card_number_is_recognised_by_issuer_and_check_digit(number: str) -> N
     assert redact(f"Pay with {number}.", SECRETS) == f"Pay with {number}."
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+LOOKS_SO = {
+    "cards": [
         "4111 1111 1111 1112",
         "1700000000000",
         "9999999999999995",
@@ -205,9 +204,32 @@ def test_a_card_number_is_recognised_by_issuer_and_check_digit(number: str) -> N
         "id-4111111111111111",
         "room 4111, floor 1111, door 1111, key 1111",
     ],
-)
-def test_other_numbers_are_no_cards(text: str) -> None:
-    assert redact(text, frozenset({"cards"})) == text
+    "emails": [
+        "icon@2x.png",
+        "@jane said hi",
+        "react@18.2.0",
+        "git@github.com:org/repo.git",
+        "a @ b.com",
+        "x@localhost",
+        "@@",
+    ],
+    "phones": [
+        "2024-01-15",
+        "192.168.100.200",
+        "v1.2.3-415",
+        "budget is $10,000 for 2025",
+        "+15% growth",
+        "between 1990-2020",
+        "isbn 978-3-16-148410-0",
+        "1234567890",
+        "order 415-555-26710",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in LOOKS_SO.items() for text in texts])
+def test_what_only_looks_like_a_personal_number_or_address_stays(kind: str, text: str) -> None:
+    assert redact(text, frozenset({kind})) == text
 
 
 @pytest.mark.parametrize("address", ["a@b.co", "jane.doe+news@mail.example.org", "x_1%y@sub-domain.example.museum"])
@@ -216,14 +238,6 @@ def test_an_email_address_is_recognised(address: str) -> None:
     assert redact(f"Write to {address}.", emails) == "Write to [redacted:email]."
     assert redact(f"<{address}>: hello", emails) == "<[redacted:email]>: hello"
     assert redact(f"mailto:{address}", emails) == "mailto:[redacted:email]"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["icon@2x.png", "@jane said hi", "react@18.2.0", "git@github.com:org/repo.git", "a @ b.com", "x@localhost", "@@"],
-)
-def test_what_only_looks_like_an_email_address_stays(text: str) -> None:
-    assert redact(text, frozenset({"emails"})) == text
 
 
 @pytest.mark.parametrize(
@@ -240,24 +254,6 @@ def test_what_only_looks_like_an_email_address_stays(text: str) -> None:
 )
 def test_a_phone_number_is_recognised(number: str) -> None:
     assert redact(f"Call {number}!", frozenset({"phones"})) == "Call [redacted:phone]!"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2024-01-15",
-        "192.168.100.200",
-        "v1.2.3-415",
-        "budget is $10,000 for 2025",
-        "+15% growth",
-        "between 1990-2020",
-        "isbn 978-3-16-148410-0",
-        "1234567890",
-        "order 415-555-26710",
-    ],
-)
-def test_other_numbers_are_no_phones(text: str) -> None:
-    assert redact(text, frozenset({"phones"})) == text
 
 
 def test_nothing_is_redacted_without_kinds() -> None:

@@ -12,69 +12,25 @@ from memproxy.errors import ModelUnreadable
 from memproxy.learn.parse import MOST_CANDIDATES, parse
 
 DOG = {"kind": "semantic", "content": "User has a dog named Biscuit"}
-WHOLE = json.dumps({"candidates": [DOG]})
+TEXT = DOG["content"]
 
 READABLE = {
-    "as asked": WHOLE,
-    "fenced": f"```json\n{WHOLE}\n```",
-    "fence left open": f"```json\n{WHOLE}",
-    "prose around": f"Sure! Here are the memories:\n\n{WHOLE}\n\nLet me know if you need more.",
-    "brackets in the prose": f"I found [1] fact {{see below}}: {WHOLE}",
-    "thinking first": f"<think>The user has {{maybe}} a dog.</think>{WHOLE}",
-    "trailing commas": '{"candidates": [{"content": "User has a dog named Biscuit",},],}',
-    "cut short": WHOLE[:-2] + ', {"kind": "semantic", "content": "User has a c',
-    "cut short after a comma": WHOLE[:-2] + ",",
-    "single quotes": str({"candidates": [{**DOG, "aspect": None}]}),
-    "single quotes and null": "{'candidates': [{'content': 'User has a dog named Biscuit', 'aspect': null}]}",
-    "top-level list": json.dumps([DOG]),
-    "one object alone": json.dumps(DOG),
-    "memories": json.dumps({"memories": [DOG]}),
-    "facts as text": json.dumps({"facts": ["User has a dog named Biscuit"]}),
-    "data in data": json.dumps({"data": {"items": [DOG]}}),
-    "by kind": json.dumps({"semantic": ["User has a dog named Biscuit"], "episodic": []}),
-    "memory and memory_type": json.dumps([{"memory": "User has a dog named Biscuit", "memory_type": "SEMANTIC"}]),
-    "capitals": json.dumps({"candidates": [{"Content": "User has a dog named Biscuit", "Kind": "Semantic"}]}),
-    "unknown kind": json.dumps({"candidates": [{**DOG, "kind": "preference"}]}),
-    "newlines in text": '{"candidates": [{"content": "User has a dog named Biscuit", "evidence": "a\nb"}]}',
-    "junk between": json.dumps({"candidates": [DOG, 7, None, {"content": ""}, {"content": "dog"}]}),
+    "facts as text": {"facts": [TEXT]},
+    "by kind": {"semantic": [TEXT], "episodic": []},
+    "memory and memory_type": [{"memory": TEXT, "memory_type": "SEMANTIC"}],
+    "junk between": {"candidates": [DOG, 7, None, {"content": ""}, {"content": "dog"}]},
 }
+"""Answers without evidence; `test_garbage` has those with it, and those that cannot be read."""
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_readable_answer_gives_its_candidates(name: str) -> None:
-    assert [(one.kind, one.content) for one in parse(READABLE[name]).candidates] == [
-        (Kind.SEMANTIC, "User has a dog named Biscuit")
-    ]
+    assert [(one.kind, one.content) for one in parse(json.dumps(READABLE[name])).candidates] == [(Kind.SEMANTIC, TEXT)]
 
 
 @pytest.mark.parametrize("text", ['{"candidates": []}', "{}", "[]", "```json\n[]\n```", '{"memories": null}'])
 def test_an_empty_answer_is_nothing_to_learn(text: str) -> None:
     assert parse(text).candidates == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "   ",
-        "I could not find anything to remember.",
-        "null",
-        "42",
-        '"text"',
-        '{"candidates": [{"kind": "semantic", "content": "User has a d',
-        '{"error": "context length exceeded"}',
-        '{"candidates": 3}',
-        '{"candidates": [{"content": ""}]}',
-        '["travel", "hawaii"]',
-        "[1, 2, 3]",
-        "<html><body>502 Bad Gateway</body></html>",
-        "[[[[[[[[[[",
-        "{" * 10_000,
-    ],
-)
-def test_an_unreadable_answer_is_an_error_not_nothing(text: str) -> None:
-    with pytest.raises(ModelUnreadable):
-        parse(text)
 
 
 @pytest.mark.parametrize(
