@@ -91,6 +91,11 @@ class Db(AsyncConnection[Row]):
     async def run(self, statement: str, /, **values: Any) -> int:
         return (await self.execute(_translated(statement), _written(values))).rowcount
 
+    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+        if values:
+            async with self.cursor() as cursor:
+                await cursor.executemany(_translated(statement), list(map(_written, values)))
+
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
         row = await self.first(f"{statement} RETURNING number", **values)
         return None if row is None else int(row[0])

@@ -95,19 +95,19 @@ class Replicas:
         """``told`` is called with what others, or this process, say of a kind."""
         self._on.setdefault(kind, []).append(told)
 
-    async def claims(self, db: Db) -> None:
+    async def claims(self, db: AnyDb) -> None:
         """This process is about to claim rows, in the transaction of ``db``."""
         if not self._claims:
             await self.live(db)
 
-    async def live(self, db: Db) -> None:
+    async def live(self, db: AnyDb) -> None:
         """This process lives, and does so for a lease's time at least."""
-        await db.execute(
-            """
-            INSERT INTO claimants VALUES (%s, clock_timestamp() + %s, %s)
-            ON CONFLICT (id) DO UPDATE SET until = excluded.until
-            """,
-            [self.name, self.lease, lock_key("claimant", self.name)],
+        await db.run(
+            "INSERT INTO claimants VALUES (:name, clock_timestamp() + :lease, :lock) "
+            "ON CONFLICT (id) DO UPDATE SET until = excluded.until",
+            name=self.name,
+            lease=self.lease,
+            lock=lock_key("claimant", self.name),
         )
 
     def claimed(self) -> None:

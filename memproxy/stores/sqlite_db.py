@@ -45,6 +45,10 @@ class SqliteDb(sqlite3.Connection):
             return self.execute(text, values).rowcount
         return sum([await self.run(statement, **some) for some in _pieces(values)])
 
+    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+        for one in values:
+            await self.run(statement, **one)
+
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
         cursor = self.execute(_prepared(statement, values) or statement, values)
         return cursor.lastrowid if cursor.rowcount else None

@@ -8,21 +8,23 @@ well.
 import mmap
 import os
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
+from memproxy.ports import Ending, Recovered
 from memproxy.stores import state_journal as journal
 from memproxy.stores import state_palace as palace
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_db import SqliteDb
-from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteFile
-from memproxy.stores.sqlite_journal import SqliteJournal
+from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
 from memproxy.stores.state_palace import StatePalace
-from memproxy.stores.state_part import Columns, Db, NoSealing, Result, Sealing
+from memproxy.stores.state_part import Columns, Db, NoSealing, Result, Row, Sealing
 from memproxy.tasks import TaskOwner
 
 
@@ -66,10 +68,14 @@ class News:
             self._bytes[:8] = os.urandom(8)
 
 
-class SqliteState(SqliteJournal, StatePalace, StateOwners):
-    """`ports.StateStore` in one SQLite file."""
+class SqliteState(journal.StateJournal, StatePalace, StateOwners):
+    """`ports.StateStore` in one SQLite file. One engine alone handles the journal's rows."""
 
     place_anew = "installation"
+    is_shared = False
+    knows_time = True
+    mine, released, claims = "true", "", ""
+    me: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -89,7 +95,9 @@ class SqliteState(SqliteJournal, StatePalace, StateOwners):
         self._reads_only = reads_only
         renews = spares and not self.seals  # keys of users are in the file that was there
         file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, renews=renews, reads_only=reads_only)
-        super().__init__(file, TaskOwner("state"), sealing or NoSealing())
+        tasks = TaskOwner("state")
+        super().__init__(SqliteDatabase(file, tasks), tasks, sealing or NoSealing())
+        self._file = file
         self._news = News(path.with_name(f"{path.name}-choices"))
         self._spill = Spill(path, durable=sync == "full")
         self._taking_up = TakingUp(path, self._append_left, self._tasks)
@@ -117,6 +125,32 @@ class SqliteState(SqliteJournal, StatePalace, StateOwners):
         self._news.close()
         await self._spill.close()
         await self._file.close()
+
+    async def other_engines(self) -> int:
+        return 0
+
+    def shared(self, time: datetime) -> datetime:
+        return time
+
+    async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
+        async def work(db: Db) -> Recovered:
+            # a restart often comes because what rows wait for was mended
+            await db.run("UPDATE journal SET due = 0 WHERE state = 'waiting'")
+            running = await db.all("SELECT number, attempts FROM journal WHERE state = 'running'")
+            return await self._give_back(db, running, max_attempts, now)
+
+        return await self._database.write(work)
+
+    async def _heads(self, db: Db, where: str, values: dict[str, Any]) -> list[Row]:
+        heads = f"SELECT number, kind, length(body), attempts, tenant, user_id FROM journal WHERE {where}"  # noqa: S608 - a constant
+        return await db.all(f"{heads} ORDER BY number LIMIT :limit", **values)
+
+    @asynccontextmanager
+    async def alone(self, scope: Scope) -> AsyncIterator[bool]:  # noqa: ARG002 - the protocol's
+        yield True
+
+    async def ending(self, number: int) -> Ending | None:  # noqa: ARG002 - the protocol's
+        return None
 
     def news(self) -> bytes:
         return self._news.last

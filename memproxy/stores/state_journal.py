@@ -1,15 +1,22 @@
-"""What is the same of the journal in every database: how rows are written and listed, and the slot register, which a
-row's plan changes. Who claims rows, and how they end, is each database's own.
+"""What is the same of the journal in every database: how rows are written, claimed, listed and ended, and the slot
+register, which a row's plan changes. Which engine may claim a row, and what becomes of one that is gone, is each
+database's own.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
 
 from memproxy.core.scope import Scope
-from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, SlotChange
-from memproxy.stores.state_part import OWNED, Columns, Db, Owner, Row, StatePart, owned, seen, within
+from memproxy.errors import NotFound
+from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
+from memproxy.stores.shared_commit import SharedCommit
+from memproxy.stores.state_part import OWNED, Columns, Database, Db, Owner, Row, Sealing, StatePart, owned, seen, within
+from memproxy.tasks import TaskOwner
 
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
 CRASH_DELAY = timedelta(seconds=0.5)
@@ -31,13 +38,59 @@ Somewhat more than a piece of an import (`transfers.PIECE_BYTES`) makes: a flush
 else that it needs.
 """
 
+_LEARNABLE = """
+    AND NOT EXISTS (
+        SELECT 1 FROM journal AS earlier
+        WHERE earlier.tenant = journal.tenant AND earlier.user_id = journal.user_id AND earlier.lane = 'index'
+        AND earlier.state != 'parked' AND earlier.number < journal.number)
+"""
+
+
+_PLACE_AT = 7
+"""Where the scope stands in a row that is claimed."""
+
 
 class SlotTaken(Exception):
     """A slot does not hold what was expected; raised to roll the transaction back."""
 
 
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a row ended: done, or with an ``error`` (``kind``: its class) refused for good."""
+
+    number: int
+    error: str | None
+    kind: str
+
+
 class StateJournal(StatePart):
     """The part of `ports.JournalStore` and `ports.SlotStore` that is the same in every database."""
+
+    is_shared: ClassVar[bool]
+
+    mine: ClassVar[str]
+    """Condition on a row that this process may change: no other engine runs it (``me``)."""
+
+    released: ClassVar[str]
+    """Changed columns of a row that nobody runs any more, with a comma behind them."""
+
+    claims: ClassVar[str]
+    """The same of a row that this process runs from now on (``me``), with a comma before them."""
+
+    me: Mapping[str, str]
+    """The value ``me``, where conditions have one."""
+
+    def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:
+        super().__init__(database, tasks, sealing)
+        self._ends: SharedCommit[End, None] = SharedCommit(tasks, self._remove)
+
+    @abstractmethod
+    async def _heads(self, db: Db, where: str, values: dict[str, Any]) -> list[Row]:
+        """Number, kind, size of the body, attempts, tenant and user of the oldest ``limit`` heads that ``where`` lets
+        be claimed. From here to the transaction's end no other engine claims rows of these owners.
+        """
+
+    async def _refuse(self, db: Db, end: End, owner: Owner) -> None:
+        """A row was refused for good; it is counted already."""
 
     async def append(self, entry: JournalEntry) -> int:
         entry = self._in_time(entry)
@@ -78,6 +131,149 @@ class StateJournal(StatePart):
             **db.place_of(entry.scope),
         )
         return written or 0
+
+    async def claim(
+        self, lane: str, *, limit: int, now: datetime, run: int = 1, leaving: Collection[str] = ()
+    ) -> list[JournalRow]:
+        values = {"lane": lane, "now": self._database.shared(now), "leaving": list(leaving), **self.me}
+
+        async def look(db: Db) -> bool:
+            return (
+                await db.first(f"SELECT 1 FROM journal WHERE {self._claimable(db, lane)} LIMIT 1", **values) is not None
+            )
+
+        async def work(db: Db) -> list[JournalRow]:
+            numbers, plan_bytes = list[int](), MOST_PLAN_BYTES
+            for head in await self._heads(db, self._claimable(db, lane), {**values, "limit": limit}):
+                behind, size = await _behind(db, head, values, limit=run - 1, plan_bytes=plan_bytes)
+                plan_bytes = max(MOST_RUN_BYTES, plan_bytes - size)
+                numbers += [head[0], *behind]
+            taken = await db.all(
+                f"UPDATE journal SET state = 'running'{self.claims} WHERE number = ANY(:numbers) "
+                f"RETURNING number, kind, version, request_id, body, plan, attempts, {db.place_read}",
+                numbers=numbers,
+                **self.me,
+            )
+            rows = {row[0]: row for row in taken}
+            owners = {number: db.scope(*row[_PLACE_AT:]).owner for number, row in rows.items()}
+            columns = {owner: await self._sealing.of(db, owner) for owner in set(owners.values())}
+            return [_claimed(db, columns[owners[number]], rows[number]) for number in numbers if number in rows]
+
+        # a question that keeps nobody else from writing
+        if not await (self._database.read if self.is_shared else self._database.glance)(look):
+            return []
+        return await self._database.write(work)
+
+    def _claimable(self, db: Db, lane: str) -> str:
+        """Condition on a row: it is a head that is due, with nothing before it that it must wait for."""
+        due = f"lane = :lane AND head = {db.true} AND state = 'waiting' AND (due IS NULL OR due <= :now)"
+        return f"{due} {_LEARNABLE if lane == 'learn' else ''}"
+
+    async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
+        gone = NotFound(
+            f"Journal row {number} is gone: its owner was erased, or another replica has taken it over. Nothing is "
+            "left to do for it here."
+        )
+        owners = await self._owners_of([number])
+        if not owners:
+            raise gone
+
+        async def work(db: Db) -> None:
+            columns = await self._sealing.made(db, owners[0])
+            saved = await db.run(
+                f"UPDATE journal SET plan = :plan WHERE number = :number AND {self.mine}",
+                plan=columns.seal(plan, PLAN),
+                number=number,
+                **self.me,
+            )
+            if not saved:
+                raise gone
+            await change_slots(db, columns, owners[0], slots)
+
+        return await self._unless_taken(work, *owners)
+
+    async def _owners_of(self, numbers: Collection[int]) -> list[Owner]:
+        """The owners of those of these rows that are there."""
+        of = "SELECT DISTINCT tenant, user_id FROM journal WHERE number = ANY(:numbers)"
+        return [
+            (tenant, user) for tenant, user in await self._database.read(lambda db: db.all(of, numbers=list(numbers)))
+        ]
+
+    async def finish(self, number: int, *, error: str | None = None, kind: str = "MemproxyError") -> None:
+        await self._ends.add(End(number=number, error=error, kind=kind))
+
+    async def _remove(self, ends: Sequence[End]) -> list[None]:
+        """Delete rows, and let the next of their owners be claimed."""
+        by_number = {end.number: end for end in ends}
+
+        async def work(db: Db) -> None:
+            gone = await db.all(
+                f"DELETE FROM journal WHERE number = ANY(:numbers) AND {self.mine} "
+                "RETURNING number, tenant, user_id, lane",
+                numbers=list(by_number),
+                **self.me,
+            )
+            await _advance(db, {(tenant, user, lane) for _, tenant, user, lane in gone})
+            for number, tenant, user, lane in gone:
+                if by_number[number].error is not None:
+                    counted = (
+                        "INSERT INTO refused VALUES (:lane, 1) ON CONFLICT (lane) DO UPDATE SET rows = refused.rows + 1"
+                    )
+                    await db.run(counted, lane=lane)
+                    await self._refuse(db, by_number[number], (tenant, user))
+
+        await self._database.write(work, *await self._owners_of(by_number))
+        return [None] * len(ends)
+
+    async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
+        due = self._database.shared(due)
+        await self._database.once(lambda db: self._put_back(db, number, error, due, counted=counted, where=self.mine))
+
+    async def park(self, number: int, *, error: str) -> None:
+        owners = await self._owners_of([number])
+        await self._database.write(lambda db: self._park(db, number, error, None, where=self.mine), *owners)
+
+    async def _give_back(self, db: Db, running: Iterable[Row], most: int, now: datetime) -> Recovered:
+        """Rows (number and tries) whose engine is gone wait again, or are parked after too many tries."""
+        again, parked = 0, {}
+        for number, attempts in running:
+            died = f"the engine ended while it worked on this row, {attempts + 1} tries in all"
+            if attempts + 1 >= most:
+                await self._park(db, number, died, now)
+                parked[number] = attempts + 1
+            else:
+                due = now + CRASH_DELAY * (4 ** min(attempts, 4) - 1)
+                await self._put_back(db, number, died, due, counted=True)
+                again += 1
+        return Recovered(again=again, parked=parked)
+
+    async def _put_back(
+        self, db: Db, number: int, error: str, due: datetime, *, counted: bool, where: str = "true"
+    ) -> None:
+        """Let a running row wait until ``due``, where the condition holds."""
+        await db.run(
+            f"UPDATE journal SET state = 'waiting', {self.released} due = :due, error = :error, "
+            f"attempts = attempts + :counted WHERE number = :number AND state = 'running' AND {where}",
+            due=due,
+            error=error,
+            counted=int(counted),
+            number=number,
+            **self.me,
+        )
+
+    async def _park(self, db: Db, number: int, error: str, at: datetime | None, *, where: str = "true") -> None:
+        """Set a row aside where the condition holds, and let the next of its owner be claimed. ``at`` None: now."""
+        parked = await db.all(
+            f"UPDATE journal SET state = 'parked', head = false, {self.released} attempts = attempts + 1, "
+            f"error = :error, parked_at = coalesce(:at, {db.now}) WHERE number = :number AND {where} "
+            "RETURNING tenant, user_id, lane",
+            error=error,
+            at=at,
+            now=datetime.now(UTC),
+            number=number,
+            **self.me,
+        )
+        await _advance(db, {(tenant, user, lane) for tenant, user, lane in parked})
 
     async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
         due = "UPDATE journal SET due = :due WHERE number = ANY(:numbers) AND state = 'waiting'"
@@ -185,7 +381,42 @@ class StateJournal(StatePart):
         )
 
 
-def claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
+async def _behind(db: Db, head: Row, values: dict[str, Any], *, limit: int, plan_bytes: int) -> tuple[list[int], int]:
+    """Rows of the head's owner that may go with it, and how many bytes they are. What was tried before goes alone, so
+    that a row that fails, or ends the engine, is told from those beside it. Plans go with plans up to ``plan_bytes``.
+    """
+    number, kind, head_size, attempts, tenant, user = head
+    if limit <= 0 or attempts:
+        return [], 0
+    rows = await db.all(
+        "SELECT number, kind, length(body), "
+        "state = 'waiting' AND (due IS NULL OR due <= :now) AND attempts = 0 FROM journal "
+        f"WHERE {OWNED} AND lane = :lane AND state != 'parked' AND number > :head ORDER BY number LIMIT :most",
+        head=number,
+        most=limit,
+        **owned((tenant, user)),
+        **values,
+    )
+    numbers, size, only_plans = list[int](), head_size, kind == JournalKind.PLAN
+    for behind, its_kind, its_size, is_free in rows:
+        only_plans = only_plans and its_kind == JournalKind.PLAN
+        if not is_free or size + its_size > (plan_bytes if only_plans else MOST_RUN_BYTES):
+            break
+        numbers.append(behind)
+        size += its_size
+    return numbers, size - head_size
+
+
+async def _advance(db: Db, places: Collection[tuple[str, str, str]]) -> None:
+    """The oldest unfinished row of each owner (tenant, user) and lane becomes the head."""
+    await db.each(
+        f"UPDATE journal SET head = {db.true} WHERE NOT head AND number = ("
+        f"SELECT min(number) FROM journal WHERE {OWNED} AND lane = :lane AND state != 'parked')",
+        [{"tenant": tenant, "user": user, "lane": lane} for tenant, user, lane in places],
+    )
+
+
+def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     """The row in the clear: number, kind, version, request, body, plan, attempts, and its scope. One that cannot be
     read has an empty body, which is refused for good.
     """
@@ -207,19 +438,17 @@ def _unparks(owner: Owner) -> Callable[[Db], Coroutine[Any, Any, int]]:
     async def work(db: Db) -> int:
         parked = f"SELECT number FROM journal WHERE state = 'parked' AND {OWNED} ORDER BY number"
         numbers = [number for (number,) in await db.all(parked, **owned(owner))]
-        for number in numbers:
-            await db.run(
-                f"""
-                INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, plan, at, head)
-                SELECT lane, kind, version, {db.place}, request_id, body, plan, {db.now}, NOT EXISTS (
-                    SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
-                    AND other.lane = own.lane AND other.state != 'parked')
-                FROM journal AS own WHERE number = :number
-                """,
-                number=number,
-                now=datetime.now(UTC),
-            )
-            await db.run("DELETE FROM journal WHERE number = :number", number=number)
+        await db.each(
+            f"""
+            INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, plan, at, head)
+            SELECT lane, kind, version, {db.place}, request_id, body, plan, {db.now}, NOT EXISTS (
+                SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
+                AND other.lane = own.lane AND other.state != 'parked')
+            FROM journal AS own WHERE number = :number
+            """,
+            [{"number": number, "now": datetime.now(UTC)} for number in numbers],
+        )
+        await db.run("DELETE FROM journal WHERE number = ANY(:numbers)", numbers=numbers)
         return len(numbers)
 
     return work
@@ -237,13 +466,7 @@ async def erase(db: Db, scope: Scope, session: str | None, until: int | None) ->
         session=session,
         **owned(scope.owner),
     )
-    for lane in ("index", "learn"):  # the oldest that is left becomes the head
-        await db.run(
-            f"UPDATE journal SET head = {db.true} WHERE number = ("
-            f"SELECT min(number) FROM journal WHERE {OWNED} AND lane = :lane AND state != 'parked')",
-            lane=lane,
-            **owned(scope.owner),
-        )
+    await _advance(db, [(*scope.owner, lane) for lane in ("index", "learn")])
     if session is None:
         await db.run(f"DELETE FROM slots WHERE {OWNED}", **owned(scope.owner))
     return [number for (number,) in gone]

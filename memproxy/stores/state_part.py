@@ -69,6 +69,9 @@ class Db(Protocol):
     async def run(self, statement: str, /, **values: Any) -> int:
         """How many rows a statement changed."""
 
+    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+        """Run a statement once with each of these values."""
+
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
         """The number of the row that a statement inserts; None: it inserted none."""
 
