@@ -148,11 +148,16 @@ class StateJournal(StatePart):
                 behind, size = await _behind(db, head, values, limit=run - 1, plan_bytes=plan_bytes)
                 plan_bytes = max(MOST_RUN_BYTES, plan_bytes - size)
                 numbers += [head[0], *behind]
-            taken = await db.all(
-                f"UPDATE journal SET state = 'running'{self.claims} WHERE number = ANY(:numbers) "
-                f"RETURNING number, kind, version, request_id, body, plan, attempts, {db.place_read}",
+            # not by RETURNING, for which SQLite takes four times as long
+            await db.run(
+                f"UPDATE journal SET state = 'running'{self.claims} WHERE number = ANY(:numbers)",
                 numbers=numbers,
                 **self.me,
+            )
+            taken = await db.all(
+                f"SELECT number, kind, version, request_id, body, plan, attempts, {db.place_read} FROM journal "
+                "WHERE number = ANY(:numbers)",
+                numbers=numbers,
             )
             rows = {row[0]: row for row in taken}
             owners = {number: db.scope(*row[_PLACE_AT:]).owner for number, row in rows.items()}
