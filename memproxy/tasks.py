@@ -1,8 +1,10 @@
-"""Owned background tasks: named, awaited at shutdown, and never silent when they fail."""
+"""Owned background tasks: named, awaited at shutdown, and never silent when they fail; and when they may begin."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from memproxy.metrics import metrics
@@ -65,3 +67,41 @@ class TaskOwner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Lull:
+    """Delays background work until ``quiet_s`` seconds have passed since the last use, but by ``longest_s`` at most."""
+
+    def __init__(self, quiet_s: float, longest_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._longest_s = longest_s
+        self._used = 0
+        self._until = 0.0
+        self._hurried = asyncio.Event()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Somebody is served within this block."""
+        self._used += 1
+        try:
+            yield
+        finally:
+            self._used -= 1
+            self._until = monotonic() + self._quiet_s
+
+    async def wait(self) -> None:
+        """Returns at once where nothing was used lately."""
+        latest = monotonic() + self._longest_s
+        left = self._left(latest)
+        while left > 0 and not self._hurried.is_set():
+            await happens(self._hurried, left)  # mostly not: then a look whether the uses have paused
+            left = self._left(latest)
+        self._hurried.clear()
+
+    def hurry(self) -> None:
+        """Somebody waits for the work: the current wait for a lull, or else the next one, ends at once."""
+        self._hurried.set()
+
+    def _left(self, latest: float) -> float:
+        now = monotonic()
+        return min(now + self._quiet_s if self._used else self._until, latest) - now

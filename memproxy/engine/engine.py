@@ -4,10 +4,9 @@ report its readiness from the start.
 
 import asyncio
 import logging
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
 from memproxy.retention.pruning import Policies, Pruner
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import Lull, TaskOwner
 
 log = logging.getLogger(__name__)
 
@@ -68,47 +67,6 @@ QUIET_S = 0.03
 
 LONGEST_QUIET_WAIT_S = 0.5
 """The longest that turns wait under a load without pauses; many are indexed together then, which costs each less."""
-
-
-class IndexInLulls:
-    """Calls ``index`` in a lull of recalls, once for all that asked for it meanwhile."""
-
-    def __init__(self, index: Callable[[], None]) -> None:
-        self._index = index
-        self._recalls = 0
-        self._last_recall = 0.0
-        self._latest = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    @contextmanager
-    def recalling(self) -> Iterator[None]:
-        """A request waits for its recall within this block."""
-        self._recalls += 1
-        try:
-            yield
-        finally:
-            self._recalls -= 1
-            self._last_recall = time.monotonic()
-
-    def soon(self) -> None:
-        """There is something to index."""
-        if self._timer is None:
-            self._latest = time.monotonic() + LONGEST_QUIET_WAIT_S
-            self._look()
-
-    def close(self) -> None:
-        """Index nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        left = min((now if self._recalls else self._last_recall) + QUIET_S, self._latest) - now
-        if left > 0:
-            self._timer = asyncio.get_running_loop().call_later(left, self._look)
-            return
-        self._timer = None
-        self._index()
 
 
 SWEEP_EVERY_S = 3600.0
@@ -130,7 +88,8 @@ class Engine:
         self._pruner = Pruner(Policies(settings.retention), store=store, state=state, plan=self._apply, clock=clock)
         self._quotas = Quotas(settings, parts.usage or state, store, clock, parts.changes)
         self._experiment = Experiment(settings.experiment.holdout, parts.secret, state, clock.now)
-        self._indexing = IndexInLulls(worker.wake_index)
+        self._recalls = Lull(QUIET_S, LONGEST_QUIET_WAIT_S)
+        self._indexing: asyncio.Task[None] | None = None
         self.backing_up = BackingUp(parts)
         self.reindexing = Reindexing(parts)
         self._all_open = asyncio.Event()
@@ -189,7 +148,6 @@ class Engine:
         """
         parts = self.parts
         await self._tasks.cancel()
-        self._indexing.close()
         await self.reindexing.close()
         await self.backing_up.close()
         await self._pruner.close()
@@ -238,7 +196,7 @@ class Engine:
         """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
         written after the answer.
         """
-        with self._indexing.recalling(), self.parts.worker.serving():
+        with self._recalls.used(), self.parts.worker.serving():
             if self._readiness.is_open("store"):
                 answer = await self.parts.recall.recall(request)
             elif self._readiness.parts["store"] == LOADING:
@@ -261,7 +219,7 @@ class Engine:
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session or "",))
         wanted = asked.turns + 2 * step_of(asked.turns) + 1
         log_end, cursor = list[Memory](), None
-        with self._indexing.recalling(), parts.worker.serving():
+        with self._recalls.used(), parts.worker.serving():
             try:
                 whole = await parts.worker.indexed(scope, REPLAY_WAIT_S)
                 async with asyncio.timeout(parts.settings.recall.deadline_ms / 1000):
@@ -300,7 +258,13 @@ class Engine:
         tenant = captured.scope.tenant
         if captured.access is not None and self.parts.access.remember(tenant, captured.access):
             self.parts.worker.new_key(tenant)
-        self._indexing.soon()
+        if self._indexing is None or self._indexing.done():
+            self._indexing = self._tasks.start(self._index(), "index")
+
+    async def _index(self) -> None:
+        """Index in a lull of recalls, once for all turns that come until then."""
+        await self._recalls.wait()
+        self.parts.worker.wake_index()
 
     async def pause_pruning(self) -> None:
         """Prune nothing by itself any more: after a dry run everything must still be there."""

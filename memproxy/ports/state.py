@@ -1,7 +1,7 @@
 """The seam to the state: the journal, slots, sessions, receipts, and what is kept about callers, one contract each."""
 
 import enum
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from memproxy.core.audit import Audited, AuditEntry
+from memproxy.core.changes import ChangeNotices
 from memproxy.core.choices import Choices
 from memproxy.core.dream import Dream
 from memproxy.core.palace import Names
@@ -700,6 +701,16 @@ class StateStore(
     Every call of every contract raises `errors.StateUnavailable` when the state does not answer. Users declare only
     the contracts that they need.
     """
+
+    @property
+    def changes(self) -> ChangeNotices:
+        """Notices of changes to all that share this state; beside an embedded one, within this process alone."""
+
+    def clock(self) -> Callable[[], datetime]:
+        """The clock that all machines on this state go by. The caller gives the state all times by it from now on."""
+
+    def on_rows(self, told: Callable[[], None]) -> None:
+        """``told`` is called when another engine may have written rows to be claimed."""
 
     async def open(self) -> None:
         """Open, create or migrate."""

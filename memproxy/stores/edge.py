@@ -35,8 +35,9 @@ from memproxy.stores.edge_shard import EdgeBackend, create, discard_unfinished, 
 from memproxy.stores.owner_index import OwnerIndexes
 from memproxy.stores.payload import Points, RecentMemories
 from memproxy.stores.rebuild import CollectionRebuild
-from memproxy.stores.thread import Lull, OwnThread, SharedFlush
+from memproxy.stores.thread import OwnThread, SharedFlush
 from memproxy.stores.vector_store import BATCH, VectorStore, Writers
+from memproxy.tasks import Lull
 
 log = logging.getLogger(__name__)
 

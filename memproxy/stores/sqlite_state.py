@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.ports import Ending, Recovered
@@ -98,6 +99,7 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
         tasks = TaskOwner("state")
         super().__init__(SqliteDatabase(file, tasks), tasks, sealing or NoSealing())
         self._file = file
+        self.changes = ChangeNotices()
         self._news = News(path.with_name(f"{path.name}-choices"))
         self._spill = Spill(path, durable=sync == "full")
         self._taking_up = TakingUp(path, self._append_left, self._tasks)
@@ -125,6 +127,12 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
         self._news.close()
         await self._spill.close()
         await self._file.close()
+
+    def clock(self) -> Callable[[], datetime]:
+        return self._database.time
+
+    def on_rows(self, told: Callable[[], None]) -> None:
+        """There is no other engine."""
 
     async def other_engines(self) -> int:
         return 0

@@ -5,11 +5,12 @@ import atexit
 import contextlib
 import threading
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
-from time import monotonic
 from typing import Any, NamedTuple, TypeVar, cast
+
+from memproxy.tasks import Lull
 
 Result = TypeVar("Result")
 
@@ -98,46 +99,6 @@ class OwnThread:
         left, self._left, self._worker = self._left, None, None
         if left is not None:
             left()
-
-
-class Lull:
-    """Delays background work until ``quiet_s`` seconds have passed since the last use, but by ``longest_s`` at most."""
-
-    def __init__(self, quiet_s: float, longest_s: float) -> None:
-        self._quiet_s = quiet_s
-        self._longest_s = longest_s
-        self._used = 0
-        self._until = 0.0
-        self._hurried = asyncio.Event()
-
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """Somebody is served within this block."""
-        self._used += 1
-        try:
-            yield
-        finally:
-            self._used -= 1
-            self._until = monotonic() + self._quiet_s
-
-    async def wait(self) -> None:
-        """Returns at once where nothing was used lately."""
-        latest = monotonic() + self._longest_s
-        left = self._left(latest)
-        while left > 0 and not self._hurried.is_set():
-            with suppress(TimeoutError):  # the usual case: a look whether the uses have paused
-                async with asyncio.timeout(left):
-                    await self._hurried.wait()
-            left = self._left(latest)
-        self._hurried.clear()
-
-    def hurry(self) -> None:
-        """Somebody waits for the work: the current wait for a lull, or else the next one, ends at once."""
-        self._hurried.set()
-
-    def _left(self, latest: float) -> float:
-        now = monotonic()
-        return min(now + self._quiet_s if self._used else self._until, latest) - now
 
 
 class SharedFlush:

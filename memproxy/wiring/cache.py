@@ -9,7 +9,7 @@ from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import STORE_ID, StateStore, UsageStore, WorkingApart
 from memproxy.settings import Settings
 from memproxy.stores.state_part import Columns, Owner, PlainColumns
-from memproxy.wiring.state_stores import changes_of, keys_of
+from memproxy.wiring.state_stores import keys_of
 
 if TYPE_CHECKING:
     from memproxy.stores.redis_server import RedisServer
@@ -58,13 +58,13 @@ def redis_server(settings: Settings, installation: Callable[[], Awaitable[str | 
 def make_caches(settings: Settings, state: StateStore) -> Caches:
     """For one process that works with this state. Raises as `redis_server`."""
     if settings.cache.backend == "memory":
-        return Caches(changes_of(state), state)
+        return Caches(state.changes, state)
     from memproxy.stores.redis_uses import RedisNotices, RedisUses  # noqa: PLC0415 - an extra
     from memproxy.stores.redis_working import RedisWorking  # noqa: PLC0415 - an extra
 
     server = redis_server(settings, lambda: state.get_meta(STORE_ID))
     return Caches(
-        changes=RedisNotices(server, changes_of(state)),
+        changes=RedisNotices(server, state.changes),
         usage=RedisUses(server, state),
         working=RedisWorking(server, state, OwnersColumns(state)),
         server=server,

@@ -40,24 +40,18 @@ from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
 from memproxy.traces import Traces
 from memproxy.wiring.cache import Caches, OwnersColumns, make_caches
-from memproxy.wiring.state_stores import clock_of, keys_of, make_apart_state, make_state, wake_on_rows
+from memproxy.wiring.state_stores import keys_of, make_apart_state, make_state
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres import PostgresStore
-    from memproxy.stores.postgres_state_sealed import PostgresSealedState
     from memproxy.stores.qdrant import QdrantStore
-    from memproxy.stores.sealed_state import SealedState
-
-
-def machine_time() -> datetime:
-    """The current instant, in UTC."""
-    return datetime.now(UTC)
+    from memproxy.stores.state_sealed import SealedOwners
 
 
 class SystemClock:
     """The machine's clock, or the one that all machines on the state go by."""
 
-    def __init__(self, read: Callable[[], datetime] = machine_time) -> None:
+    def __init__(self, read: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._read = read
 
     def now(self) -> datetime:
@@ -98,7 +92,7 @@ def make_store(
     home: Path,
     embedder: Embedder,
     *,
-    keys: "SealedState | PostgresSealedState | None" = None,
+    keys: "SealedOwners | None" = None,
 ) -> "EdgeStore | QdrantStore | PostgresStore":
     """The memory store of these settings, for this embedder's vectors. With ``keys`` it encrypts."""
     store = _bare_store(settings, home, embedder)
@@ -214,7 +208,7 @@ def make_engine(
     """
     state = make_state(settings, home) if state_socket is None else make_apart_state(settings, home, state_socket)
     caches = make_caches(settings, state)
-    clock: Clock = SystemClock(clock_of(state) or machine_time)
+    clock: Clock = SystemClock(state.clock())
     meter = TokenMeter(caches.usage, clock, settings.learn)
     tally = QuestionTally(meter)
     embedder = make_embedder(settings, home, spent=tally.add)
@@ -249,7 +243,7 @@ def make_engine(
         working=caches.working,
         traces=traces,
     )
-    wake_on_rows(state, worker.wake_index)
+    state.on_rows(worker.wake_index)
     models = [*roles.models, model, *([judge] if judge is not None else [])]
     return Engine(
         Parts(

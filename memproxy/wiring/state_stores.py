@@ -1,15 +1,13 @@
 """The state store of each process."""
 
 import os
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from memproxy.core.backup_manifest import STATE, STORE
-from memproxy.core.changes import ChangeNotices
 from memproxy.ports import StateStore
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path
@@ -18,26 +16,23 @@ from memproxy.stores.apart_state import ApartState, WritesApart, Writing
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES
 from memproxy.stores.sqlite_schema import VERSION
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_owners import StateOwners
 
 __all__ = [
     "RELAY_CHECKPOINT_PAGES",
     "Writing",
-    "changes_of",
     "check_master_key",
-    "clock_of",
     "keys_of",
     "make_apart_state",
     "make_state",
     "newer_form",
     "sqlite_state",
-    "wake_on_rows",
 ]
 
 if TYPE_CHECKING:
     from memproxy.stores.postgres_state import PostgresState
-    from memproxy.stores.postgres_state_sealed import PostgresSealedState
-    from memproxy.stores.sealed_state import SealedState
     from memproxy.stores.sealing import MasterKeys
+    from memproxy.stores.state_sealed import SealedOwners
 
 RELAY_CHECKPOINT_PAGES = 16 * CHECKPOINT_PAGES
 """The engine brings the write-ahead log into the file at a sixteenth of this, so that no answer waits for the disk in a
@@ -75,35 +70,6 @@ def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "Postgre
 
         return PostgresSealedState(state.url or "", spill, sync=state.sync, spares=spares, masters=_masters())
     return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
-
-
-def _on_server(state: StateStore) -> "PostgresState | None":
-    """The state where it is on a server; the client of one that is embedded is not loaded."""
-    if isinstance(state, SqliteState):
-        return None
-    from memproxy.stores.postgres_state import PostgresState  # noqa: PLC0415 - as above
-
-    return state if isinstance(state, PostgresState) else None
-
-
-def changes_of(state: StateStore) -> ChangeNotices:
-    """Notices of changes to all that share this state; beside an embedded one, within this process alone."""
-    server = _on_server(state)
-    return ChangeNotices() if server is None else server.changes
-
-
-def clock_of(state: StateStore) -> Callable[[], datetime] | None:
-    """The clock that all machines on this state go by; None: it is on this one alone. The caller gives the state all
-    times by it from now on.
-    """
-    server = _on_server(state)
-    return None if server is None else server.clock()
-
-
-def wake_on_rows(state: StateStore, told: Callable[[], None]) -> None:
-    """Have ``told`` called when another replica has written rows; beside an embedded state there is none."""
-    if (server := _on_server(state)) is not None:
-        server.on_rows(told)
 
 
 def sqlite_state(
@@ -146,17 +112,13 @@ def _masters() -> "MasterKeys":
     return MasterKeys.read(os.environ.get(MASTER_KEY))
 
 
-def keys_of(state: StateStore) -> "SealedState | PostgresSealedState | None":
+def keys_of(state: object) -> "SealedOwners | None":
     """Where users' keys are, when the state has them."""
-    if isinstance(state, SqliteState):
-        from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, as above
-
-        return state if state.seals and isinstance(state, SealedState) else None
-    if (server := _on_server(state)) is None or not server.seals:
+    if not isinstance(state, StateOwners) or not state.seals:
         return None
-    from memproxy.stores.postgres_state_sealed import PostgresSealedState  # noqa: PLC0415 - cryptography, as above
+    from memproxy.stores.state_sealed import SealedOwners  # noqa: PLC0415 - cryptography, as above
 
-    return server if isinstance(server, PostgresSealedState) else None
+    return state if isinstance(state, SealedOwners) else None
 
 
 def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:

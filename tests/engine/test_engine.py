@@ -16,7 +16,6 @@ from memproxy.core.protocol import (
     UpstreamAccess,
 )
 from memproxy.core.scope import Scope
-from memproxy.engine.engine import IndexInLulls
 from memproxy.settings import ModelSettings
 from memproxy.stores.edge import EdgeStore
 from tests.support.engine import DIMENSION, Api, SwitchedStore, make_engine, serve_engine
@@ -204,37 +203,16 @@ async def _at_least_two(api: Api) -> list[dict[str, Any]] | None:
     return found if len(found) == 2 else None
 
 
-async def test_what_was_asked_for_during_a_recall_is_done_once_after_it() -> None:
-    done: list[bool] = []
-    asked = asyncio.Event()
-
-    def work() -> None:
-        done.append(recalling)
-        asked.set()
-
-    indexing, recalling = IndexInLulls(work), True
-    with indexing.recalling():
-        indexing.soon()
-        indexing.soon()
-        assert done == []
-    recalling = False
-    async with asyncio.timeout(LONGEST_S):
-        await asked.wait()
-    assert done == [False]
-
-
-async def test_recalls_without_a_pause_do_not_keep_it_back_for_ever() -> None:
-    asked = asyncio.Event()
-    indexing = IndexInLulls(asked.set)
-    with indexing.recalling():
-        indexing.soon()
-        async with asyncio.timeout(LONGEST_S):
-            await asked.wait()
-
-
-async def test_where_nobody_recalls_it_is_done_at_once_and_again_each_time() -> None:
-    done: list[None] = []
-    indexing = IndexInLulls(lambda: done.append(None))
-    indexing.soon()
-    indexing.soon()
-    assert len(done) == 2
+async def test_turns_that_come_during_a_recall_are_looked_at_once_after_it(tmp_path: Path) -> None:
+    engine = make_engine(tmp_path)
+    with engine._recalls.used():
+        engine.captured(Captured(scope=SCOPE))
+        looking = engine._indexing
+        assert looking is not None
+        engine.captured(Captured(scope=SCOPE))
+        await asyncio.wait([looking], timeout=0.1)
+        assert (engine._indexing, looking.done()) == (looking, False)
+    await asyncio.wait_for(looking, LONGEST_S)
+    engine.captured(Captured(scope=SCOPE))
+    assert engine._indexing is not looking
+    await engine.close(0)

@@ -8,8 +8,8 @@ import pytest
 from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.stores.sqlite_file import SqliteDatabase, SqliteFile
 from memproxy.stores.state_part import Db
-from memproxy.stores.thread import Lull, OwnThread, SharedFlush
-from memproxy.tasks import TaskOwner
+from memproxy.stores.thread import OwnThread, SharedFlush
+from memproxy.tasks import Lull, TaskOwner
 
 
 class Disk:
