@@ -215,6 +215,6 @@ async def test_a_probe_is_answered_while_an_engine_is_served_and_not_by_a_proces
 def test_whatever_writes_goes_to_the_process_that_writes() -> None:
     """A method that is not among `WRITES` is run in a process that opened the file for reading."""
     reads = [name for name in dir(StateStore) if not name.startswith("_") and name not in {*WRITES, "open", "close"}]
-    methods = {name: method for name in reads if inspect.isfunction(method := getattr(SqliteState, name))}
+    methods = {name: method for name in reads if inspect.isfunction(method := getattr(SqliteState, name, None))}
     writing = [name for name, method in methods.items() if ".write(" in inspect.getsource(method)]
     assert not writing
