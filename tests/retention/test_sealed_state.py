@@ -15,7 +15,7 @@ from memproxy.core.palace import Names
 from memproxy.core.receipt import Outcome, Recalled, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, StateUnavailable
-from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession, SlotChange
+from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession, SlotChange, StateStore
 from memproxy.stores.payload import HIDDEN, opened_payload, sealed_changes, sealed_payload
 from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, new_data_key, new_master_key
@@ -42,7 +42,7 @@ def sealed(path: Path, masters: str) -> SealedState:
     return SealedState(path, sync="normal", masters=MasterKeys.read(masters))
 
 
-async def fill(state: SqliteState, scope: Scope) -> int:
+async def fill(state: StateStore, scope: Scope) -> int:
     """Something of everything that the state keeps."""
     number = await state.append(JournalEntry(kind=JournalKind.PLAN, scope=scope, body=TEXT.encode(), request_id="r"))
     assert await state.save_plan(number, TEXT.encode(), [SlotChange(slot=WORDS[3], expected=None, new="m1")])
@@ -58,7 +58,7 @@ async def fill(state: SqliteState, scope: Scope) -> int:
     return number
 
 
-async def check(state: SqliteState, scope: Scope) -> None:
+async def check(state: StateStore, scope: Scope) -> None:
     """Everything that `fill` wrote is read back as it was."""
     assert await state.slots(scope, [WORDS[3], "free"]) == {WORDS[3]: "m1"}
     known = (await state.find_session(scope, [WORDS[4]]))[WORDS[4]][0]

@@ -19,7 +19,6 @@ from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StateUnavailable
 from memproxy.ports import (
-    ARM,
     Charge,
     Ending,
     JournalEntry,
@@ -238,27 +237,6 @@ async def test_replicas_hear_of_choices_keys_and_rows(opened: OpenState) -> None
     two.on_rows(lambda: woken.append(True))
     await one.append(entry())
     await eventually(lambda: woken, what="the other replica hears of the row")
-
-
-async def test_replicas_count_together(opened: OpenState) -> None:
-    states = [await opened() for _ in range(3)]
-    turns = Charge(tenant="acme", user="ann", what="turns", seconds=600, limit=30)
-    over = await asyncio.gather(*(states[number % 3].spend([turns], now()) for number in range(100)))
-    assert sum(spent is None for spent in over) == 30
-
-
-async def test_what_an_experiment_counted_is_told_by_digest_and_goes_with_its_user(opened: OpenState) -> None:
-    one, two = await opened(), await opened()
-    users = (("acme", ANN.user), ("acme", BEN.user), ("other", ANN.user))
-    counts = [Charge(tenant=tenant, user=user, what=f"{ARM}x", seconds=10**8, amount=3) for tenant, user in users]
-    turns = Charge(tenant="acme", user=ANN.user, what="turns", seconds=600)
-    for state in (one, two):
-        assert await state.spend([*counts, turns], now()) is None
-    assert [(use.what, use.used) for use in await one.uses("acme", ARM)] == [(f"{ARM}x", 6)] * 2
-    assert not {use.who for use in await one.uses("acme", "")} & {ANN.user, BEN.user}
-    await two.forget(ANN, session=None)
-    assert len(await one.uses("acme", ARM)) == len(await one.uses("other", ARM)) == 1
-    assert (await one.spent(turns, now())).used == 2
 
 
 async def test_one_of_many_writers_on_two_replicas_gets_a_slot(opened: OpenState) -> None:
