@@ -8,8 +8,9 @@ brings what has changed since. Nothing here is bound to an owner: only `memproxy
 
 import hashlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -17,8 +18,9 @@ from memproxy.ports import MOVED, STORE_ID
 from memproxy.stores.backend import Backend, Written
 from memproxy.stores.filters import HasId, Where
 from memproxy.stores.rebuild import EVERYBODY
-from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_schema import migrate
+from memproxy.stores.state_owners import read_meta, write_meta
+from memproxy.stores.state_part import Database, Db
 
 ROWS = 100
 """Rows, or points, that are read and written at once: an entry of working memory, or a long turn, may be a megabyte."""
@@ -71,84 +73,104 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
     )
 
 
-class StateTables(Protocol):
-    """The tables of one state. Rows are as SQLite has them."""
+class StateTables(ABC):
+    """The tables of one state. Rows are as SQLite has them, and so are their columns but for the user's (`named`)."""
+
+    inserting: ClassVar[str] = ""
+    """What lets a row keep its number, behind the columns that are inserted."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         """Rows in the order of their keys, from behind ``after``."""
+        columns, key = self._columns(table), ", ".join(map(named, table.key))
+        values = {} if after is None else self._key(table, after)
+        behind = f"WHERE ({key}) > ({_places(values)})" if values else ""
+        text = f"SELECT {', '.join(columns)} FROM {table.name} {behind} ORDER BY {key} LIMIT :most"  # noqa: S608 - names of our own schema
+        rows = await self._database.read(lambda db: db.all(text, most=limit, **values))
+        return [self._row(table, dict(zip(columns, row, strict=True))) for row in rows]
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
         """Insert or replace rows."""
+        values = [self._values(table, row) for row in rows]
+        columns, key = list(map(named, values[0])), list(map(named, table.key))
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+        text = (
+            f"INSERT INTO {table.name} ({', '.join(columns)}) {self.inserting} VALUES ({_places(values[0])}) "  # noqa: S608 - as above
+            f"ON CONFLICT ({', '.join(key)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
+        )
+        await self._database.write(lambda db: db.each(text, values))
 
     async def remove(self, table: Table, keys: Sequence[Key]) -> None:
         """Delete rows."""
+        found = " AND ".join(f"{named(name)} = :{name}" for name in table.key)
+        values = [self._key(table, key) for key in keys]
+        await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {found}", values))  # noqa: S608 - as above
 
     async def count(self, table: Table) -> int:
         """How many rows there are."""
+        row = await self._database.read(lambda db: db.first(f"SELECT count(*) FROM {table.name}"))  # noqa: S608 - as above
+        return int(row[0]) if row else 0
 
+    @abstractmethod
     async def last_numbers(self) -> dict[str, int]:
         """The last number that was given to a row, by table; none is given twice."""
 
+    @abstractmethod
     async def set_last_numbers(self, numbers: dict[str, int]) -> None:
         """The next rows are numbered from behind these."""
 
     async def meta(self, key: str) -> str | None:
         """A fact of the state."""
+        return await read_meta(self._database, key)
 
     async def set_meta(self, key: str, value: str) -> None:
         """Note a fact; an empty one takes it away."""
+        await write_meta(self._database, key, value)
 
+    @abstractmethod
     async def check_unused(self) -> None:
         """See that nobody works on it. Raises `ConfigError`."""
 
+    def _columns(self, table: Table) -> list[str]:
+        """The columns that are read."""
+        return [named(name) for name in table.columns]
 
-class SqliteTables:
+    def _row(self, table: Table, stored: Mapping[str, Any]) -> Row:
+        return {name: stored[named(name)] for name in table.columns}
+
+    def _values(self, table: Table, row: Row) -> Row:
+        """The row as it is written."""
+        return {name: row[name] for name in table.columns}
+
+    def _key(self, table: Table, key: Key) -> Row:
+        """The same of a key."""
+        return dict(zip(table.key, key, strict=True))
+
+
+def named(column: str) -> str:
+    """A column of SQLite's as statements for both databases write it (`state_part.Db`)."""
+    return "user_id" if column == "user" else column
+
+
+def _places(names: Iterable[str]) -> str:
+    return ", ".join(f":{name}" for name in names)
+
+
+class SqliteTables(StateTables):
     """`StateTables` of a state file, which is open."""
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
-
-    async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
-        key = ", ".join(table.key)
-        behind = f"WHERE ({key}) > ({', '.join('?' * len(table.key))})" if after is not None else ""
-        text = f"SELECT {', '.join(table.columns)} FROM {table.name} {behind} ORDER BY {key} LIMIT ?"  # noqa: S608
-        rows = await self._file.read(lambda db: db.execute(text, [*(after or ()), limit]).fetchall())
-        return [dict(zip(table.columns, row, strict=True)) for row in rows]
-
-    async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        changed = ", ".join(f"{name} = excluded.{name}" for name in table.columns)
-        text = (
-            f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({', '.join('?' * len(table.columns))}) "  # noqa: S608 - names of our own schema
-            f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}"
-        )
-        values = [[row[name] for name in table.columns] for row in rows]
-        await self._file.write(lambda db: db.executemany(text, values))
-
-    async def remove(self, table: Table, keys: Sequence[Key]) -> None:
-        text = f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"  # noqa: S608 - as above
-        await self._file.write(lambda db: db.executemany(text, keys))
-
-    async def count(self, table: Table) -> int:
-        text = f"SELECT count(*) FROM {table.name}"  # noqa: S608 - as above
-        return await self._file.read(lambda db: int(db.execute(text).fetchone()[0]))
-
     async def last_numbers(self) -> dict[str, int]:
-        return await self._file.read(lambda db: dict(db.execute("SELECT name, seq FROM sqlite_sequence").fetchall()))
+        return dict(await self._database.read(lambda db: db.all("SELECT name, seq FROM sqlite_sequence")))
 
     async def set_last_numbers(self, numbers: dict[str, int]) -> None:
-        def work(db: sqlite3.Connection) -> None:
+        async def work(db: Db) -> None:
             for name, number in numbers.items():
-                db.execute("DELETE FROM sqlite_sequence WHERE name = ?", [name])
-                db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", [name, number])
+                await db.run("DELETE FROM sqlite_sequence WHERE name = :name", name=name)
+                await db.run("INSERT INTO sqlite_sequence VALUES (:name, :number)", name=name, number=number)
 
-        await self._file.write(work)
-
-    async def meta(self, key: str) -> str | None:
-        row = await self._file.read(lambda db: db.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone())
-        return None if row is None else str(row[0])
-
-    async def set_meta(self, key: str, value: str) -> None:
-        await self._file.write(lambda db: db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value]))
+        await self._database.write(work)
 
     async def check_unused(self) -> None:
         """As `StateTables` says: a process that has the file open holds its lock (`serve.instance`)."""

@@ -11,8 +11,9 @@ from memproxy.ports import MOVED, STORE_ID
 from memproxy.settings import Settings
 from memproxy.settings.home import state_path, store_path
 from memproxy.stores.moving import SqliteTables, StateTables, StoredPoints
-from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.stores.sqlite_file import SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import SEALED
+from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_embedder, make_store
 
 
@@ -87,7 +88,7 @@ async def _state(settings: Settings, home: Path, held: contextlib.AsyncExitStack
         file = SqliteFile(path, sync="full")
         await file.open()
         held.push_async_callback(file.close)
-        return str(path), SqliteTables(file)
+        return str(path), SqliteTables(SqliteDatabase(file, TaskOwner("move")))
     from memproxy.stores.postgres_moving import PostgresTables  # noqa: PLC0415 - an extra
     from memproxy.stores.postgres_state_database import PostgresDatabase  # noqa: PLC0415 - the same
 

@@ -12,7 +12,8 @@ from memproxy.core.scope import Scope
 from memproxy.stores.moving import Rows, SqliteTables, StateTables, Table, copy, digests, state_tables
 from memproxy.stores.postgres_moving import PostgresTables
 from memproxy.stores.postgres_state_database import PostgresDatabase
-from memproxy.stores.sqlite_file import SqliteFile
+from memproxy.stores.sqlite_file import SqliteDatabase, SqliteFile
+from memproxy.tasks import TaskOwner
 from tests.support.postgres import Databases
 
 TEXT = 'a\x00b\\0 "ü" \u202e 日本'
@@ -55,7 +56,7 @@ async def both(tmp_path: Path, url: str) -> AsyncIterator[tuple[StateTables, Sta
         held.push_async_callback(file.close)
         await server.open()
         held.push_async_callback(server.close)
-        yield SqliteTables(file), await PostgresTables.of(server)
+        yield SqliteTables(SqliteDatabase(file, TaskOwner("test"))), await PostgresTables.of(server)
 
 
 def test_every_table_of_the_state_has_a_key_and_columns() -> None:
