@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, closing
 
 from memproxy.core.scope import Scope
-from memproxy.stores import state_palace as rules
 from memproxy.stores.postgres_state_database import PostgresDatabase
-from memproxy.stores.state_palace import StatePalace
-from memproxy.stores.state_part import OWNED, Columns, Db, Owner, Result, owned
+from memproxy.stores.state_palace import Palace, StatePalace
+from memproxy.stores.state_part import OWNED, Db, Owner, PlainColumns, Result, owned
 
 _TABLE = """
     CREATE TABLE palace (
@@ -32,7 +31,7 @@ class PostgresPalace(StatePalace):
     async def _see(
         self,
         scope: Scope,
-        work: Callable[[sqlite3.Connection, Columns], Result],
+        work: Callable[[Palace], Result],
         *,
         named: Collection[str] | None = None,
         parent: str | None = None,
@@ -43,12 +42,12 @@ class PostgresPalace(StatePalace):
                 return None
             rows = await _rows(db, scope.owner, named, parent)
         with closing(_copy(scope.owner, rows)) as copy:
-            return work(copy, columns)
+            return work(Palace(copy, scope.owner, columns))
 
     async def _change(
         self,
         scope: Scope,
-        change: Callable[[sqlite3.Connection, Columns], Result],
+        change: Callable[[Palace], Result],
         *,
         named: Collection[str] | None = None,
         makes: bool = False,
@@ -59,13 +58,13 @@ class PostgresPalace(StatePalace):
                 return None
             names = None if named is None else {*named, *map(columns.name, named)}
             async with _changing(db, scope.owner, names) as copy:
-                return change(copy, columns)
+                return change(Palace(copy, scope.owner, columns))
 
 
 async def erase(db: Db, owner: Owner, session: str | None) -> None:
     """Erase the owner's palace, or the rooms of one session."""
     async with _changing(db, owner) as copy:
-        rules.erase(copy, owner, session)
+        Palace(copy, owner, PlainColumns()).erase(session)
 
 
 async def _rows(db: Db, owner: Owner, named: Collection[str] | None, parent: str | None = None) -> dict[_Key, int]:

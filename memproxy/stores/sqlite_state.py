@@ -19,13 +19,12 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.ports import Ending, Recovered
 from memproxy.stores import state_journal as journal
-from memproxy.stores import state_palace as palace
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_db import SqliteDb
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
-from memproxy.stores.state_palace import StatePalace
-from memproxy.stores.state_part import Columns, Db, NoSealing, Result, Row, Sealing
+from memproxy.stores.state_palace import Palace, StatePalace
+from memproxy.stores.state_part import Db, NoSealing, PlainColumns, Result, Row, Sealing
 from memproxy.tasks import TaskOwner
 
 
@@ -172,14 +171,14 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
     async def _see(
         self,
         scope: Scope,
-        work: Callable[[sqlite3.Connection, Columns], Result],
+        work: Callable[[Palace], Result],
         *,
         named: Collection[str] | None = None,
         parent: str | None = None,  # noqa: ARG002 - all rows are here
     ) -> Result | None:
         async def see(db: Db) -> Result | None:
             columns = await self._sealing.of(db, scope.owner)
-            return None if columns is None else work(_own(db), columns)
+            return None if columns is None else work(Palace(_own(db), scope.owner, columns))
 
         read = self._database.read if named is None or named else self._database.glance
         return await read(see)
@@ -187,7 +186,7 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
     async def _change(
         self,
         scope: Scope,
-        change: Callable[[sqlite3.Connection, Columns], Result],
+        change: Callable[[Palace], Result],
         *,
         named: Collection[str] | None = None,  # noqa: ARG002 - all rows are here
         makes: bool = False,
@@ -196,13 +195,13 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
 
         async def work(db: Db) -> Result | None:
             columns = await sealing(db, scope.owner)
-            return None if columns is None else change(_own(db), columns)
+            return None if columns is None else change(Palace(_own(db), scope.owner, columns))
 
         return await self._database.write(work)
 
     async def _erase_rows(self, db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
         gone = await journal.erase(db, scope, session, until)
-        palace.erase(_own(db), scope.owner, session)
+        Palace(_own(db), scope.owner, PlainColumns()).erase(session)
         return gone
 
     async def wipe(self) -> None:
