@@ -22,7 +22,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, Recovered
 from memproxy.stores.postgres_state_database import PostgresDatabase, one
 from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas, release_dead
-from memproxy.stores.state_journal import End, StateJournal, erase
+from memproxy.stores.state_journal import End, StateJournal
 from memproxy.stores.state_part import OWNED, Owner, Row, Sealing, owned
 from memproxy.stores.state_part import Db as AnyDb
 from memproxy.tasks import TaskOwner
@@ -223,12 +223,6 @@ class PostgresJournal(StateJournal):
 
     def _rows_came(self) -> None:
         self._replicas.rows_came()
-
-    async def _erase_rows(self, db: AnyDb, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
-        gone = await erase(db, scope, session, until)
-        if session is None:
-            await db.run(f"DELETE FROM refusals WHERE {OWNED}", **owned(scope.owner))
-        return gone
 
     async def _refuse(self, db: AnyDb, end: End, owner: Owner) -> None:
         await db.run("DELETE FROM refusals WHERE at < clock_timestamp() - :kept", kept=_REFUSALS_KEPT)

@@ -18,13 +18,12 @@ from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError
 from memproxy.ports import Ending, Recovered
-from memproxy.stores import state_journal as journal
 from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_db import SqliteDb
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
-from memproxy.stores.state_palace import Palace, StatePalace
-from memproxy.stores.state_part import Db, NoSealing, PlainColumns, Result, Row, Sealing
+from memproxy.stores.state_palace import Palace
+from memproxy.stores.state_part import Db, NoSealing, Owner, PlainColumns, Result, Row, Sealing
 from memproxy.tasks import TaskOwner
 
 
@@ -68,7 +67,7 @@ class News:
             self._bytes[:8] = os.urandom(8)
 
 
-class SqliteState(journal.StateJournal, StatePalace, StateOwners):
+class SqliteState(StateOwners):
     """`ports.StateStore` in one SQLite file. One engine alone handles the journal's rows."""
 
     place_anew = "installation"
@@ -199,10 +198,8 @@ class SqliteState(journal.StateJournal, StatePalace, StateOwners):
 
         return await self._database.write(work)
 
-    async def _erase_rows(self, db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
-        gone = await journal.erase(db, scope, session, until)
-        Palace(_own(db), scope.owner, PlainColumns()).erase(session)
-        return gone
+    async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
+        Palace(_own(db), owner, PlainColumns()).erase(session)
 
     async def wipe(self) -> None:
         await self._file.wipe()

@@ -9,12 +9,14 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import MOVED, JournalEntry, has_moved
 from memproxy.stores import state_dreams as dreams
+from memproxy.stores import state_journal as journal
 from memproxy.stores import state_receipts as receipts
 from memproxy.stores import state_sessions as sessions
 from memproxy.stores import state_working as working
 from memproxy.stores.journal_spill import SetsAside
 from memproxy.stores.state_callers import StateCallers
 from memproxy.stores.state_dreams import StateDreams
+from memproxy.stores.state_palace import StatePalace
 from memproxy.stores.state_part import OWNED, Database, Db, Owner, owned
 from memproxy.stores.state_receipts import StateReceipts
 from memproxy.stores.state_sessions import StateSessions
@@ -24,7 +26,7 @@ SEALED = "privacy.sealed"
 """Fact of a state whose texts are encrypted (`state_sealed`)."""
 
 
-class StateOwners(SetsAside, StateSessions, StateReceipts, StateCallers, StateWorking, StateDreams):
+class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCallers, StateWorking, StateDreams):
     """`ports.OwnerStore` and `ports.MetaStore`, over the parts that are the same in every database."""
 
     seals = False
@@ -39,22 +41,8 @@ class StateOwners(SetsAside, StateSessions, StateReceipts, StateCallers, StateWo
         """Where it is, in words."""
 
     @abstractmethod
-    async def append(self, entry: JournalEntry) -> int:
-        """As `ports.JournalStore` says."""
-
-    @abstractmethod
-    async def _append(self, db: Db, entry: JournalEntry) -> int:
-        """The same within a transaction."""
-
-    @abstractmethod
     async def wipe(self) -> None:
         """As `ports.OwnerStore` says."""
-
-    @abstractmethod
-    async def _erase_rows(self, db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
-        """Erase the journal's rows and the slots, of the owner or one session, and the places that stand in the palace.
-        The numbers of the rows.
-        """
 
     async def _check_usable(self) -> None:
         """See that this process can read it, and may.
@@ -112,7 +100,8 @@ class StateOwners(SetsAside, StateSessions, StateReceipts, StateCallers, StateWo
         """Erase all that was said by the owner, or in one session, and what was made of it. The numbers of the
         journal's rows that go.
         """
-        gone = await self._erase_rows(db, scope, session, until)
+        gone = await journal.erase(db, scope, session, until)
+        await self._erase_palace(db, scope.owner, session)
         await sessions.erase(db, scope, session)
         await receipts.erase(db, scope, session)
         if session is None:

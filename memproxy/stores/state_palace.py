@@ -16,7 +16,7 @@ from memproxy.core.palace import Names, circle, circles, is_role, is_told, point
 from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
-from memproxy.stores.state_part import Columns, Owner, Result, Row, StatePart
+from memproxy.stores.state_part import Columns, Db, Owner, Result, Row, StatePart
 
 NAMED_IN_WORDS = ("wing", "closet", "alias")
 """Kinds of rows whose names are words of the user's; rooms are named by sessions."""
@@ -100,7 +100,7 @@ class Palace:
     def _room(self, names: Names) -> _Room:
         number = self._home(names) if names.drawer else self._wing(names.wing, names.told)
         room = self._number("room", pointer(number), names.room)
-        [(wing,)] = self._all("name", "kind = 'wing' AND parent = '' AND number = ?", number)
+        ((wing,), *_) = self._all("name", "kind = 'wing' AND parent = '' AND number = ?", number)
         return _Room(wing, pointer(number, room), (number, room))
 
     def _home(self, names: Names) -> int:
@@ -173,7 +173,7 @@ class Palace:
         of = {number: name for kind, _, name, number in rows if kind == "wing"}
         here = (scope.project, scope.agent)
         told = circles(*here)
-        wings = {name: name for name in of.values()}
+        wings = {name: of[number] for kind, _, name, number in rows if kind == "wing"}
         aliases = {
             name: of[number]
             for kind, within, name, number in rows
@@ -355,6 +355,10 @@ class StatePalace(StatePart):
         makes: bool = False,
     ) -> Result | None:
         """The same of what changes them; ``makes``: an owner without a key gets one."""
+
+    @abstractmethod
+    async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
+        """Erase the owner's palace, or the rooms of one session, within a transaction."""
 
     async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         named = {name for one in names for name in (one.room, one.closet)}

@@ -7,14 +7,12 @@ for PostgreSQL: `Db` says how. What the two do otherwise, the journal above all,
 """
 
 import hmac
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Protocol, TypeVar
 
 from memproxy.core.scope import Scope
-from memproxy.ports import JournalEntry
 from memproxy.tasks import TaskOwner
 
 Owner = tuple[str, str]
@@ -300,7 +298,7 @@ async def _rename_choices(db: Db, tenant: str, name: str, other: str) -> None:
     )
 
 
-class StatePart(ABC):
+class StatePart:
     """A part of the state."""
 
     def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:
@@ -308,14 +306,6 @@ class StatePart(ABC):
         self._tasks = tasks
         self._sealing = sealing
         self._erased = Erased(database)
-
-    @abstractmethod
-    async def _insert(self, db: Db, entry: JournalEntry) -> int:
-        """Write a row of the journal, under its owner's lock; answers its number."""
-
-    @abstractmethod
-    def _rows_came(self) -> None:
-        """Rows were written."""
 
 
 def owned(owner: Owner) -> dict[str, str]:

@@ -14,6 +14,7 @@ import msgspec
 from memproxy.core.history import STATE
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
+from memproxy.stores.state_journal import StateJournal
 from memproxy.stores.state_part import (
     OWNED,
     PRUNE_EVERY,
@@ -21,7 +22,6 @@ from memproxy.stores.state_part import (
     Db,
     Owner,
     Row,
-    StatePart,
     owned,
     within,
 )
@@ -55,7 +55,7 @@ _NOT_LEARNING = """NOT EXISTS (
 """
 
 
-class StateSessions(StatePart):
+class StateSessions(StateJournal):
     """`ports.ProgressStore`, `ports.SessionStore` and `ports.BlockStore`; learning is begun in the journal."""
 
     _remembered = 0
