@@ -309,14 +309,12 @@ class Writing:
 
     async def _called(self, call: _Call) -> Any:
         if call.name == "open":
-            return await self._open()
+            if not self._is_open:
+                await self._state.open()
+                self._is_open = True
+            return None
         arguments = _FORMS[call.name].read_arguments(call.arguments)
         return await getattr(self._state, call.name)(**arguments)
-
-    async def _open(self) -> None:
-        if not self._is_open:
-            await self._state.open()
-            self._is_open = True
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes | None:

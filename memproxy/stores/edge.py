@@ -326,14 +326,12 @@ class EdgeStore(VectorStore):
             raise missing_store(folder.path, expected_id, marker.store_id)
         if as_built:
             return marker
-        check_built_with(folder.path, built=(marker.dimension, marker.embedder), wanted=self._wanted())
+        wanted = (self._dimension, self._embedder)
+        check_built_with(folder.path, built=(marker.dimension, marker.embedder), wanted=wanted)
         if marker.embedder is None and self._embedder is not None:
             marker.embedder = self._embedder
             folder.write_marker(marker)
         return marker
-
-    def _wanted(self) -> tuple[int, str | None]:
-        return self._dimension, self._embedder
 
     def _create(self) -> None:
         """Make an empty shard aside and put it in place whole, so that a crash leaves none or a complete one."""

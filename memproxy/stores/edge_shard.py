@@ -35,6 +35,8 @@ Result = TypeVar("Result")
 
 _NOBODY = str(UUID(int=0))
 
+_DIRECTIONS = {"asc": edge.Direction.Asc, "desc": edge.Direction.Desc}
+
 _ALL_SCROLLED = edge.PayloadSelector.Exclude(list(NOT_SCROLLED))
 
 INDEXING_THRESHOLD_KB = 100_000_000
@@ -196,7 +198,7 @@ class EdgeBackend:
             offset=after_id,
             with_payload=_ALL_SCROLLED if fields is None else list(fields),
             with_vector=False,
-            order_by=_ordered(order),
+            order_by=None if order is None else edge.OrderBy(ORDER_FIELD, _DIRECTIONS[order]),
         )
         records, _ = await self._on_shard(lambda shard: shard.scroll(request))
         return [one for one in _found(records) if one.id != after_id][:limit]
@@ -257,10 +259,6 @@ def _storable(build: Callable[[], Result]) -> Result:
         raise unstorable() from error
 
 
-def _point(point: Written) -> edge.Point:
-    return edge.Point(point.id, _vectors(point), _flags_as(int, point.payload))
-
-
 def _told(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload as it is scrolled, without token vectors: those of one text differ by a rounding from one time to the
     next, and tell nothing that the text beside them does not.
@@ -273,17 +271,11 @@ def _flags_as(form: type[int], payload: dict[str, Any]) -> dict[str, Any]:
     return payload | {name: form(payload[name]) for name in FLAG_FIELDS if payload.get(name) is not None}
 
 
-def _vectors(point: Written) -> dict[str, Any]:
+def _point(point: Written) -> edge.Point:
     vectors: dict[str, Any] = {BM25: edge.SparseVector(point.bm25.indices, point.bm25.values)}
     if point.dense:
         vectors[DENSE] = point.dense
-    return vectors
-
-
-def _ordered(order: str | None) -> edge.OrderBy | None:
-    if order is None:
-        return None
-    return edge.OrderBy(ORDER_FIELD, edge.Direction.Desc if order == "desc" else edge.Direction.Asc)
+    return edge.Point(point.id, vectors, _flags_as(int, point.payload))
 
 
 def _query(ranking: Ranking, known: dict[Where, edge.Filter]) -> edge.QueryRequest:

@@ -133,16 +133,20 @@ def _exactly(key: str, value: str | None) -> tuple[Condition, ...]:
 
 
 def _narrowed(base: Where, where: MemoryFilter, time_to_live: timedelta | None) -> Where:
-    must = [*_listed(where), *_flags(where), *_times(where, time_to_live)]
+    flags = (("active", where.active), ("quarantined", where.quarantined))
+    must = [*_listed(where), *(OneOf(key, (value,)) for key, value in flags if value is not None)]
+    must += _times(where, time_to_live)
     must_not = (OneOf("id", where.exclude_ids),) if where.exclude_ids else ()
     narrowed = Where((*base.must, *must), must_not)
     return telling(narrowed) if where.telling else narrowed
 
 
 def _listed(where: MemoryFilter) -> list[Condition]:
+    # every memory has one of all kinds, and to compare it takes as long as a cosine
+    kinds = [] if set(where.kinds) == set(Kind) else [kind.value for kind in where.kinds]
     wanted: list[tuple[str, Sequence[str]]] = [
         ("id", where.ids),
-        ("kind", _kinds(where)),
+        ("kind", kinds),
         ("session_id", where.session_ids),
         ("project_id", where.project_ids),
         ("agent_id", where.agent_ids),
@@ -157,16 +161,6 @@ def _listed(where: MemoryFilter) -> list[Condition]:
         ("closet", where.closets),
     ]
     return [OneOf(key, tuple(values)) for key, values in wanted if values]
-
-
-def _kinds(where: MemoryFilter) -> list[str]:
-    """None when all are wanted: every memory has one of them, and to compare it takes as long as a cosine."""
-    return [] if set(where.kinds) == set(Kind) else [kind.value for kind in where.kinds]
-
-
-def _flags(where: MemoryFilter) -> list[Condition]:
-    wanted = [("active", where.active), ("quarantined", where.quarantined)]
-    return [OneOf(key, (value,)) for key, value in wanted if value is not None]
 
 
 def _times(where: MemoryFilter, time_to_live: timedelta | None) -> list[Condition]:

@@ -206,15 +206,13 @@ class Rows:
         """All rows that are copied."""
         after: Key | None = None
         while page := await self._tables.page(self._table, after, ROWS):
-            yield [self._at_rest(row) for row in page if not self._is_own(row)]
             after = self._table.key_of(page[-1])
-
-    def _is_own(self, row: Row) -> bool:
-        return self._table.name == "meta" and row["key"] in NOT_COPIED
-
-    def _at_rest(self, row: Row) -> Row:
-        runs = self._table.name == "journal" and row["state"] == "running"
-        return {**row, "state": "waiting"} if runs else row
+            if self._table.name == "meta":
+                yield [row for row in page if row["key"] not in NOT_COPIED]
+            elif self._table.name == "journal":
+                yield [{**row, "state": "waiting"} if row["state"] == "running" else row for row in page]
+            else:
+                yield page
 
     def name(self, row: Row) -> bytes:
         """Its key."""

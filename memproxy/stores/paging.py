@@ -259,22 +259,14 @@ async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: s
         found = await engine.scroll(where, limit=limit, order=order)
         turns = memories(found)
         complete = len(found) < limit
-        beyond = _beyond(turns if complete else _whole_times(turns), turn, order)
+        if not complete:  # of the last time read there may be more
+            turns = [one for one in turns if one.created_at != turns[-1].created_at]
+        here, back = _position(turn), order == "desc"
+        beyond = [one for one in turns if (_position(one) < here if back else _position(one) > here)]
+        beyond.sort(key=_position, reverse=back)
         if complete or len(beyond) >= reach:
             return beyond[:reach]
         limit *= 4  # many turns of one time (an import dated by the day): read on until their order is known
-
-
-def _whole_times(turns: Sequence[Memory]) -> list[Memory]:
-    """Without those of the last time read, of which there may be more."""
-    return [turn for turn in turns if turn.created_at != turns[-1].created_at]
-
-
-def _beyond(turns: Sequence[Memory], turn: Memory, order: str) -> list[Memory]:
-    here = _position(turn)
-    if order == "desc":
-        return sorted((one for one in turns if _position(one) < here), key=_position, reverse=True)
-    return sorted((one for one in turns if _position(one) > here), key=_position)
 
 
 def _position(turn: Memory) -> tuple[datetime, int, str]:

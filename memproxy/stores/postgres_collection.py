@@ -264,15 +264,11 @@ class Collection:
         options = self._index.options
         return text.format(
             how,
-            self._nearest_name,
+            sql.Identifier(f"{self.name}_{self._index.kind}"),
             self._parts,
             sql.SQL(self._index.kind),
             sql.SQL("WITH (lists = {})").format(sql.Literal(self._index.lists)) if options else sql.SQL(""),
         )
-
-    @property
-    def _nearest_name(self) -> sql.Identifier:
-        return sql.Identifier(f"{self.name}_{self._index.kind}")
 
     async def renew_index(self, connection: AsyncConnection[Row]) -> None:
         """Make the index that is configured where there is another one or none, while others read and write; IVFFlat
@@ -482,7 +478,8 @@ class Collection:
         rows = await self._rows(where, text, statement)
         if few:
             names = list(fields or ())
-            return [Found(str(row[0]), _fields(names, row[1:])) for row in rows]
+            told = [(str(place), zip(names, values, strict=True)) for place, *values in rows]
+            return [Found(place, {name: _read(one) for name, one in found if one is not None}) for place, found in told]
         read = [Found(str(place), msgspec.json.decode(payload)) for place, payload in rows]
         if fields is None:
             return read
@@ -727,10 +724,6 @@ def _texts(values: Sequence[object]) -> list[str]:
     return [_text(one) for one in values]
 
 
-def _as_it_was(text: str) -> str:
-    return _ESCAPED.sub(lambda found: "\x00" if found[1] == "0" else "\\", text)
-
-
 def _column(name: str, value: Any) -> Any:
     """A payload's field as its column holds it; None where there is nothing."""
     if value is None or value == []:
@@ -740,15 +733,13 @@ def _column(name: str, value: Any) -> Any:
     return _text(value) if name in TEXTS else value
 
 
-def _fields(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    return {name: _read(value) for name, value in zip(names, row, strict=True) if value is not None}
-
-
 def _read(value: Any) -> Any:
     """A column's value as the payload holds it."""
     if isinstance(value, datetime):
         return msgspec.to_builtins(value.astimezone(UTC))
-    return _as_it_was(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _ESCAPED.sub(lambda found: "\x00" if found[1] == "0" else "\\", value)
+    return value
 
 
 def _split(payload: dict[str, Any]) -> tuple[bytes, bytes | None]:

@@ -135,13 +135,12 @@ class Replicas:
             self._rows_later = asyncio.get_running_loop().call_later(APART_S, self._tell_rows)
 
     def _tell_rows(self) -> None:
-        self._rows_later = None
-        self._tasks.start(self._tell_alone(), "tell")
+        async def tell() -> None:
+            with suppress(StateUnavailable):  # rows are looked for every second all the same
+                await self._database.once(lambda db: self.tell(db, ROWS))
 
-    async def _tell_alone(self) -> None:
-        with suppress(StateUnavailable):  # rows are looked for every second all the same
-            async with self._database.connected() as db:
-                await self.tell(db, ROWS)
+        self._rows_later = None
+        self._tasks.start(tell(), "tell")
 
     async def _listen(self) -> None:
         pause, is_told = AGAIN_S[0], False

@@ -241,7 +241,7 @@ class Collection:
                 scroll_filter=translated(where),
                 limit=limit + (after_id is not None),  # the server's offset is the first point answered
                 offset=after_id,
-                order_by=_ordered(order),
+                order_by=models.OrderBy(key=ORDER_FIELD, direction=models.Direction(order)) if order else None,
                 with_payload=_ALL_SCROLLED if fields is None else list(fields),
             )
         )
@@ -335,12 +335,6 @@ def _point(point: Written) -> models.PointStruct:
 
 def _sparse(vector: SparseVector) -> models.SparseVector:
     return models.SparseVector(indices=vector.indices, values=vector.values)
-
-
-def _ordered(order: str | None) -> models.OrderBy | None:
-    if order is None:
-        return None
-    return models.OrderBy(key=ORDER_FIELD, direction=models.Direction.DESC if order == "desc" else models.Direction.ASC)
 
 
 def _found(records: Sequence[models.Record]) -> list[Found]:

@@ -200,9 +200,14 @@ class SqliteFile:
         Raises:
             StateUnavailable: others read all the time.
         """
+
+        def kept_waiting() -> bool:
+            # what the first has moved keeps no writer waiting in the second
+            checkpoints = (f"PRAGMA wal_checkpoint({how})" for how in ("PASSIVE", "TRUNCATE"))
+            return any(self._opened().execute(checkpoint).fetchone()[0] for checkpoint in checkpoints)
+
         until = time.monotonic() + BUSY_TIMEOUT_S
-        # what the first has moved keeps no writer waiting in the second
-        while await self._run(lambda: any(_is_busy(self._opened(), how) for how in ("PASSIVE", "TRUNCATE"))):
+        while await self._run(kept_waiting):
             if time.monotonic() > until:
                 raise StateUnavailable(
                     f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
@@ -252,7 +257,8 @@ class SqliteFile:
             if self._reads_only:
                 db.execute("PRAGMA query_only = ON")
             db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")
-            glances = _for_glances(self.path)
+            glances = _connected(self.path, timeout_s=0)  # it reads and never waits
+            glances.execute("PRAGMA query_only = ON")
         except BaseException:
             db.close()
             raise
@@ -342,21 +348,8 @@ class SqliteDatabase:
         return await db.first("SELECT 1 FROM erased LIMIT 1") is not None
 
 
-def _is_busy(db: SqliteDb, how: str) -> bool:
-    """Whether others kept this checkpoint from being made."""
-    (busy, _, _) = db.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-    return bool(busy)
-
-
 def _connected(path: Path, *, timeout_s: float) -> SqliteDb:
     return sqlite3.connect(path, timeout_s, isolation_level=None, check_same_thread=False, factory=SqliteDb)
-
-
-def _for_glances(path: Path) -> SqliteDb:
-    """A connection that reads and never waits."""
-    db = _connected(path, timeout_s=0)
-    db.execute("PRAGMA query_only = ON")
-    return db
 
 
 def _transaction(

@@ -78,29 +78,30 @@ class StateCallers(StatePart):
             await self._database.run("DELETE FROM uses WHERE ends <= :now", now=seconds)
         # whoever counts something locks its place, so that all processes count together
         places = {(charge.tenant, f"uses of {charge.user or _WHOLE_TENANT}") for charge in charges}
-        return await self._database.write(lambda db: self._spend(db, charges, seconds), *places)
 
-    async def _spend(self, db: Db, charges: Sequence[Charge], seconds: int) -> Spent | None:
-        before = await self._used(db, charges, seconds)
-        for one, _ in before:
-            if one.charge.limit is not None and one.used + one.charge.amount > one.charge.limit:
-                return one
-        for one, (tenant, user, what) in before:
-            await db.run(
-                """
-                INSERT INTO uses (tenant, user_id, what, ends, used) VALUES (:tenant, :user, :what, :ends, :used)
-                ON CONFLICT (tenant, user_id, what) DO UPDATE SET
-                    used = CASE WHEN uses.ends > :now THEN uses.used ELSE 0 END + excluded.used,
-                    ends = CASE WHEN uses.ends > :now THEN uses.ends ELSE excluded.ends END
-                """,
-                tenant=tenant,
-                user=user,
-                what=what,
-                ends=seconds + one.charge.seconds,
-                used=one.charge.amount,
-                now=seconds,
-            )
-        return None
+        async def work(db: Db) -> Spent | None:
+            before = await self._used(db, charges, seconds)
+            for one, _ in before:
+                if one.charge.limit is not None and one.used + one.charge.amount > one.charge.limit:
+                    return one
+            for one, (tenant, user, what) in before:
+                await db.run(
+                    """
+                    INSERT INTO uses (tenant, user_id, what, ends, used) VALUES (:tenant, :user, :what, :ends, :used)
+                    ON CONFLICT (tenant, user_id, what) DO UPDATE SET
+                        used = CASE WHEN uses.ends > :now THEN uses.used ELSE 0 END + excluded.used,
+                        ends = CASE WHEN uses.ends > :now THEN uses.ends ELSE excluded.ends END
+                    """,
+                    tenant=tenant,
+                    user=user,
+                    what=what,
+                    ends=seconds + one.charge.seconds,
+                    used=one.charge.amount,
+                    now=seconds,
+                )
+            return None
+
+        return await self._database.write(work, *places)
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         ((found, _),) = await self._database.glance(lambda db: self._used(db, [charge], self._seconds(now)))

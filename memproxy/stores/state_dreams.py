@@ -19,8 +19,25 @@ class StateDreams(StatePart):
     """`ports.DreamStore`."""
 
     async def begin_dream(self, scope: Scope, dream: Dream) -> bool:
-        due = self._database.shared(dream.created_at)
-        return await self._database.write(lambda db: _begin(db, scope.owner, dream, due), scope.owner)
+        async def work(db: Db) -> bool:
+            begun = await db.run(
+                "INSERT INTO dreams (tenant, user_id, id, open, due, body) "
+                "VALUES (:tenant, :user, :id, :open, :due, :body) ON CONFLICT DO NOTHING",
+                id=dream.id,
+                open=dream.is_open,
+                due=self._database.shared(dream.created_at),
+                body=dream,
+                **owned(scope.owner),
+            )
+            await db.run(
+                f"DELETE FROM dreams WHERE {OWNED} AND number <= "
+                f"(SELECT number FROM dreams WHERE {OWNED} ORDER BY number DESC LIMIT 1 OFFSET :most)",
+                most=MOST_KEPT,
+                **owned(scope.owner),
+            )
+            return begun > 0
+
+        return await self._database.write(work, scope.owner)
 
     async def put_dream(self, scope: Scope, dream: Dream, *, due: datetime | None = None) -> bool:
         async def work(db: Db) -> bool:
@@ -56,26 +73,6 @@ class StateDreams(StatePart):
             return [Scope(tenant=tenant, user=user) for tenant, user in rows]
 
         return await self._database.write(work, _EVERYBODY)
-
-
-async def _begin(db: Db, owner: Owner, dream: Dream, due: datetime) -> bool:
-    """Keep a new record, unless another one of the owner is open; the oldest of many go."""
-    begun = await db.run(
-        "INSERT INTO dreams (tenant, user_id, id, open, due, body) VALUES (:tenant, :user, :id, :open, :due, :body) "
-        "ON CONFLICT DO NOTHING",
-        id=dream.id,
-        open=dream.is_open,
-        due=due,
-        body=dream,
-        **owned(owner),
-    )
-    await db.run(
-        f"DELETE FROM dreams WHERE {OWNED} AND number <= "
-        f"(SELECT number FROM dreams WHERE {OWNED} ORDER BY number DESC LIMIT 1 OFFSET :most)",
-        most=MOST_KEPT,
-        **owned(owner),
-    )
-    return begun > 0
 
 
 async def erase(db: Db, owner: Owner) -> None:

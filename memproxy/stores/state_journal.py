@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -312,7 +313,7 @@ class StateJournal(StatePart):
         asked = f"SELECT DISTINCT tenant, user_id FROM journal WHERE state = 'parked' AND {where}"
         count = 0
         for tenant, user in sorted(await self._database.read(lambda db: db.all(asked, **values))):
-            count += await self._database.write(_unparks((tenant, user)), (tenant, user))
+            count += await self._database.write(partial(_unpark, owner=(tenant, user)), (tenant, user))
         self._rows_came()
         return count
 
@@ -437,26 +438,22 @@ def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
-def _unparks(owner: Owner) -> Callable[[Db], Coroutine[Any, Any, int]]:
-    """Lets an owner's parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
-
-    async def work(db: Db) -> int:
-        parked = f"SELECT number FROM journal WHERE state = 'parked' AND {OWNED} ORDER BY number"
-        numbers = [number for (number,) in await db.all(parked, **owned(owner))]
-        await db.each(
-            f"""
-            INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, plan, at, head)
-            SELECT lane, kind, version, {db.place}, request_id, body, plan, {db.now}, NOT EXISTS (
-                SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
-                AND other.lane = own.lane AND other.state != 'parked')
-            FROM journal AS own WHERE number = :number
-            """,
-            [{"number": number, "now": datetime.now(UTC)} for number in numbers],
-        )
-        await db.run("DELETE FROM journal WHERE number = ANY(:numbers)", numbers=numbers)
-        return len(numbers)
-
-    return work
+async def _unpark(db: Db, owner: Owner) -> int:
+    """Let an owner's parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
+    parked = f"SELECT number FROM journal WHERE state = 'parked' AND {OWNED} ORDER BY number"
+    numbers = [number for (number,) in await db.all(parked, **owned(owner))]
+    await db.each(
+        f"""
+        INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, plan, at, head)
+        SELECT lane, kind, version, {db.place}, request_id, body, plan, {db.now}, NOT EXISTS (
+            SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
+            AND other.lane = own.lane AND other.state != 'parked')
+        FROM journal AS own WHERE number = :number
+        """,
+        [{"number": number, "now": datetime.now(UTC)} for number in numbers],
+    )
+    await db.run("DELETE FROM journal WHERE number = ANY(:numbers)", numbers=numbers)
+    return len(numbers)
 
 
 async def erase(db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:

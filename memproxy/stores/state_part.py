@@ -7,6 +7,7 @@ for PostgreSQL: `Db` says how. What the two do otherwise, the journal above all,
 """
 
 import hmac
+from abc import ABC
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -298,7 +299,7 @@ async def _rename_choices(db: Db, tenant: str, name: str, other: str) -> None:
     )
 
 
-class StatePart:
+class StatePart(ABC):  # noqa: B024 - its parts have abstract methods
     """A part of the state."""
 
     def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:

@@ -53,8 +53,24 @@ class StateReceipts(StatePart):
 
         async def work(db: Db) -> None:
             for part in parts:
-                if not await self._erased.is_too_late(db, part.scope, part.at):
-                    await _note(db, await self._sealing.made(db, part.scope.owner), part)
+                if await self._erased.is_too_late(db, part.scope, part.at):
+                    continue
+                columns = await self._sealing.made(db, part.scope.owner)
+                await db.run(  # it replaces an earlier one of its kind and leaves the other kind as it is
+                    f"""
+                    INSERT INTO receipts ({db.place}, request_id, at, version, recalled, decided)
+                    VALUES ({db.places}, :request, :at, :version, :recalled, :decided)
+                    ON CONFLICT (tenant, user_id, request_id) DO UPDATE SET version = excluded.version,
+                        recalled = coalesce(excluded.recalled, receipts.recalled),
+                        decided = coalesce(excluded.decided, receipts.decided)
+                    """,
+                    request=part.request_id,
+                    at=part.at,
+                    version=RECEIPT_VERSION,
+                    recalled=sealed_query(columns, part.recalled),
+                    decided=part.decided,
+                    **db.place_of(part.scope),
+                )
 
         await self._database.write(work, *{part.scope.owner for part in parts})
         if not before or before // PRUNE_EVERY != self._noted // PRUNE_EVERY:
@@ -62,8 +78,24 @@ class StateReceipts(StatePart):
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         async def work(db: Db) -> Receipt | None:
-            columns = await self._sealing.of(db, scope.owner)
-            return None if columns is None else await _find(db, columns, scope, request_id)
+            columns, values = await self._sealing.of(db, scope.owner), {"request": request_id, **owned(scope.owner)}
+            row = await db.first(
+                f"SELECT request_id, at, recalled, decided, {db.place_read} FROM receipts "
+                f"WHERE {OWNED} AND request_id = :request",
+                **values,
+            )
+            if columns is None or row is None:
+                return None
+            outcomes = await db.all(
+                """
+                SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
+                WHERE outcome_requests.tenant = :tenant AND outcome_requests.user_id = :user
+                    AND outcome_requests.request_id = :request ORDER BY outcomes.number
+                """,
+                **values,
+            )
+            learned = [_outcome(columns, body) for (body,) in outcomes]
+            return msgspec.structs.replace(_receipt(db, columns, row), outcomes=learned)
 
         return await self._database.read(work)
 
@@ -149,30 +181,28 @@ class StateReceipts(StatePart):
         await self._database.write(work, scope.owner)
 
     async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
+        owner = owned(scope.owner)
+
         async def work(db: Db) -> None:
-            await _forget_queries(db, scope.owner, sessions)
-            await _forget_contents(db, scope.owner, set(turn_ids))
+            receipts = await db.all(  # a query may be completed from earlier messages
+                f"SELECT request_id, recalled FROM receipts "
+                f"WHERE {OWNED} AND coalesce(session, '') = ANY(:sessions) AND recalled IS NOT NULL",
+                sessions=list(sessions),
+                **owner,
+            )
+            for request_id, stored in receipts:
+                recalled = msgspec.json.decode(stored, type=Recalled)
+                if recalled.query:
+                    left = msgspec.structs.replace(recalled, query="")
+                    text = f"UPDATE receipts SET recalled = :left WHERE {OWNED} AND request_id = :request"
+                    await db.run(text, left=left, request=request_id, **owner)
+            for number, stored in await db.all(f"SELECT number, body FROM outcomes WHERE {OWNED}", **owner):
+                outcome = msgspec.json.decode(stored, type=Outcome)
+                if outcome.content is not None and outcome.turn_id in turn_ids:
+                    bare = msgspec.structs.replace(outcome, content=None)
+                    await db.run("UPDATE outcomes SET body = :left WHERE number = :number", left=bare, number=number)
 
         await self._database.write(work, scope.owner)
-
-
-async def _note(db: Db, columns: Columns, part: ReceiptPart) -> None:
-    """Write a part; it replaces an earlier one of its kind and leaves the other kind as it is."""
-    await db.run(
-        f"""
-        INSERT INTO receipts ({db.place}, request_id, at, version, recalled, decided)
-        VALUES ({db.places}, :request, :at, :version, :recalled, :decided)
-        ON CONFLICT (tenant, user_id, request_id) DO UPDATE SET
-            version = excluded.version, recalled = coalesce(excluded.recalled, receipts.recalled),
-            decided = coalesce(excluded.decided, receipts.decided)
-        """,
-        request=part.request_id,
-        at=part.at,
-        version=RECEIPT_VERSION,
-        recalled=sealed_query(columns, part.recalled),
-        decided=part.decided,
-        **db.place_of(part.scope),
-    )
 
 
 def sealed_query(columns: Columns, recalled: Recalled | None) -> Recalled | None:
@@ -194,29 +224,6 @@ def _outcome(columns: Columns, stored: str | bytes) -> Outcome:
     if outcome.content is None:
         return outcome
     return msgspec.structs.replace(outcome, content=columns.open_text(outcome.content, CONTENT))
-
-
-async def _find(db: Db, columns: Columns, scope: Scope, request_id: str) -> Receipt | None:
-    """The owner's receipt of this request, with its outcomes, oldest first."""
-    row = await db.first(
-        f"SELECT request_id, at, recalled, decided, {db.place_read} FROM receipts "
-        f"WHERE {OWNED} AND request_id = :request",
-        request=request_id,
-        **owned(scope.owner),
-    )
-    if row is None:
-        return None
-    outcomes = await db.all(
-        """
-        SELECT body FROM outcomes JOIN outcome_requests ON outcomes.number = outcome_requests.outcome
-        WHERE outcome_requests.tenant = :tenant AND outcome_requests.user_id = :user
-            AND outcome_requests.request_id = :request ORDER BY outcomes.number
-        """,
-        request=request_id,
-        **owned(scope.owner),
-    )
-    learned = [_outcome(columns, body) for (body,) in outcomes]
-    return msgspec.structs.replace(_receipt(db, columns, row), outcomes=learned)
 
 
 def _receipt(db: Db, columns: Columns, row: Row) -> Receipt:
@@ -296,31 +303,3 @@ async def erase(db: Db, scope: Scope, session: str | None) -> None:
     """Delete the receipts and outcomes of an owner, or of one of its sessions."""
     for table in _TABLES:
         await db.run(f"DELETE FROM {table} WHERE {OWNED}{within(session)}", session=session, **owned(scope.owner))
-
-
-async def _forget_queries(db: Db, owner: Owner, sessions: Collection[str]) -> None:
-    """Erase what was searched for in these sessions: a query may be completed from earlier messages."""
-    rows = await db.all(
-        f"SELECT request_id, recalled FROM receipts "
-        f"WHERE {OWNED} AND coalesce(session, '') = ANY(:sessions) AND recalled IS NOT NULL",
-        sessions=list(sessions),
-        **owned(owner),
-    )
-    for request_id, stored in rows:
-        recalled = msgspec.json.decode(stored, type=Recalled)
-        if recalled.query:
-            await db.run(
-                f"UPDATE receipts SET recalled = :left WHERE {OWNED} AND request_id = :request",
-                left=msgspec.structs.replace(recalled, query=""),
-                request=request_id,
-                **owned(owner),
-            )
-
-
-async def _forget_contents(db: Db, owner: Owner, turn_ids: set[str]) -> None:
-    """Erase what learning rejected from these turns."""
-    for number, stored in await db.all(f"SELECT number, body FROM outcomes WHERE {OWNED}", **owned(owner)):
-        outcome = msgspec.json.decode(stored, type=Outcome)
-        if outcome.content is not None and outcome.turn_id in turn_ids:
-            bare = msgspec.structs.replace(outcome, content=None)
-            await db.run("UPDATE outcomes SET body = :left WHERE number = :number", left=bare, number=number)

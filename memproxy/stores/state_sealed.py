@@ -214,6 +214,10 @@ def _sealed_by(columns: Columns) -> dict[str, tuple[str, dict[str, Callable[[Sto
     def name(column: str) -> Callable[[Stored], object]:
         return lambda row: None if row[column] is None else columns.name(row[column])
 
+    def recalled(row: Stored) -> Recalled | None:
+        stored = row["recalled"]
+        return None if stored is None else sealed_query(columns, msgspec.json.decode(stored, type=Recalled))
+
     return {
         "journal": (
             "number",
@@ -226,7 +230,7 @@ def _sealed_by(columns: Columns) -> dict[str, tuple[str, dict[str, Callable[[Sto
             "session message place",
             {"line": lambda row: columns.seal_text(row["line"], LINE), "message": name("message")},
         ),
-        "receipts": ("request_id", {"recalled": lambda row: _sealed_recalled(columns, row["recalled"])}),
+        "receipts": ("request_id", {"recalled": recalled}),
         "outcomes": (
             "number",
             {"body": lambda row: sealed_content(columns, msgspec.json.decode(row["body"], type=Outcome))},
@@ -238,10 +242,6 @@ def _sealed_by(columns: Columns) -> dict[str, tuple[str, dict[str, Callable[[Sto
         ),
         "session_keys": ("key session", {"key": name("key"), "answer": name("answer")}),
     }
-
-
-def _sealed_recalled(columns: Columns, stored: str | bytes | None) -> Recalled | None:
-    return None if stored is None else sealed_query(columns, msgspec.json.decode(stored, type=Recalled))
 
 
 SEALED_TABLES = tuple(_sealed_by(PlainColumns()))

@@ -198,39 +198,39 @@ class StateSessions(StateJournal):
             )
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
-        return await self._database.glance(lambda db: self._blocks(db, scope, messages))
+        async def work(db: Db) -> SessionBlocks:
+            """Without lines of what has expired; a block without any memory's line left, or with a line that cannot be
+            read, is not there.
+            """
+            columns = await self._sealing.of(db, scope.owner)
+            erasures = await _erasures(db, scope.owner)  # first: what is erased after it is not counted
+            blocks: dict[str, list[BlockLine]] = {}
+            if columns is None:
+                return SessionBlocks(erasures=erasures)
+            wanted = {columns.name(message): message for message in messages}
+            unreadable = set()
+            rows = await db.all(
+                f"SELECT message, memory, line, expires FROM block_lines WHERE {_SESSION} "
+                "AND message = ANY(:messages) AND (expires IS NULL OR expires > :now) ORDER BY message, place",
+                messages=list(wanted),
+                now=self._database.time(),
+                **_session(scope),
+            )
+            for name, memory, line, expires in rows:
+                text = columns.open_text(line, LINE)
+                if line and not text:
+                    unreadable.add(wanted[name])
+                until = None if expires is None else db.moment(expires)
+                block = blocks.setdefault(wanted[name], [])
+                block.append(BlockLine(text=text, memory_id=memory, expires_at=until))
+            whole = {
+                message: lines
+                for message, lines in blocks.items()
+                if message not in unreadable and any(line.memory_id for line in lines)
+            }
+            return SessionBlocks(blocks=whole, erasures=erasures)
 
-    async def _blocks(self, db: Db, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
-        """The blocks of these messages of the session, without lines of what has expired; one without any memory's
-        line left, or with a line that cannot be read, is not there.
-        """
-        columns = await self._sealing.of(db, scope.owner)
-        erasures = await _erasures(db, scope.owner)  # first: what is erased after it is not counted
-        blocks: dict[str, list[BlockLine]] = {}
-        if columns is None:
-            return SessionBlocks(erasures=erasures)
-        wanted = {columns.name(message): message for message in messages}
-        unreadable = set()
-        rows = await db.all(
-            f"SELECT message, memory, line, expires FROM block_lines WHERE {_SESSION} "
-            "AND message = ANY(:messages) AND (expires IS NULL OR expires > :now) ORDER BY message, place",
-            messages=list(wanted),
-            now=self._database.time(),
-            **_session(scope),
-        )
-        for name, memory, line, expires in rows:
-            text = columns.open_text(line, LINE)
-            if line and not text:
-                unreadable.add(wanted[name])
-            until = None if expires is None else db.moment(expires)
-            block = blocks.setdefault(wanted[name], [])
-            block.append(BlockLine(text=text, memory_id=memory, expires_at=until))
-        whole = {
-            message: lines
-            for message, lines in blocks.items()
-            if message not in unreadable and any(line.memory_id for line in lines)
-        }
-        return SessionBlocks(blocks=whole, erasures=erasures)
+        return await self._database.glance(work)
 
     async def save_block(
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
@@ -244,7 +244,34 @@ class StateSessions(StateJournal):
             columns = await self._sealing.of(db, scope.owner)
             if columns is None or (lines and await _erasures(db, scope.owner) != erasures):
                 return False  # something, or everything, that the block may show was erased
-            await _save_block(db, columns, scope, message, lines, at=at)
+            session, name, kept_at = _session(scope), columns.name(message), db.kept(at)
+            await db.run(f"DELETE FROM block_lines WHERE {_SESSION} AND message = :message", message=name, **session)
+            await db.insert(
+                "block_lines",
+                "tenant, user_id, session, message, place, memory, line, at, expires",
+                [
+                    (
+                        *session.values(),
+                        name,
+                        place,
+                        line.memory_id,
+                        columns.seal_text(line.text, LINE),
+                        kept_at,
+                        None if line.expires_at is None else db.kept(line.expires_at),
+                    )
+                    for place, line in enumerate(lines)
+                ],
+            )
+            await db.run(
+                f"""
+                DELETE FROM block_lines WHERE {_SESSION} AND message IN (
+                    SELECT message FROM block_lines WHERE {_SESSION}
+                    GROUP BY message ORDER BY max(at) DESC LIMIT :all OFFSET :most)
+                """,
+                all=_ALL,
+                most=BLOCKS_PER_SESSION,
+                **session,
+            )
             return True
 
         return await self._database.write(work, scope.owner)
@@ -300,40 +327,6 @@ async def _remember(db: Db, columns: Columns, owner: Owner, keys: Sequence[str],
         keys=names,
         most=SESSIONS_PER_KEY,
         **owned(owner),
-    )
-
-
-async def _save_block(
-    db: Db, columns: Columns, scope: Scope, message: str, lines: Sequence[BlockLine], *, at: datetime
-) -> None:
-    """Note the block of a message in place of an earlier one."""
-    session, name, kept_at = _session(scope), columns.name(message), db.kept(at)
-    await db.run(f"DELETE FROM block_lines WHERE {_SESSION} AND message = :message", message=name, **session)
-    await db.insert(
-        "block_lines",
-        "tenant, user_id, session, message, place, memory, line, at, expires",
-        [
-            (
-                *session.values(),
-                name,
-                place,
-                line.memory_id,
-                columns.seal_text(line.text, LINE),
-                kept_at,
-                None if line.expires_at is None else db.kept(line.expires_at),
-            )
-            for place, line in enumerate(lines)
-        ],
-    )
-    await db.run(
-        f"""
-        DELETE FROM block_lines WHERE {_SESSION} AND message IN (
-            SELECT message FROM block_lines WHERE {_SESSION}
-            GROUP BY message ORDER BY max(at) DESC LIMIT :all OFFSET :most)
-        """,
-        all=_ALL,
-        most=BLOCKS_PER_SESSION,
-        **session,
     )
 
 

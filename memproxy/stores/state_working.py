@@ -37,42 +37,45 @@ class StateWorking(StatePart):
     """`ports.WorkingStore`."""
 
     async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
-        return await self._database.write(lambda db: self._put(db, scope.owner, entry, most), scope.owner)
+        async def work(db: Db) -> bool | None:
+            columns, shared = await self._sealing.made(db, scope.owner), self._database.shared
+            values: dict[str, Any] = {
+                **owned(scope.owner),
+                "name": columns.name(entry.key),
+                "project": entry.project or "",
+                "namespace": columns.name(entry.namespace),
+                "created_at": shared(entry.created_at),
+                "updated_at": shared(entry.updated_at),
+                "expires_at": shared(entry.expires_at),
+                "size": entry.size,
+                "head": columns.seal_text(Head.of(entry), HEAD),
+                "words": columns.seal_text(entry.words, WORDS),
+                "data": columns.seal(entry.data, DATA),
+            }
+            past = f"DELETE FROM working WHERE {OWNED} AND namespace = :namespace AND expires_at <= :updated_at"
+            await db.run(past, **values)
+            there = await db.first(
+                f"SELECT 1 FROM working WHERE {OWNED} AND name = :name AND project = :project", **values
+            )
+            # of its own project: what others keep is told to nobody
+            held = f"SELECT count(*) FROM working WHERE {OWNED} AND namespace = :namespace AND project = :project"
+            if there is None and (found := await db.first(held, **values)) is not None and found[0] >= most:
+                return None
+            await db.run(
+                """
+                INSERT INTO working (tenant, user_id, name, project, namespace, created_at, updated_at, expires_at,
+                    size, head, words, data)
+                VALUES (:tenant, :user, :name, :project, :namespace, :created_at, :updated_at, :expires_at,
+                    :size, :head, :words, :data)
+                ON CONFLICT (tenant, user_id, name, project) DO UPDATE SET updated_at = excluded.updated_at,
+                    expires_at = excluded.expires_at, size = excluded.size, head = excluded.head,
+                    words = excluded.words, data = excluded.data
+                """,
+                **values,
+            )
+            return there is None
 
-    async def _put(self, db: Db, owner: Owner, entry: WorkingEntry, most: int) -> bool | None:
-        columns, shared = await self._sealing.made(db, owner), self._database.shared
-        values: dict[str, Any] = {
-            **owned(owner),
-            "name": columns.name(entry.key),
-            "project": entry.project or "",
-            "namespace": columns.name(entry.namespace),
-            "created_at": shared(entry.created_at),
-            "updated_at": shared(entry.updated_at),
-            "expires_at": shared(entry.expires_at),
-            "size": entry.size,
-            "head": columns.seal_text(Head.of(entry), HEAD),
-            "words": columns.seal_text(entry.words, WORDS),
-            "data": columns.seal(entry.data, DATA),
-        }
-        past = f"DELETE FROM working WHERE {OWNED} AND namespace = :namespace AND expires_at <= :updated_at"
-        await db.run(past, **values)
-        there = await db.first(f"SELECT 1 FROM working WHERE {OWNED} AND name = :name AND project = :project", **values)
-        # of its own project: what others keep is told to nobody
-        held = f"SELECT count(*) FROM working WHERE {OWNED} AND namespace = :namespace AND project = :project"
-        if there is None and (found := await db.first(held, **values)) is not None and found[0] >= most:
-            return None
-        await db.run(
-            """
-            INSERT INTO working (tenant, user_id, name, project, namespace, created_at, updated_at, expires_at, size,
-                head, words, data) VALUES (:tenant, :user, :name, :project, :namespace, :created_at, :updated_at,
-                :expires_at, :size, :head, :words, :data)
-            ON CONFLICT (tenant, user_id, name, project) DO UPDATE SET updated_at = excluded.updated_at,
-                expires_at = excluded.expires_at, size = excluded.size, head = excluded.head, words = excluded.words,
-                data = excluded.data
-            """,
-            **values,
-        )
-        return there is None
+        return await self._database.write(work, scope.owner)
 
     async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
         return await self._database.read(lambda db: self._find(db, scope, key, now))

@@ -35,7 +35,7 @@ from memproxy.recall.recipes import LATE, configured
 from memproxy.recall.rerank import LocalReranker, ModelReranker
 from memproxy.recall.rewrite import Rewriter
 from memproxy.retention.pruning import Policies
-from memproxy.settings import ModelSettings, RecallSettings, Settings
+from memproxy.settings import ModelSettings, Settings
 from memproxy.settings.home import store_path
 from memproxy.stores.edge import EdgeStore
 from memproxy.traces import Traces
@@ -71,7 +71,8 @@ def make_embedder(
     """
     embedding = settings.embedding
     if embedding.token_vectors is None:
-        embedding = embedding.model_copy(update={"token_vectors": _ranks_by_tokens(settings.recall)})
+        are_ranked = LATE in configured(settings.recall).stages
+        embedding = embedding.model_copy(update={"token_vectors": are_ranked})
     if embedding.provider == "none":
         return NoEmbedder(dimension_of(embedding))
     if embedding.provider == "openai":
@@ -80,11 +81,6 @@ def make_embedder(
         return OpenAIEmbedder(embedding, spent=spent)
     load = partial(load_local, local_files_only=local_files_only)
     return FastembedEmbedder(embedding, home / "models", load)
-
-
-def _ranks_by_tokens(recall: RecallSettings) -> bool:
-    """Whether what is recalled is ranked by token vectors."""
-    return LATE in configured(recall).stages
 
 
 def make_store(
