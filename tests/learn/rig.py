@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -165,6 +165,11 @@ def _completion(model: str, text: str, reason: str) -> dict[str, Any]:
     }
 
 
+def message_lines(prompt: str) -> list[dict[str, Any]]:
+    """The messages that a prompt shows."""
+    return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
+
+
 def quoting(answer: dict[str, Any] | list[Any], prompt: str) -> dict[str, Any] | list[Any]:
     """The answer, each candidate that names no evidence with a quote: the new message that shares most words with it.
 
@@ -180,8 +185,7 @@ def _with_quote(candidate: Any, prompt: str) -> Any:
     fields = {"content": candidate} if isinstance(candidate, str) else candidate
     if not isinstance(fields, dict) or "evidence" in fields or "content" not in fields:
         return candidate
-    lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
-    said = [line["text"] for line in lines if line["new"]]
+    said = [line["text"] for line in message_lines(prompt) if line["new"]]
     wanted = set(key_terms(str(fields["content"]), 100))
     best = max(said, key=lambda text: len(wanted & set(key_terms(text, 1000))), default=None)
     return {**fields, "evidence": best}
@@ -254,13 +258,13 @@ class Rig:
         """Write through the journal as the API does, and wait."""
         assert await self.worker.applied(await self.submit(PlanBody(**body), scope), PATIENCE_S)
 
-    async def meanwhile(self, done: Callable[[], Awaitable[Any]], *, what: str, step_s: float = 60) -> None:
+    async def meanwhile(self, done: Callable[[], Any], *, what: str, step_s: float = 60) -> None:
         """Wait until ``done``, while time passes: what failed a moment ago is due again, whenever it was put off."""
 
-        async def asked() -> Any:
+        def asked() -> Any:
             self.clock.advance(step_s)
             self.worker.wake()
-            return await done()
+            return done()
 
         await eventually(asked, PATIENCE_S, what=what)
 
@@ -280,6 +284,10 @@ class Rig:
         kinds = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC)
         owner = Scope(tenant=scope.tenant, user=scope.user)
         return (await self.store.page(owner, MemoryFilter(kinds=kinds, active=active), limit=200)).memories
+
+    async def has(self, *, facts: int = 0, turns: int = 0, scope: Scope = ANN) -> bool:
+        """Whether there are just so many facts, or turns."""
+        return len(await self.facts(scope)) == facts if facts else len(await self.turns(scope)) == turns
 
     async def turns(self, scope: Scope = ANN) -> list[Memory]:
         owner = Scope(tenant=scope.tenant, user=scope.user)

@@ -8,7 +8,7 @@ from typing import Any
 import prometheus_client
 
 from memproxy.core.scope import Scope
-from tests.learn.rig import Answer, Rig, rig
+from tests.learn.rig import Answer, Rig, message_lines, rig
 
 SAID = "My budget for Hawaii is $10,000 and I walk my dog Biscuit at noon"
 GOOD = {
@@ -170,8 +170,7 @@ async def test_junk_is_rejected_and_counted_by_its_reason(tmp_path: Path) -> Non
 
 async def test_an_answer_cut_by_the_token_limit_is_asked_for_in_parts(tmp_path: Path) -> None:
     def pets(prompt: str) -> Answer:
-        lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
-        names = [line["text"].split()[-1] for line in lines if line["new"]]
+        names = [line["text"].split()[-1] for line in message_lines(prompt) if line["new"]]
         return {"candidates": [pet(name) for name in names]}
 
     def pet(name: str) -> dict[str, Any]:

@@ -113,10 +113,7 @@ async def test_a_model_reads_a_users_next_sessions_while_the_first_waits_for_its
         rows = await due(r, *sessions)
         await r.worker.start()
 
-        async def all_written() -> bool:
-            return len(await r.facts()) == len(sessions)
-
-        await eventually(all_written)
+        await eventually(lambda: r.has(facts=len(sessions)))
         assert (await r.state.queue_sizes())["learn"]["running"] == len(rows), "none is acknowledged before a flush"
         assert [re.findall(r"Momo\d", prompt)[-1] for prompt in r.server.prompts] == [f"Momo{n}" for n in range(5)]
         store.may_flush.set()
@@ -155,10 +152,7 @@ async def test_while_a_plan_waits_for_a_flush_another_user_is_learned_from(tmp_p
         store.may_flush.clear()
         await r.submit(said(1))
 
-        async def seen() -> bool:
-            return len(await r.turns()) == 2
-
-        await eventually(seen, what="a turn of that user is written, and not flushed")
+        await eventually(lambda: r.has(turns=2), what="a turn of that user is written, and not flushed")
         (second,) = await due(r, BEN)
         r.server.gate.set()
         await eventually(lambda: len(r.server.prompts) == 2, what="the other is read, too")
@@ -240,10 +234,7 @@ async def test_rows_that_were_shown_but_not_flushed_are_done_again_after_a_resta
             await r.submit(said(number))
         await r.worker.start()
 
-        async def seen() -> bool:
-            return len(await r.turns()) == 3
-
-        await eventually(seen)
+        await eventually(lambda: r.has(turns=3))
     async with rig(tmp_path, enabled=False) as r:
         await r.say("remark 3", at=NOON.replace(second=3))
         assert len(await r.turns()) == 4

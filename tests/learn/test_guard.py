@@ -14,7 +14,7 @@ from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Window
 from memproxy.learn.grounding import Admission
 from memproxy.learn.planted import PIECE, is_request, planting, plants
-from tests.learn.rig import ANN, NOON, PATIENCE_S, budget, rig
+from tests.learn.rig import ANN, NOON, PATIENCE_S, budget, message_lines, rig
 from tests.support.shared import EVAL, needs_data
 
 BLOCK = '<recalled-memory id="0123456789ab">\nThe budget for Hawaii is $10,000\n</recalled-memory>\n'
@@ -195,7 +195,7 @@ async def test_a_block_that_comes_back_is_never_learned(tmp_path: Path, role: st
 
 async def test_fifty_sessions_that_only_ask_teach_nothing(tmp_path: Path) -> None:
     def echo(prompt: str) -> dict[str, Any]:
-        answers = [line for line in map(json.loads, _lines(prompt)) if line["role"] == "assistant"]
+        answers = [line for line in message_lines(prompt) if line["role"] == "assistant"]
         return {"candidates": [budget("$10,000", answer["text"]) for answer in answers]}
 
     async with rig(tmp_path, every_turns=1) as r:
@@ -214,7 +214,3 @@ async def test_fifty_sessions_that_only_ask_teach_nothing(tmp_path: Path) -> Non
         assert [msgspec.structs.replace(one, updated_at=NOON) for one in after] == [
             msgspec.structs.replace(one, updated_at=NOON) for one in before
         ]
-
-
-def _lines(prompt: str) -> list[str]:
-    return [line for line in prompt.splitlines() if line.startswith('{"role"')]

@@ -19,7 +19,7 @@ from memproxy.recall.assemble import assemble
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import Limits, select
 from memproxy.settings import Settings
-from tests.learn.rig import NOON, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import NOON, PATIENCE_S, Rig, fact, message_lines, rig
 from tests.support.engine import Api, make_engine, serve_engine
 from tests.support.shared import EVAL
 
@@ -61,8 +61,7 @@ ATTACKS = (*OWN, *collected())
 
 def naive(prompt: str) -> dict[str, Any]:
     """An extractor that takes every new message for a fact about the user: whole, its beginning and its end."""
-    lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
-    said = [line["text"] for line in lines if line["new"]]
+    said = [line["text"] for line in message_lines(prompt) if line["new"]]
     return {"candidates": [one for text in said for one in proposed(text)]}
 
 

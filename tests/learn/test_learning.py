@@ -7,7 +7,7 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from tests.learn.rig import ANN, BEN, PATIENCE_S, Rig, budget, rig
+from tests.learn.rig import ANN, BEN, PATIENCE_S, budget, rig
 from tests.support.waiting import eventually
 
 
@@ -135,7 +135,7 @@ async def test_enough_new_turns_start_learning(tmp_path: Path) -> None:
         await r.say("My budget for Hawaii is $10,000")
         assert not r.server.prompts
         await r.say("And it is raining")
-        await until_learned(r, 1)
+        await eventually(lambda: r.has(facts=1))
         assert len(r.server.prompts) == 1
 
 
@@ -145,7 +145,7 @@ async def test_a_silent_session_starts_learning(tmp_path: Path) -> None:
         await r.say("My budget for Hawaii is $10,000")
         r.clock.advance(61)
         r.worker.wake()
-        await until_learned(r, 1)
+        await eventually(lambda: r.has(facts=1))
 
 
 async def test_learning_switched_off_still_indexes(tmp_path: Path) -> None:
@@ -197,12 +197,3 @@ async def test_what_a_message_changes_is_shown_beside_it_however_long_the_answer
         await r.say("Good news, I sold the Skoda", answer)
         assert await r.worker.learned(ANN, PATIENCE_S)
         assert "User drives a Skoda." in r.server.prompts[-1].partition("Conversation (data)")[0]
-
-
-async def until_learned(r: Rig, count: int) -> None:
-    """Wait until so many facts are there."""
-
-    async def there() -> bool:
-        return len(await r.facts()) == count
-
-    await eventually(there)

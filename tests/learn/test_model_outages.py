@@ -32,10 +32,7 @@ async def test_an_outage_of_the_model_parks_nothing_and_everything_is_learned_on
             await r.say(SAID, scope=scope)
         began = r.clock.now()
 
-        async def asked_often() -> bool:
-            return len(r.server.prompts) >= 8
-
-        await r.meanwhile(asked_often, what="it is asked again and again", step_s=30)
+        await r.meanwhile(lambda: len(r.server.prompts) >= 8, what="it is asked again and again", step_s=30)
         assert (r.clock.now() - began).total_seconds() > FIVE_TRIES_S
         assert r.worker.learning.startswith("degraded: learning waits")
         assert await r.state.parked(None, limit=5) == []

@@ -1,6 +1,5 @@
 """Where memories stand in the palace, and when they move."""
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.learn.extract import of_places
-from tests.learn.rig import ANN, NOON, PATIENCE_S, Answer, Rig, fact, rig
+from tests.learn.rig import ANN, NOON, PATIENCE_S, Answer, Rig, fact, message_lines, rig
 from tests.learn.test_changes import triple
 
 SAID = {
@@ -25,7 +24,7 @@ LEARNED = {
 
 def read(prompt: str) -> Answer:
     """What is new in a prompt, or that a summary was asked for."""
-    lines = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"role"')]
+    lines = message_lines(prompt)
     told = [line["text"] for line in lines if line.get("new")]
     kept = [LEARNED[agent] | {"evidence": text} for agent, text in SAID.items() if text in told]
     return {"candidates": kept, "summary": " ".join(line["text"] for line in lines)}

@@ -1,7 +1,7 @@
 """When learning begins, how far it reads, what it may cost, and what is left of a session that is over."""
 
-import json
 import logging
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from memproxy.learn.extract import cut
 from memproxy.learn.summary import extract
 from memproxy.learn.triggers import centroid_cosine, shared_terms
 from memproxy.ports import JournalEntry, JournalKind
-from tests.learn.rig import ANN, BEN, NOON, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, rig
+from tests.learn.rig import ANN, BEN, NOON, PATIENCE_S, Answer, Rig, WordEmbedder, budget, fact, message_lines, rig
 from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
@@ -49,7 +49,7 @@ def extracting(summary: Answer, candidates: Answer) -> Answer:
 
 async def test_mining_a_conversation_again_changes_nothing(tmp_path: Path) -> None:
     def answer(prompt: str) -> Answer:
-        new = [line["text"] for line in map(json.loads, _lines(prompt)) if line["new"]]
+        new = [line["text"] for line in message_lines(prompt) if line["new"]]
         amounts = [text.rpartition(" ")[2] for text in new if text.startswith("My budget")]
         return {"candidates": [budget(amount, f"My budget for Hawaii is {amount}") for amount in amounts]}
 
@@ -67,16 +67,8 @@ async def test_mining_a_conversation_again_changes_nothing(tmp_path: Path) -> No
         assert asked >= 3
         assert await r.worker.mine(ANN, PATIENCE_S)
         assert len(r.server.prompts) == 2 * asked
-        assert sorted((await r.facts()), key=_by_id) == sorted(first, key=_by_id)
-        assert sorted((await r.turns()), key=_by_id) == sorted(turns, key=_by_id)
-
-
-def _by_id(memory: Memory) -> str:
-    return memory.id
-
-
-def _lines(prompt: str) -> list[str]:
-    return [line for line in prompt.splitlines() if line.startswith('{"role"')]
+        assert sorted((await r.facts()), key=attrgetter("id")) == sorted(first, key=attrgetter("id"))
+        assert sorted((await r.turns()), key=attrgetter("id")) == sorted(turns, key=attrgetter("id"))
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, 15), (15, 15), (16, 15), (100, 15), (7, 1), (31, 2)])
@@ -141,10 +133,7 @@ async def test_a_used_up_hour_waits_for_the_next_and_spends_no_tries(
         r.give_key(other)
         await r.say(SAID, scope=other)
 
-        async def asked_again() -> bool:
-            return len(r.server.prompts) >= 2
-
-        await r.meanwhile(asked_again, what="an hour later it is asked again", step_s=3600)
+        await r.meanwhile(lambda: len(r.server.prompts) >= 2, what="an hour later it is asked again", step_s=3600)
         assert await r.state.parked(None, limit=5) == []
 
 
@@ -160,10 +149,7 @@ async def test_a_used_up_day_waits_for_the_next(tmp_path: Path, caplog: pytest.L
         await eventually(lambda: "learn.model_tokens_per_day is 15" in caplog.text)
         assert len(r.server.prompts) == 1
 
-        async def asked_again() -> bool:
-            return len(r.server.prompts) >= 2
-
-        await r.meanwhile(asked_again, what="on another day it is asked again", step_s=3600)
+        await r.meanwhile(lambda: len(r.server.prompts) >= 2, what="on another day it is asked again", step_s=3600)
         assert await r.state.parked(None, limit=5) == []
 
 
@@ -374,10 +360,7 @@ async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tm
         await r.say("I have a fox named Zoe", scope=BEN)
         r.server.prompts.clear()
 
-        async def all_learned() -> bool:
-            return len(await r.facts()) == len(pets)
-
-        await r.meanwhile(all_learned, what="the five sessions are learned", step_s=30)
+        await r.meanwhile(lambda: r.has(facts=len(pets)), what="the five sessions are learned", step_s=30)
         of_ann = [prompt for prompt in r.server.prompts if "Zoe" not in prompt]
         assert len(of_ann) == 1
         assert '"conversation": 5' in of_ann[0]
@@ -391,10 +374,7 @@ async def test_with_a_configured_key_learning_goes_on_after_a_restart_before_any
     async with rig(tmp_path, asked=False, every_turns=10, idle_s=60, upstream_key="sk-operator") as r:
         r.server.default = {"candidates": [{"content": "User has a dog named Rex.", "evidence": "a dog named Rex"}]}
 
-        async def learned() -> bool:
-            return len(await r.facts()) == 1
-
-        await r.meanwhile(learned, what="it is learned")
+        await r.meanwhile(lambda: r.has(facts=1), what="it is learned")
 
 
 SUMMARY = "The user has a budget of $10,000 for the Hawaii vacation."

@@ -30,11 +30,7 @@ SAID = "My budget for Hawaii is $10,000"
 
 async def learned(r: Rig, scope: Scope = ANN) -> None:
     """Wait until one fact is there; time passes meanwhile, so that retries come due."""
-
-    async def there() -> bool:
-        return len(await r.facts(scope)) == 1
-
-    await r.meanwhile(there, what="it is learned", step_s=30)
+    await r.meanwhile(lambda: r.has(facts=1, scope=scope), what="it is learned", step_s=30)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 400, 404])
