@@ -427,9 +427,9 @@ def _line(number: int, memory: Memory, **more: str) -> str:
 
 def _superseded(old: Memory, new: Memory) -> Change | None:
     fits = may_be_compared(old, new) and old.kind is not Kind.EPISODIC and trusted_enough(new, old)
-    if not fits or in_order(old, new) != (old, new) or begins(old) == begins(new):
-        return None
-    return Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
+    is_newer = in_order(old, new) == (old, new) and begins(old) != begins(new)
+    change = Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
+    return change if fits and is_newer else None
 
 
 def _deleted(entry: Memory) -> Change | None:

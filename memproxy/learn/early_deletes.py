@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, TurnsBody
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
@@ -82,7 +82,8 @@ class EarlyDeletes:
             return True
         going = await self._store.get(row.entry.scope.at(None, None), ids)
         facts = [memory for memory in going.values() if memory.kind is not Kind.TURN]
-        turns = [turn for one in left for turn in _turns(one)]
+        said = [(one.entry.scope, decoded(one.entry.body, TurnsBody)) for one in left]
+        turns = [turn for scope, body in said for turn in make_turns(scope, body.messages, now=body.said_at)]
         return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
 
     async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
@@ -134,8 +135,3 @@ def _erases(asked: _Deletions, row: JournalRow) -> bool:
     if where is None or where.ids or where.project_ids:
         return False
     return not where.session_ids or session in where.session_ids
-
-
-def _turns(row: JournalRow) -> list[Memory]:
-    body = decoded(row.entry.body, TurnsBody)
-    return make_turns(row.entry.scope, body.messages, now=body.said_at)

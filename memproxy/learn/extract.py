@@ -245,7 +245,11 @@ class Reader:
             metrics().extractions_skipped.labels(reason="idle").inc()
             return Read([], [])
         if not is_new:
-            pending = await self._pending(scope, window)
+            # what a new message ended by rules, as it was: whoever reads the message sees what it is about
+            changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
+            stored = await self._parts.store.get(scope, list(changed)) if changed else {}
+            before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
+            pending = {name: memory for name, memory in before.items() if memory.active}
             seen = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
             related = [one for one in await self._related(scope, window) if one.id not in seen]
             window = msgspec.structs.replace(window, known=[*pending.values(), *related])
@@ -301,15 +305,6 @@ class Reader:
         """How the tenant's model is called; None while that is not known, and where no model is asked."""
         role = self._parts.settings.models.extract
         return self._parts.access.credential(scope.tenant, role, body.model) if self.asks_model else None
-
-    async def _pending(self, scope: Scope, window: Window) -> dict[str, Memory]:
-        """The facts, by id, that a new message of the window ended by rules, as they were: whoever reads the message
-        sees what it is about.
-        """
-        changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
-        stored = await self._parts.store.get(scope, list(changed)) if changed else {}
-        before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
-        return {name: memory for name, memory in before.items() if memory.active}
 
     async def _related(self, scope: Scope, window: Window) -> list[Memory]:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""

@@ -134,25 +134,21 @@ class Vectors:
     async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[Passage]:
         if not texts:
             return []
-        passages = await self._passages(owner, texts)
+        passages: list[Passage] | None = None
+        if owner not in self._unneeded:
+            try:
+                async with asyncio.timeout(None) as limit:
+                    self._making[limit] = owner
+                    passages = await self._embedder.embed_passages(texts)
+            except (EmbedderUnavailable, TimeoutError):
+                pass  # they are filled in later
+            finally:
+                del self._making[limit]
         if passages is None:
             await self.note_all(frozenset({owner}))
             return [Passage(parts=[]) for _ in texts]
         await self._count(owner[0], texts)
         return passages
-
-    async def _passages(self, owner: Owner, texts: Sequence[str]) -> list[Passage] | None:
-        """None without an embedder, and for an owner who needs no vectors any more."""
-        if owner in self._unneeded:
-            return None
-        try:
-            async with asyncio.timeout(None) as limit:
-                self._making[limit] = owner
-                return await self._embedder.embed_passages(texts)
-        except (EmbedderUnavailable, TimeoutError):
-            return None
-        finally:
-            del self._making[limit]
 
     async def note_all(self, owners: Set[Owner]) -> None:
         """These owners have memories without vectors, to be filled in when the embedder is there."""
