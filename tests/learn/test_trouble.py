@@ -241,11 +241,11 @@ def test_a_configured_key_needs_no_request(tmp_path: Path) -> None:
 def test_the_built_in_prompt_begins_with_its_mark() -> None:
     prompt = load_prompt(None)
     assert prompt.text.startswith(EXTRACT_MARK)
-    assert prompt.version == "extract/6"
+    assert prompt.version == "extract/7"
 
 
 def test_a_prompt_of_ones_own_takes_its_place(tmp_path: Path) -> None:
-    assert load_prompt(tmp_path).version == "extract/6"
+    assert load_prompt(tmp_path).version == "extract/7"
     (tmp_path / "extract.md").write_text("version: 7-ours\nFind facts.")
     assert load_prompt(tmp_path) == load_prompt(tmp_path).__class__("extract/7-ours", "Find facts.")
     (tmp_path / "extract.md").write_text("Find facts.")
