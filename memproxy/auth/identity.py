@@ -103,7 +103,8 @@ def resolve_user(identity: Identity, named: str | None) -> str:
     user = identity.named_user or named or identity.default_user
     if user is None:
         raise RequestError(
-            "No user is named: give user_id or the header X-Memproxy-User (or set auth.unnamed_user).",
+            "No user is named: give user_id or the header X-Memproxy-User (a command takes --user), or set "
+            "auth.unnamed_user.",
             param="user_id",
         )
     return user

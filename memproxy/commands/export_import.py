@@ -93,12 +93,13 @@ def import_command(
         taken = asyncio.run(
             import_file(settings, file, told, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run)
         )
+    what = "line" if file_format == FORMAT else "entry"
     for number, message in taken.errors:
-        typer.echo(f"{file}, line {number}: {message}", err=True)
+        typer.echo(f"{file}, {what} {number}: {message}", err=True)
     for note in taken.notes:
         typer.echo(note, err=True)
     would = "would be " if dry_run else ""
-    rest = f"{taken.turns} messages; {taken.rejected} lines rejected."
+    rest = f"{taken.turns} messages; {taken.rejected} rejected."
     lines = [
         f"{taken.imported} memories {would}imported, {taken.replaced} replaced, {taken.unchanged} unchanged; {rest}"
     ]

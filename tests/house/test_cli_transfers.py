@@ -143,3 +143,13 @@ async def test_a_header_that_cannot_be_read_is_told_once_under_its_line(home: Pa
     counts = {"imported": 2, "replaced": 0, "unchanged": 0, "turns": 0, "rejected": 1}
     taken.add({**counts, "errors": [{"line": 1, "message": message}], "notes": []}, [1, 5, 6], queued=False)
     assert (taken.imported, taken.rejected, len(taken.errors)) == (5, 1, 1), "it goes with every piece of a file"
+
+
+@pytest.mark.usefixtures("home")
+def test_an_entry_of_another_product_that_names_nobody_says_which_and_how_to_name_somebody(tmp_path: Path) -> None:
+    path = tmp_path / "mem0.json"
+    path.write_text('[{"id": "a", "memory": "Likes tea", "user_id": "ann"}, {"id": "b", "memory": "Has a dog"}]')
+    done = run("import", str(path), "--format", "mem0")
+    assert done.exit_code == 1
+    assert "entry 2: No user is named" in done.stderr
+    assert "--user" in done.stderr
