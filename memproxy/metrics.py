@@ -122,8 +122,17 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "receipts_dropped": {RELAY: _each("relay"), ENGINE: _each("full", "state")},
     "internal_errors": {
         RELAY: _each(
-            *("relay.blocks", "relay.blocks_late", "relay.captured", "relay.choices", "relay.decide", "relay.full"),
-            *("relay.journal_late", "relay.limits", "relay.made", "relay.position", "relay.read", "relay.sessions"),
+            *("relay.blocks", "relay.blocks_late", "relay.capture", "relay.captured", "relay.choices", "relay.decide"),
+            *(
+                "relay.full",
+                "relay.inject",
+                "relay.journal_late",
+                "relay.limits",
+                "relay.made",
+                "relay.position",
+                "relay.read",
+                "relay.sessions",
+            ),
             *(
                 "relay.conversation",
                 "relay.replay",

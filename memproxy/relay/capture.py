@@ -248,7 +248,7 @@ class CaptureJournal:
         """Make the exchange durable; ``response_id`` is what later requests may go on from. Returns when it is, or when
         waiting longer would hold the answer back too long.
 
-        Never raises: a journal that fails does not cost the answer. The turn waits beside it then (`CaptureBacklog`).
+        Raises nothing when the journal fails: the turn waits beside it then (`CaptureBacklog`).
         """
         if response_id is not None:
             exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
@@ -277,7 +277,7 @@ class CaptureJournal:
 
     async def begin(self, exchange: Exchange, response_id: str) -> None:
         """Make durable what a request for a response in the background brought, whose answer is fetched later by its
-        id. As `write`, it never raises.
+        id. As `write`, it raises nothing when the journal fails.
         """
         conversation = exchange.conversation
         keys = (*conversation.keys, background_key(response_id))
@@ -341,6 +341,9 @@ class CaptureJournal:
             if noting is None:
                 self._note_session(exchange, answer)  # in memory at least, so that the conversation goes on as one
             await self._backlog.add(waiting, why=error.message)
+            return
+        except RequestError as error:  # it never will be written
+            _count_lost(waiting, error.message, reason="refused")
             return
         except asyncio.CancelledError:
             await self._backlog.add(waiting, why="the process ends, and the journal has not answered")

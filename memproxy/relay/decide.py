@@ -425,14 +425,18 @@ class Decider:
     def refused(self, decision: Decision, status: int) -> Decision:
         """The upstream refused a request that was injected into; the client's own bytes take its place."""
         log.warning("the upstream answered %d to an injected request; sent again without memory", status)
-        if decision.scope is not None and decision.given is not None and decision.given.has_own:
-            self.block_keeper.take_back(decision.scope, decision.given)
         if decision.scope is not None and decision.conversed.is_changed:
             self.conversations.refused(decision.scope, beside_blocks=decision.has_blocks)
+        return self.withdrawn(decision, reason="upstream_rejected")
+
+    def withdrawn(self, decision: Decision, *, reason: str) -> Decision:
+        """The decision of a request that goes as the client wrote it after all; a block of its own is kept nowhere."""
+        if decision.scope is not None and decision.given is not None and decision.given.has_own:
+            self.block_keeper.take_back(decision.scope, decision.given)
         return msgspec.structs.replace(
             decision,
             result="degraded",
-            reason="upstream_rejected",
+            reason=reason,
             given=None,
             injects=False,
             conversed=UNCHANGED,

@@ -78,6 +78,15 @@ class _ReadRequest(NamedTuple):
     position: Position = "auto"
 
 
+class _Built(NamedTuple):
+    """A request as it is sent: with which decision, where its blocks stand, how it is made without our tools."""
+
+    decision: Decision
+    position: Position
+    toolless: Callable[[], bytes]
+    body: bytes
+
+
 @dataclass(kw_only=True, eq=False)
 class MemoryHandler:
     """Handles ``POST /v1/chat/completions`` and ``POST /v1/responses``."""
@@ -142,14 +151,39 @@ class MemoryHandler:
             if decision.said is not None:
                 self._count_decided(wire, decision, time.perf_counter() - began)
                 return await self._answer(asked, decision, decision.said)
+            built = await self._build(asked, decision)
+            decision = built.decision
+            # beside the upstream's work, not before it
+            asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
+            return await self._exchange(asked._replace(position=built.position), decision, built.body, built.toolless)
+
+    async def _build(self, asked: _ReadRequest, decision: Decision) -> _Built:
+        """The request with what was decided; as the client wrote it where a fault of ours is in the way."""
+        chat = asked.chat
+        try:
             position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
             context = decision.conversed.context
             edits = decision.offer.edits(chat, context.left_out) if decision.offer is not None else ()
-            rebuild = partial(chat.rebuild, decision.blocks, position, context)
-            sent = await self.work.run(partial(rebuild, edits), len(chat.body))
-            # beside the upstream's work, not before it
-            asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(asked._replace(position=position), decision, sent, rebuild)
+            toolless = partial(chat.rebuild, decision.blocks, position, context)
+            body = await self.work.run(partial(toolless, edits), len(chat.body))
+        except Exception:
+            # Memory is an enhancement: a fault of ours in injecting it, whatever it is, costs the memory only.
+            metrics().internal_errors.labels(where="relay.inject").inc()
+            log.exception("injecting memory failed; %s goes on without it", asked.request.request_id)
+            decision = self.decider.withdrawn(decision, reason="internal")
+            asked.request.memory_headers = decision.headers()
+            return _Built(decision, asked.position, chat.rebuild, await self._plain(asked))
+        return _Built(decision, position, toolless, body)
+
+    async def _plain(self, asked: _ReadRequest) -> bytes:
+        """The body as the client wrote it, without our fields; with them where a fault of ours is in the way."""
+        try:
+            return await self.work.run(asked.chat.rebuild, len(asked.chat.body))
+        except Exception:
+            # As in `_build`: the upstream may refuse our fields, but not for want of its request.
+            metrics().internal_errors.labels(where="relay.inject").inc()
+            log.exception("our fields could not be taken out of %s", asked.request.request_id)
+            return asked.chat.body
 
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also for a body that is too large to be looked at."""
@@ -299,8 +333,7 @@ class MemoryHandler:
         decision = self.decider.refused(refused, status)
         decision.count()
         asked.request.memory_headers = decision.headers()
-        plain = await self.work.run(asked.chat.rebuild, len(asked.chat.body))
-        answer = await self._send(asked, plain)
+        answer = await self._send(asked, await self._plain(asked))
         self._learn(refusal, asked, refused, answer)
         return decision, answer
 
@@ -365,10 +398,18 @@ class MemoryHandler:
     def _to_capture(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
+        try:
+            messages = asked.chat.new_messages_at(decision.conversation.said_before)
+        except Exception:
+            # A request is read for memory alone: a fault of ours in that, whatever it is, costs the capture only.
+            metrics().internal_errors.labels(where="relay.capture").inc()
+            metrics().capture_skipped.labels(reason="internal").inc()
+            log.exception("reading what is new failed; %s is relayed but not captured", asked.request.request_id)
+            return None
         return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
-            messages=asked.chat.new_messages_at(decision.conversation.said_before),
+            messages=messages,
             request_id=asked.request.request_id,
             access=self.upstream.access(asked.request.headers, asked.chat.kept_model),
             decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),

@@ -196,8 +196,14 @@ class Tap:
             why = "incomplete"
         if why is None:
             self.kept = True
-            await self._keep(self._reader)
-        elif self._captures:
+            try:
+                await self._keep(self._reader)
+            except Exception:
+                # An answer is kept for memory alone: a fault of ours in that, whatever it is, costs the capture only.
+                self.kept, why = False, "internal"
+                metrics().internal_errors.labels(where="relay.capture").inc()
+                log.exception("keeping an answer failed; %s is relayed but not captured", self._request_id)
+        if why is not None and self._captures:
             metrics().capture_skipped.labels(reason=why).inc()
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
 from memproxy.core.scope import Scope
-from memproxy.errors import StateUnavailable
+from memproxy.errors import RequestError, StateUnavailable
 from memproxy.ports import JournalEntry, JournalRow, KnownSession
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, running_relay
@@ -475,3 +476,57 @@ async def test_a_fault_of_ours_in_deciding_costs_the_memory_and_not_the_request(
     assert answer.status_code == 200
     assert answer.headers["x-memproxy-recall"] == "degraded; reason=internal"
     assert "memory_config" not in upstream.last.json
+
+
+def counted(name: str, reason: str) -> float:
+    """A counter of the relay's; 0 where nothing was counted yet."""
+    return REGISTRY.get_sample_value(name, {"reason": reason}) or 0.0
+
+
+async def test_a_fault_of_ours_in_injecting_costs_the_memory_and_not_the_request(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    relay.engine.recall = recalled
+    relay.app.parts.positions._learned = {"system": None}  # type: ignore[dict-item]
+    answer = await relay.chat("my first", "my second", memory_config={"retrieval_limit": 3})
+    assert answer.status_code == 200
+    assert answer.headers["x-memproxy-recall"] == "degraded; reason=internal"
+    assert answer.headers["x-memproxy-memories"] == "0"
+    assert "memory_config" not in upstream.last.json
+    assert BLOCK not in json.dumps(upstream.last.json)
+
+
+class FaultyState(SqliteState):
+    """A journal with a fault of our own in it, met when a turn is made ready for it."""
+
+    @property
+    def knows_time(self) -> bool:
+        raise ZeroDivisionError("a fault of ours")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_fault_of_ours_in_keeping_an_answer_costs_the_capture_and_not_the_answer(
+    upstream: ScriptedUpstream, tmp_path: Path, *, streamed: bool
+) -> None:
+    state = FaultyState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        before = counted("memproxy_capture_skipped_total", "internal")
+        answer = await relay.chat("my question", stream=streamed)
+        assert answer.status_code == 200
+        assert answer.content.endswith(DONE) if streamed else answer.json()["choices"]
+        assert counted("memproxy_capture_skipped_total", "internal") == before + 1
+
+
+class RefusingState(SqliteState):
+    """A journal that takes no such turn, today or later."""
+
+    async def append(self, entry: JournalEntry) -> int:
+        raise RequestError("This is no turn.")
+
+
+async def test_a_turn_that_the_journal_refuses_is_counted_as_lost(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    state = RefusingState(tmp_path / "state.db", sync="normal")
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+        before = counted("memproxy_turns_lost_total", "refused")
+        assert (await relay.chat("my question")).status_code == 200
+        assert counted("memproxy_turns_lost_total", "refused") == before + 2
