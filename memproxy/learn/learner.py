@@ -78,21 +78,19 @@ _MOST_LEARNED = 500
 """Facts, of the turns of a few windows, that are looked at for what was learned before."""
 
 
-_Made = tuple[Planned, list[Outcome]]
-"""A plan, and what became of each candidate."""
-
-
 class _Progress(msgspec.Struct):
     """How far a row's extraction is: a retry after a failure asks for what is left. ``shown`` are the windows as they
-    are read.
+    are read; ``all_read`` is called when no model is asked any more (`Learner.learn`).
     """
 
+    row: JournalRow
     windows: list[Window]
     shown: list[Window]
     read: list[Read] = []
     summary: Summary | None = None
     summarised: bool = False
     spent: Spent = {}
+    all_read: Callable[[], None] = lambda: None
 
     @property
     def new_turns(self) -> list[Memory]:
@@ -130,7 +128,7 @@ class Learner:
         forget everything is read alone, and what holds nothing needs no call.
         """
         first = decoded(rows[0].entry.body, LearnBody)
-        joined: dict[JournalRow, _Progress] = {}
+        joined: list[_Progress] = []
         turns: list[Memory] = []
         for row in rows:
             body = decoded(row.entry.body, LearnBody)
@@ -141,20 +139,19 @@ class Learner:
             fits = len(turns) + len(window.turns) <= self._most_turns
             plain = heeded(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
             if fits and plain and (not turns or turns[-1].place == window.newest.place):
-                joined[row] = progress
+                joined.append(progress)
                 turns += window.turns
         if len(joined) <= 1 or len({turn.id for turn in turns}) < len(turns):
             return  # one is read as ever; ids that two clients' sessions share would be taken for each other
         self._reader.require_model(rows[0].entry.scope, first)
         await self._step(rows[0].entry.scope)
-        new = frozenset[str]().union(*(progress.windows[0].new_ids for progress in joined.values()))
-        window = Window(turns=turns, new_ids=new)
-        spent = next(iter(joined.values())).spent
+        window = Window(turns=turns, new_ids=frozenset().union(*(one.windows[0].new_ids for one in joined)))
+        spent = joined[0].spent
         links = spans_in(turn.metadata for turn in turns)
         with tallied(spent), work(self._parts.traces, "memory.read", links, {"memproxy.rows": len(joined)}):
             read = await self._reader.read(said_where(rows[0].entry.scope, window.newest), first, window)
-        for row, progress in joined.items():
-            self._check_is_there(row, progress)
+        for progress in joined:
+            self._check_is_there(progress)
             own = {turn.id for turn in progress.windows[0].turns}
             kept = [grounded for grounded in read.kept if grounded.turn.id in own]
             progress.read.append(Read(kept, read.rejected if progress.spent is spent else []))
@@ -200,6 +197,7 @@ class Learner:
             self._reader.require_model(scope, body)
         await self._step(scope)
         progress = await self._progress_of(row, body)
+        progress.all_read = all_read
         about: Attributes = {"memproxy.reason": body.reason, "memproxy.row": row.number}
         with (
             tallied(progress.spent),
@@ -208,12 +206,12 @@ class Learner:
             ) as span,
         ):
             try:
-                await self._extract(row, body, progress)
+                await self._extract(body, progress)
             except ModelAwaited:
                 if not progress.read:
                     self.forget(row.number)  # many may wait for long: their turns are not kept in memory
                 raise
-            planned, outcomes = await self._reconciled(row, progress, all_read)
+            planned, outcomes = await self._reconciled(progress)
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         subjects = [one.subject for one in planned.plan.upserts if one.subject] if planned is not None else []
@@ -241,22 +239,21 @@ class Learner:
         self._reader.require_model(scope, body)
         told = msgspec.structs.replace(saved, kind=Kind.TURN, source=Source.TOOL, metadata={}, turn_ids=[name])
         window = Window(turns=[told], new_ids=frozenset({name}))
-        spent: Spent = {}
-        with tallied(spent):
-            read = await self._reader.read(said_where(scope, told), body, window)
-        found = [one for one in read.kept if one.candidate.intent is Intent.STATE]
+        progress = _Progress(row, [window], [window], all_read=all_read)
+        with tallied(progress.spent):
+            progress.read.append(await self._reader.read(said_where(scope, told), body, window))
+        found = [one for one in progress.read[0].kept if one.candidate.intent is Intent.STATE]
 
-        async def planned(now: datetime) -> _Made | None:
+        async def plan_at(now: datetime) -> Planned | None:
             current = (await self._parts.store.get(scope, [name])).get(name)
             if current is None or not current.active or current.content != saved.content:
                 return None  # it was forgotten or edited meanwhile
-            planned = await self._refined(scope, current, found, now)
-            return planned, of_reading(planned.plan.outcomes, [window], [read], spent)
+            return await self._refined(scope, current, found, now)
 
-        made = await self._plan_and_apply(row, all_read, planned)
-        if made is not None:
-            await self._parts.state.note_outcomes(row.number, made[1], self._parts.clock.now())
-            _report(row, made[0])
+        planned, outcomes = await self._plan_and_apply(progress, plan_at)
+        if planned is not None:
+            await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
+            _report(row, planned)
 
     async def _refined(self, scope: Scope, saved: Memory, found: Sequence[Grounded], now: datetime) -> Planned:
         """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
@@ -307,19 +304,19 @@ class Learner:
             # an order to forget everything covers what was said in its project and agent
             places = itertools.groupby(windows, key=lambda window: window.newest.place)
             shown = [window for _, of_place in places for window in without_covered(list(of_place))]
-            progress = self._progress[row.number] = _Progress(windows, shown)
+            progress = self._progress[row.number] = _Progress(row, windows, shown)
         return progress
 
-    async def _extract(self, row: JournalRow, body: LearnBody, progress: _Progress) -> None:
+    async def _extract(self, body: LearnBody, progress: _Progress) -> None:
         """All windows' candidates, and the summary of a session that is over."""
-        scope = row.entry.scope
+        scope = progress.row.entry.scope
         for window in progress.shown[len(progress.read) :]:
-            self._check_is_there(row, progress)
+            self._check_is_there(progress)
             await self._step(scope)
             place = said_where(scope, progress.windows[len(progress.read)].newest)
             progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
-            self._check_is_there(row, progress)
+            self._check_is_there(progress)
             turns = [
                 turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_seen(scope, turn)
             ]
@@ -328,44 +325,44 @@ class Learner:
                 progress.summary = await self._summariser.summary(scope, turns, known(scope, body))
             progress.summarised = True
 
-    def _check_is_there(self, row: JournalRow, progress: _Progress) -> None:
-        if self._progress.get(row.number) is not progress:
-            raise NotFound(f"Journal row {row.number} is gone: its owner was erased. Nothing is left to do for it.")
+    def _check_is_there(self, progress: _Progress) -> None:
+        number = progress.row.number
+        if self._progress.get(number) is not progress:
+            raise NotFound(f"Journal row {number} is gone: its owner was erased. Nothing is left to do for it.")
 
-    async def _reconciled(
-        self, row: JournalRow, progress: _Progress, all_read: Callable[[], None]
-    ) -> tuple[Planned | None, list[Outcome]]:
+    async def _reconciled(self, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
+        scope = progress.row.entry.scope
         found = [grounded for one in progress.read for grounded in one.kept]
-        asked = await self._only_asked(scope := row.entry.scope, progress)
+        asked = await self._only_asked(scope, progress)
         if not found and not asked and progress.summary is None and not changed_by(progress.new_turns):
             return None, of_reading([], progress.windows, progress.read, progress.spent)
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         with step("memory.judge"):
             advice = await self._planner.advice(scope, found, now=self._parts.clock.now())
 
-        async def planned(now: datetime) -> _Made:
+        async def plan_at(now: datetime) -> Planned:
             with step("memory.plan", {"memproxy.candidates": len(found)}):
                 planned = await self._planned(scope, found, progress, advice, now)
                 hide_questions(planned.known, asked, found)
-            return planned, of_reading(planned.plan.outcomes, progress.windows, progress.read, progress.spent)
+            return planned
 
-        return await self._plan_and_apply(row, all_read, planned) or (None, [])
+        return await self._plan_and_apply(progress, plan_at)
 
     async def _plan_and_apply(
-        self, row: JournalRow, all_read: Callable[[], None], plan_at: Callable[[datetime], Awaitable[_Made | None]]
-    ) -> _Made | None:
-        """Make a plan as things stand, save it and apply it, again when slots changed meanwhile. None: nothing is left
-        to plan.
+        self, progress: _Progress, plan_at: Callable[[datetime], Awaitable[Planned | None]]
+    ) -> tuple[Planned | None, list[Outcome]]:
+        """Make a plan as things stand, save it and apply it, again when slots changed meanwhile; with it what became of
+        each candidate. No plan: nothing is left to plan.
         """
-        scope = row.entry.scope
-        async with self._turn_to_plan(all_read), self._settled(scope.owner):
+        row, scope = progress.row, progress.row.entry.scope
+        async with self._turn_to_plan(progress.all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
                 now = self._parts.clock.now()
-                if (made := await plan_at(now)) is None:
-                    return None
-                planned, outcomes = made
+                if (planned := await plan_at(now)) is None:
+                    return None, []
+                outcomes = of_reading(planned.plan.outcomes, progress.windows, progress.read, progress.spent)
                 plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
                 await self._step(scope)
                 changes = planned.known.slot_changes()
@@ -373,7 +370,7 @@ class Learner:
                     await self._step(scope)
                     with self._parts.flushes.of("learn", scope.owner), step("memory.store"):
                         await self._applier.apply(scope, plan, now=now)
-                    return made
+                    return planned, outcomes
         raise StateUnavailable("the slots changed under every plan; it is tried again")
 
     @asynccontextmanager

@@ -53,17 +53,6 @@ async def test_a_repeated_statement_is_reinforced_not_stored_again(tmp_path: Pat
         assert len(known.turn_ids) == 2
 
 
-async def test_learning_the_same_turns_twice_changes_nothing(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        r.server.default = {"candidates": [budget("$10,000")]}
-        await r.say("My budget for Hawaii is $10,000")
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        before = await r.facts()
-        await r.say("What a nice day")
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        assert await r.facts() == before
-
-
 async def test_a_statement_said_earlier_lands_in_the_history(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         await r.teach("My Hawaii budget is $15,000", budget("$15,000"))
