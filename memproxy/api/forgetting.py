@@ -74,7 +74,9 @@ class Pruned(msgspec.Struct):
 
 
 def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Deleted]:
-    """``erased``: no deleted byte is left in any file; otherwise the eraser removes them later."""
+    """``erased``: no deleted byte is left in a file of ours (a database server overwrites its own in its own time);
+    otherwise the eraser removes them later.
+    """
     erasure = {ERASURE: "complete" if erased and applied else "pending"}
     if applied:
         return Reply(Deleted(count), headers=erasure)

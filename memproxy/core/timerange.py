@@ -156,7 +156,7 @@ def _year(match: re.Match[str], _today: date) -> tuple[date, date]:
 
 def _named_day(match: re.Match[str], today: date) -> tuple[date, date]:
     word = match["word"]
-    back = 0 if word in ("today", "tonight", "this morning") else 2 if word.startswith("the day before") else 1
+    back = 0 if word in ("today", "tonight") else 2 if "day before" in word else 1
     day = today - timedelta(days=back)
     return day, day + timedelta(days=1)
 
@@ -263,5 +263,5 @@ _PATTERNS = tuple(_patterns())
 _MAY_NAME = re.compile(
     rf"\d|\b(?:{_MONTH}|ago|back|earlier|past|last|previous|this|on (?:{'|'.join(_DAYS)})|yesterday|today|tonight)\b"
 )
-"""Part of whatever one of them finds: of most questions none has anything."""
+"""Whatever a pattern finds also matches this; most questions do not, and are done with it."""
 _TOLD = tuple(_told_patterns())

@@ -27,6 +27,7 @@ def days(text: str) -> list[tuple[date, date]]:
         ("what happened in 2021", (2021, 1, 1), (2021, 12, 31)),
         ("yesterday", (2023, 5, 29), (2023, 5, 29)),
         ("the day before yesterday", (2023, 5, 28), (2023, 5, 28)),
+        ("day before yesterday", (2023, 5, 28), (2023, 5, 28)),
         ("last week", (2023, 5, 22), (2023, 5, 28)),
         ("last month", (2023, 4, 1), (2023, 4, 30)),
         ("last year", (2022, 1, 1), (2022, 12, 31)),

@@ -1,4 +1,7 @@
-"""``python -m tests.fitting.calibrating``: fits all weights of the default recipe and prints them."""
+"""``python -m tests.fitting.calibrating``: fits all weights of the default recipe and prints them.
+
+A column is fitted where it has a weight in ``memproxy/recall/data/weights.json``; a new one begins with 0 there.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +21,10 @@ _KINDS = (("hybrid", VECTORS), ("late", DEFAULT), ("lexical", VECTORS))
 def main(
     lives: Annotated[list[Path], typer.Argument(help="Files of lives (docs/evaluation.md).")],
     shared: Annotated[Path, typer.Option(help="Folder with eval/ and models/.")] = Path("../shared"),
-    order: Annotated[bool, typer.Option(help="Fit the order too, and not its meaning alone.")] = False,
+    order: Annotated[
+        bool,
+        typer.Option(help="Fit the order, too. Levels are those of the shipped order: take it over, then run again."),
+    ] = False,
     every: Annotated[int, typer.Option(help="Take one of so many of LoCoMo's questions: all take half an hour.")] = 1,
 ) -> None:
     """Print the fitted models, and what a floor of 0.3 does with them in each situation."""
@@ -32,7 +38,8 @@ def main(
         if order:
             by_hand = (BIAS, *SET_BY_HAND, *HELD[kind])
             columns = [column for column in levels.ORDER[kind] if column not in by_hand]
-            console.print(f"{kind}, order: {calibration.fit(examples, columns, kind)}")
+            kept = {name: weight for name, weight in levels.ORDER[kind].items() if name in SET_BY_HAND}
+            console.print(f"{kind}, order: {calibration.fit(examples, columns, kind) | kept}")
         examples |= chats.situations(workshop, everybody, recipe, dense=dense, held_out=False, large=every == 1)
         examples |= lived_situations.situations(workshop, lives, recipe, dense=dense)
         fitted[kind] = levels.fit(examples, kind)

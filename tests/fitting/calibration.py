@@ -1,6 +1,5 @@
-"""Fits the weights of the default recipe (`recall.recipes`) and prints them.
-
-    python -m tests.fitting.calibrating --shared ../shared
+"""What the weights of the default recipe (`recall.recipes`) are fitted on, and how the order is; `calibrating` is the
+command.
 
 Fitted on LoCoMo development conversations, categories 1-4, with MiniLM, as situations of equal weight: verbatim turns;
 turns with the data set's own one-line observations as facts beside them; the same with the speaker turned into "User"
