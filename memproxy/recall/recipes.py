@@ -45,9 +45,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 def _fitted() -> dict[str, Any]:
     """The weights of the default recipe by their names in `Recipe`, as ``python -m tests.fitting.calibrating`` prints
-    them. A column is fitted where it has a weight here: a new one begins with 0. Those of ``assistant``, ``your_words``, ``not_your_words`` and ``newest`` were chosen on LongMemEval's
-    development questions: LoCoMo has no assistant, and no question for the latest. With late interaction what it tells
-    takes the place of most of what the one vector and single words tell.
+    them. A column is fitted where it has a weight here: a new one begins with 0.
+
+    Those of ``assistant``, ``your_words``, ``not_your_words`` and ``newest`` were chosen on LongMemEval's development
+    questions: LoCoMo has no assistant, and no question for the latest. With late interaction what it tells takes the
+    place of most of what the one vector and single words tell.
     """
     text = files("memproxy.recall").joinpath("data/weights.json").read_bytes()
     weights: dict[str, Any] = msgspec.json.decode(text, type=dict[str, dict[str, float]])

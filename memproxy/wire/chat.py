@@ -33,7 +33,7 @@ class ChatRequest(RequestBody):
     def may_offer_tools(self) -> bool:
         """As `RequestBody.may_offer_tools`; and one answer is wanted, and tools are named as they are today."""
         older = ("functions", "function_call")
-        plain = self.field("n") in {None, 1} and not any(name in self._top.by_name for name in older)
+        plain = self.field("n") in (None, 1) and not any(name in self._top.by_name for name in older)
         return plain and super().may_offer_tools
 
     @property

@@ -59,7 +59,7 @@ def may_be_answered(request: RequestBody) -> bool:
     form = request.field("response_format") or (request.field("text") or {})
     kind = (form.get("format", form) if isinstance(form, dict) else {}) or {}
     asks_for_form = isinstance(kind, dict) and kind.get("type", "text") != "text"
-    return not asks_for_form and request.field("n") in {None, 1} and not request.field("background")
+    return not asks_for_form and request.field("n") in (None, 1) and not request.field("background")
 
 
 def made_answer(request: RequestBody, text: str) -> MadeAnswer:
