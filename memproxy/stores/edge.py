@@ -128,7 +128,6 @@ class EdgeStore(VectorStore):
                 self._make_notes(one.memory, one.notes)
 
     def note_ahead(self, make: Callable[[Memory, Notes], None]) -> None:
-        """As `ports.NotesAhead` says."""
         self._make_notes = make
 
     async def settle(self) -> None:
@@ -239,14 +238,12 @@ class EdgeStore(VectorStore):
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[Path]:
-        """As `ports.HeldStore` says."""
         async with self._writers.paused():
             await self.flush()
             async with self._flushes.held():
                 yield self._folder.path
 
     async def begin_rebuild(self, expected_id: str | None) -> "EdgeRebuild":
-        """As `ports.RebuildableStore` says."""
         opened_here = self._points is None
         if opened_here:
             self._leaving.clear()

@@ -223,7 +223,6 @@ class OwnerIndex:
         return found
 
     def search(self, asked: Hybrid) -> Scores:
-        """As `backend.Backend.scores` says."""
         if not self.owner == owner_of(asked.where) == owner_of(asked.corpus):
             raise NotHere("another owner")
         allowed = self.mask(asked.where)

@@ -16,7 +16,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, LiteralString
+from typing import Any
 
 import msgspec
 import psycopg
@@ -62,70 +62,60 @@ LOOKED_UP = 40
 looked up among them.
 """
 
-_PAGE: LiteralString = "(tenant, user_id, created_at DESC) INCLUDE (tells_nothing)"
+_PAGE = "(tenant, user_id, created_at DESC) INCLUDE (tells_nothing)"
 """The index that pages are read by, and that alone says how many memories IDF is counted over."""
 
 _ESCAPED = re.compile(r"\\([\\0])")
 
 Row = tuple[Any, ...]
-Text = sql.SQL | sql.Composed
-
-_ANY = sql.SQL("TRUE")
 
 
 class Statement:
-    """SQL text in the making, with the values of its places.
-
-    Only constants of this module and quoted identifiers become text; everything else is a value.
-    """
+    """The values of a statement in the making: only constants of this module and quoted names become its text."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 
-    def value(self, value: object, cast_to: LiteralString) -> Text:
+    def value(self, value: object, cast_to: str) -> str:
         """A place for a value; it may stand in the text several times."""
         name = f"v{len(self.values)}"
         self.values[name] = value
-        return sql.Placeholder(name) + sql.SQL("::") + sql.SQL(cast_to)
+        return f"%({name})s::{cast_to}"
 
-    def where(self, where: Where) -> Text:
+    def where(self, where: Where) -> str:
         """The conditions of ``where``, all of which hold."""
         parts = [self._condition(one) for one in where.must]
-        parts += [sql.SQL("({}) IS NOT TRUE").format(self._condition(one)) for one in where.must_not]
-        return sql.SQL(" AND ").join(parts) if parts else sql.SQL("TRUE")
+        parts += [f"({self._condition(one)}) IS NOT TRUE" for one in where.must_not]
+        return " AND ".join(parts) or "TRUE"
 
-    def _condition(self, condition: Condition) -> Text:  # noqa: PLR0911 - one case, one answer
+    def _condition(self, condition: Condition) -> str:  # noqa: PLR0911 - one case, one answer
+        if not isinstance(condition, HasId | AnyOf) and condition.key not in COLUMNS:
+            raise KeyError(condition.key)  # what becomes text is a column's name
         match condition:
             case OneOf(key, values) if key in LISTS:
-                return sql.SQL("{} && {}").format(sql.Identifier(key), self.value(_texts(values), "text[]"))
+                return f"{key} && {self.value(_texts(values), 'text[]')}"
             case OneOf(key, values) if key in FLAG_FIELDS:
-                return sql.SQL("{} = ANY({})").format(sql.Identifier(key), self.value(list(values), "bool[]"))
+                return f"{key} = ANY({self.value(list(values), 'bool[]')})"
             case OneOf(key, (value,)):
-                return sql.SQL("{} = {}").format(sql.Identifier(key), self.value(_text(value), "text"))
+                return f"{key} = {self.value(_text(value), 'text')}"
             case OneOf(key, values):
-                return sql.SQL("{} = ANY({})").format(sql.Identifier(key), self.value(_texts(values), "text[]"))
+                return f"{key} = ANY({self.value(_texts(values), 'text[]')})"
             case Missing(key):
-                return sql.SQL("{} IS NULL").format(sql.Identifier(key))
-            case Between():
-                return self._between(condition)
+                return f"{key} IS NULL"
+            case Between(key=key):
+                bounds = {
+                    ">": condition.after,
+                    ">=": condition.at_or_after,
+                    "<=": condition.at_or_before,
+                    "<": condition.before,
+                }
+                given = {sign: bound for sign, bound in bounds.items() if bound is not None}
+                parts = [f"{key} {sign} {self.value(bound, 'timestamptz')}" for sign, bound in given.items()]
+                return f"({' AND '.join(parts) or 'TRUE'})"
             case HasId(ids):
-                return sql.SQL("place = ANY({})").format(self.value(list(ids), "uuid[]"))
+                return f"place = ANY({self.value(list(ids), 'uuid[]')})"
             case AnyOf(conditions):
-                return sql.SQL("({})").format(sql.SQL(" OR ").join([self._condition(one) for one in conditions]))
-
-    def _between(self, between: Between) -> Text:
-        bounds: list[tuple[LiteralString, datetime | None]] = [
-            (">", between.after),
-            (">=", between.at_or_after),
-            ("<=", between.at_or_before),
-            ("<", between.before),
-        ]
-        parts = [
-            sql.SQL("{} {} {}").format(sql.Identifier(between.key), sql.SQL(sign), self.value(bound, "timestamptz"))
-            for sign, bound in bounds
-            if bound is not None
-        ]
-        return sql.SQL("({})").format(sql.SQL(" AND ").join(parts)) if parts else sql.SQL("TRUE")
+                return f"({' OR '.join([self._condition(one) for one in conditions])})"
 
 
 class NearestIndex(msgspec.Struct, frozen=True):
@@ -137,7 +127,7 @@ class NearestIndex(msgspec.Struct, frozen=True):
     probes: int = 1
 
     @property
-    def kind(self) -> LiteralString:
+    def kind(self) -> str:
         """PostgreSQL's name for it."""
         return "hnsw" if self.lists is None else "ivfflat"
 
@@ -146,11 +136,12 @@ class NearestIndex(msgspec.Struct, frozen=True):
         """What it is made with, as PostgreSQL keeps it."""
         return None if self.lists is None else [f"lists={self.lists}"]
 
-    def width(self) -> Text:
+    @property
+    def width(self) -> str:
         """The statement that sets how far a search looks, within its transaction."""
         if self.lists is None:
-            return sql.SQL("SET LOCAL hnsw.ef_search = {}").format(sql.Literal(NOMINATED))
-        return sql.SQL("SET LOCAL ivfflat.probes = {}").format(sql.Literal(self.probes))
+            return f"SET LOCAL hnsw.ef_search = {NOMINATED:d}"
+        return f"SET LOCAL ivfflat.probes = {self.probes:d}"
 
 
 class Collection:
@@ -170,8 +161,11 @@ class Collection:
         self._index = index or NearestIndex()
         self._pool = pool
         self._place = place
-        self._points = sql.Identifier(f"{name}_points")
-        self._parts = sql.Identifier(f"{name}_parts")
+        self._points, self._parts = self._named("points"), self._named("parts")
+
+    def _named(self, part: str) -> str:
+        """A table or an index of this collection, quoted."""
+        return sql.Identifier(f"{self.name}_{part}").as_string()
 
     def beside(self, name: str) -> "Collection":
         """Another collection of the same database."""
@@ -219,55 +213,37 @@ class Collection:
 
     async def create(self, dimension: int) -> None:
         """Make the tables and their indexes, where they are not there."""
-        texts = sql.SQL(", ").join(sql.SQL("{} text").format(sql.Identifier(name)) for name in TEXTS)
-        lists = sql.SQL(", ").join(sql.SQL("{} text[]").format(sql.Identifier(name)) for name in LISTS)
-        times = sql.SQL(", ").join(sql.SQL("{} timestamptz").format(sql.Identifier(name)) for name in TIME_FIELDS)
-        flags = sql.SQL(", ").join(sql.SQL("{} boolean").format(sql.Identifier(name)) for name in FLAG_FIELDS)
+        kinds = ((TEXTS, "text"), (LISTS, "text[]"), (TIME_FIELDS, "timestamptz"), (FLAG_FIELDS, "boolean"))
+        columns = ", ".join(f"{name} {kind}" for names, kind in kinds for name in names)
         async with self.connected() as connection:
             await connection.execute(
-                sql.SQL(
-                    "CREATE TABLE IF NOT EXISTS {} (place uuid PRIMARY KEY, {}, {}, {}, {}, payload bytea NOT NULL, "
-                    "aside bytea, terms bigint[] NOT NULL, weights real[] NOT NULL)"
-                ).format(self._points, texts, lists, times, flags)
+                f"CREATE TABLE IF NOT EXISTS {self._points} (place uuid PRIMARY KEY, {columns}, "
+                "payload bytea NOT NULL, aside bytea, terms bigint[] NOT NULL, weights real[] NOT NULL)"
             )
             await connection.execute(
-                sql.SQL(
-                    "CREATE TABLE IF NOT EXISTS {} (place uuid REFERENCES {} ON DELETE CASCADE, part smallint, "
-                    "tenant text, user_id text, vector vector({}) NOT NULL, beyond boolean NOT NULL, "
-                    "PRIMARY KEY (place, part))"
-                ).format(self._parts, self._points, sql.Literal(dimension))
+                f"CREATE TABLE IF NOT EXISTS {self._parts} (place uuid REFERENCES {self._points} ON DELETE CASCADE, "
+                f"part smallint, tenant text, user_id text, vector vector({dimension:d}) NOT NULL, "
+                "beyond boolean NOT NULL, PRIMARY KEY (place, part))"
             )
-            for made in self._indexes():
-                await connection.execute(made)
+            for name, table, of in (
+                ("page", self._points, _PAGE),
+                ("session", self._points, "(tenant, user_id, session_id, created_at)"),
+                ("id", self._points, "(tenant, user_id, id)"),
+                ("terms", self._points, "USING gin (terms)"),
+                ("owner", self._parts, "(tenant, user_id, beyond)"),
+            ):
+                await connection.execute(f"CREATE INDEX IF NOT EXISTS {self._named(name)} ON {table} {of}")
+            # IVFFlat takes its lists from the vectors that are there, and here are none
+            if self._index.kind == "hnsw":
+                await connection.execute(self._nearest_made("IF NOT EXISTS"))
             for table in (self._points, self._parts):
                 await self._guard(connection, table)
 
-    def _indexes(self) -> list[Text]:
-        points, parts, nearest = self._points, self._parts, self._index
-        named: list[tuple[LiteralString, sql.Identifier, LiteralString]] = [
-            ("page", points, _PAGE),
-            ("session", points, "(tenant, user_id, session_id, created_at)"),
-            ("id", points, "(tenant, user_id, id)"),
-            ("terms", points, "USING gin (terms)"),
-            ("owner", parts, "(tenant, user_id, beyond)"),
-        ]
-        made: list[Text] = [
-            sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} ").format(sql.Identifier(f"{self.name}_{name}"), table)
-            + sql.SQL(columns)
-            for name, table, columns in named
-        ]
-        # IVFFlat takes its lists from the vectors that are there, and here are none
-        return made if nearest.kind == "ivfflat" else [*made, self._nearest_made(sql.SQL("IF NOT EXISTS"))]
-
-    def _nearest_made(self, how: Text) -> Text:
-        text = sql.SQL("CREATE INDEX {} {} ON {} USING {} (vector vector_cosine_ops) {} WHERE beyond")
-        options = self._index.options
-        return text.format(
-            how,
-            sql.Identifier(f"{self.name}_{self._index.kind}"),
-            self._parts,
-            sql.SQL(self._index.kind),
-            sql.SQL("WITH (lists = {})").format(sql.Literal(self._index.lists)) if options else sql.SQL(""),
+    def _nearest_made(self, how: str) -> str:
+        options = f"WITH (lists = {self._index.lists:d})" if self._index.lists is not None else ""
+        return (
+            f"CREATE INDEX {how} {self._named(self._index.kind)} ON {self._parts} "
+            f"USING {self._index.kind} (vector vector_cosine_ops) {options} WHERE beyond"
         )
 
     async def renew_index(self, connection: AsyncConnection[Row]) -> None:
@@ -290,12 +266,12 @@ class Collection:
         if is_there and not others:
             return
         await connection.execute("SELECT set_config('memproxy.everybody', 'on', false)")
-        held = await connection.execute(sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE beyond)").format(self._parts))
+        held = await connection.execute(f"SELECT EXISTS (SELECT FROM {self._parts} WHERE beyond)")
         any_held = await held.fetchone() == (True,)
         for name in others:
-            await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+            await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {sql.Identifier(name).as_string()}")
         if not is_there and (any_held or self._index.kind == "hnsw"):
-            await connection.execute(self._nearest_made(sql.SQL("CONCURRENTLY")))
+            await connection.execute(self._nearest_made("CONCURRENTLY"))
 
     async def upgrade(self) -> None:
         """Bring tables of the first forms up to this one: there, the index held every vector; and memories were counted
@@ -310,24 +286,18 @@ class Collection:
             if await found.fetchone() is not None:
                 return
             await connection.execute("SET LOCAL statement_timeout = 0")
+            hnsw, owner, parts = self._named("hnsw"), self._named("owner"), self._parts
             for text in (
-                "DROP INDEX IF EXISTS {hnsw}, {owner}",
-                "ALTER TABLE {parts} ADD COLUMN IF NOT EXISTS beyond boolean NOT NULL DEFAULT false",
-                "CREATE INDEX IF NOT EXISTS {owner} ON {parts} (tenant, user_id, beyond)",
+                f"DROP INDEX IF EXISTS {hnsw}, {owner}",
+                f"ALTER TABLE {parts} ADD COLUMN IF NOT EXISTS beyond boolean NOT NULL DEFAULT false",
+                f"CREATE INDEX IF NOT EXISTS {owner} ON {parts} (tenant, user_id, beyond)",
                 (
-                    "UPDATE {parts} SET beyond = true FROM (SELECT place, part, row_number() OVER "
-                    "(PARTITION BY tenant, user_id ORDER BY place, part) AS number FROM {parts}) AS counted "
-                    "WHERE {parts}.place = counted.place AND {parts}.part = counted.part AND number > {most}"
+                    f"UPDATE {parts} SET beyond = true FROM (SELECT place, part, row_number() OVER "
+                    f"(PARTITION BY tenant, user_id ORDER BY place, part) AS number FROM {parts}) AS counted WHERE "
+                    f"{parts}.place = counted.place AND {parts}.part = counted.part AND number > {self._exact_up_to:d}"
                 ),
             ):
-                await connection.execute(
-                    sql.SQL(text).format(
-                        hnsw=sql.Identifier(f"{self.name}_hnsw"),
-                        owner=sql.Identifier(f"{self.name}_owner"),
-                        parts=self._parts,
-                        most=sql.Literal(self._exact_up_to),
-                    )
-                )
+                await connection.execute(text)
 
     async def _renew_page_index(self, connection: AsyncConnection[Row]) -> None:
         """Make the index of pages anew where it has no included column: by that memories are counted."""
@@ -337,30 +307,24 @@ class Collection:
         )
         if await found.fetchone() is not None:
             await connection.execute("SET LOCAL statement_timeout = 0")
-            for text in ("DROP INDEX IF EXISTS {name}", "CREATE INDEX IF NOT EXISTS {name} ON {points} {page}"):
-                await connection.execute(
-                    sql.SQL(text).format(
-                        name=sql.Identifier(f"{self.name}_page"), points=self._points, page=sql.SQL(_PAGE)
-                    )
-                )
+            await connection.execute(f"DROP INDEX IF EXISTS {self._named('page')}")
+            await connection.execute(f"CREATE INDEX IF NOT EXISTS {self._named('page')} ON {self._points} {_PAGE}")
 
-    async def _guard(self, connection: AsyncConnection[Row], table: sql.Identifier) -> None:
-        await connection.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(table))
-        await connection.execute(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY").format(table))
-        await connection.execute(sql.SQL("DROP POLICY IF EXISTS owner ON {}").format(table))
+    async def _guard(self, connection: AsyncConnection[Row], table: str) -> None:
+        await connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        await connection.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        await connection.execute(f"DROP POLICY IF EXISTS owner ON {table}")
         await connection.execute(
-            sql.SQL(
-                # each setting is read once a statement, not once a row
-                "CREATE POLICY owner ON {} USING ((SELECT current_setting('memproxy.everybody', true)) = 'on' OR "
-                "(tenant = (SELECT current_setting('memproxy.tenant', true)) AND "
-                "user_id = (SELECT current_setting('memproxy.user_id', true))))"
-            ).format(table)
+            # each setting is read once a statement, not once a row
+            f"CREATE POLICY owner ON {table} USING ((SELECT current_setting('memproxy.everybody', true)) = 'on' OR "
+            "(tenant = (SELECT current_setting('memproxy.tenant', true)) AND "
+            "user_id = (SELECT current_setting('memproxy.user_id', true))))"
         )
 
     async def drop(self) -> None:
         """Remove it with all that it holds."""
         async with self.connected() as connection:
-            await connection.execute(sql.SQL("DROP TABLE IF EXISTS {}, {}").format(self._parts, self._points))
+            await connection.execute(f"DROP TABLE IF EXISTS {self._parts}, {self._points}")
 
     async def comment(self) -> str | None:
         """What `set_comment` noted; None: nothing, or there is no such table."""
@@ -372,13 +336,13 @@ class Collection:
     async def set_comment(self, text: str) -> None:
         """Note with the tables what they are made for."""
         async with self.connected() as connection:
-            await connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._points, sql.Literal(text)))
+            await connection.execute(f"COMMENT ON TABLE {self._points} IS {sql.Literal(text).as_string()}")
 
     async def upsert(self, points: Sequence[Written]) -> None:
         rows = sorted(points, key=lambda one: one.id)  # in one order, so that two writers cannot wait for each other
-        parts = sql.SQL("DELETE FROM {} WHERE place = ANY(%s::uuid[])").format(self._parts)
         async with self.connected(at_once=True) as connection, connection.cursor() as cursor:
             await cursor.executemany(self._insert_point, [_row(point) for point in rows])
+            parts = f"DELETE FROM {self._parts} WHERE place = ANY(%s::uuid[])"
             await cursor.execute(parts, [[one.id for one in rows]])
             room = {owner: await self._room(cursor, owner) for owner in {_owner(point) for point in rows}}
             held = []
@@ -390,51 +354,36 @@ class Collection:
                 ]
                 room[owner] -= len(point.dense)
             if held:
-                await cursor.executemany(self._insert_part, held)
+                columns = "place, part, tenant, user_id, vector, beyond"
+                insert = f"INSERT INTO {self._parts} ({columns}) VALUES (%s, %s, %s, %s, %s, %s)"
+                await cursor.executemany(insert, held)
 
     async def _room(self, cursor: AsyncCursor[Row], owner: tuple[str, str]) -> int:
         """How many more vectors of this owner are to be compared one by one."""
-        counted = sql.SQL(
-            "SELECT count(*) FROM (SELECT FROM {} WHERE tenant = %s AND user_id = %s AND NOT beyond LIMIT %s) AS held"
-        ).format(self._parts)
+        counted = (
+            f"SELECT count(*) FROM (SELECT FROM {self._parts} WHERE tenant = %s AND user_id = %s AND NOT beyond "
+            "LIMIT %s) AS held"
+        )
         await cursor.execute(counted, [*owner, self._exact_up_to])
         row = await cursor.fetchone()
         return self._exact_up_to - (row[0] if row else 0)
 
     @cached_property
-    def _insert_point(self) -> bytes:
+    def _insert_point(self) -> str:
         names = ("place", *COLUMNS, "payload", "aside", "terms", "weights")
         return (
-            sql.SQL("INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (place) DO UPDATE SET {}")
-            .format(
-                self._points,
-                sql.SQL(", ").join(map(sql.Identifier, names)),
-                sql.SQL(", ").join(sql.Placeholder() * len(names)),
-                sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names[1:]),
-            )
-            .as_bytes()
+            f"INSERT INTO {self._points} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))}) "
+            f"ON CONFLICT (place) DO UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in names[1:])}"
         )
-
-    @cached_property
-    def _insert_part(self) -> bytes:
-        values = sql.SQL(
-            "INSERT INTO {} (place, part, tenant, user_id, vector, beyond) VALUES (%s, %s, %s, %s, %s, %s)"
-        )
-        return values.format(self._parts).as_bytes()
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
         columns = [name for name in COLUMNS if name in fields]
-        update = sql.SQL("UPDATE {} SET {} WHERE place = %s").format(
-            self._points,
-            sql.SQL(", ").join(
-                sql.SQL("{} = %s").format(sql.Identifier(one)) for one in ("payload", "aside", *columns)
-            ),
-        )
+        changed = ", ".join(f"{name} = %s" for name in ("payload", "aside", *columns))
+        update = f"UPDATE {self._points} SET {changed} WHERE place = %s"
         async with self.connected() as connection:
             found = await connection.execute(
-                sql.SQL(
-                    "SELECT place, payload, aside FROM {} WHERE place = ANY(%s::uuid[]) ORDER BY place FOR UPDATE"
-                ).format(self._points),
+                f"SELECT place, payload, aside FROM {self._points} WHERE place = ANY(%s::uuid[]) "
+                "ORDER BY place FOR UPDATE",
                 [list(ids)],
             )
             rows = []
@@ -448,7 +397,7 @@ class Collection:
 
     async def delete(self, where: Where) -> int:
         statement = Statement()
-        text = sql.SQL("DELETE FROM {} WHERE {}").format(self._points, statement.where(where))
+        text = f"DELETE FROM {self._points} WHERE {statement.where(where)}"
         async with self.connected(where) as connection:
             return (await connection.execute(text, statement.values)).rowcount
 
@@ -463,17 +412,12 @@ class Collection:
     ) -> list[Found]:
         statement = Statement()
         few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
-        selected = [sql.Identifier(name) for name in fields or ()] if few else [sql.Identifier("payload")]
-        conditions = [statement.where(where)]
-        if after_id is not None:
-            conditions.append(sql.SQL("place > {}").format(statement.value(after_id, "uuid")))
-        by = {"asc": sql.SQL("created_at, place"), "desc": sql.SQL("created_at DESC, place")}
-        text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
-            sql.SQL(", ").join([sql.Identifier("place"), *selected]),
-            self._points,
-            sql.SQL(" AND ").join(conditions),
-            by.get(order or "", sql.SQL("place")),
-            statement.value(limit, "bigint"),
+        selected = ", ".join(["place", *(fields or ())]) if few else "place, payload"
+        behind = "" if after_id is None else f" AND place > {statement.value(after_id, 'uuid')}"
+        by = {"asc": "created_at, place", "desc": "created_at DESC, place"}
+        text = (
+            f"SELECT {selected} FROM {self._points} WHERE {statement.where(where)}{behind} "
+            f"ORDER BY {by.get(order or '', 'place')} LIMIT {statement.value(limit, 'bigint')}"
         )
         rows = await self._rows(where, text, statement)
         if few:
@@ -496,10 +440,10 @@ class Collection:
             if rows and len(rows[0]) > 2:
                 ranking.counted.idf = rows[0][2]
             return _scored(rows)
-        text = self._by_vector(statement, ranking, sql.SQL("NOT beyond"))
-        any_beyond = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE tenant = %s AND user_id = %s AND beyond)")
+        text = self._by_vector(statement, ranking, "NOT beyond")
+        any_beyond = f"SELECT EXISTS (SELECT FROM {self._parts} WHERE tenant = %s AND user_id = %s AND beyond)"
         async with self.connected(ranking.where, at_once=True) as connection:
-            more = await connection.execute(any_beyond.format(self._parts), list(map(_text, owner)))
+            more = await connection.execute(any_beyond, list(map(_text, owner)))
             found = await connection.execute(text, statement.values)
             best, is_all = _scored(await found.fetchall()), await more.fetchone() == (False,)
         if is_all:
@@ -516,96 +460,73 @@ class Collection:
     async def explained(self, ranking: Ranking, *, nominated: bool = False) -> str:
         """PostgreSQL's plan for a search, or for what the index nominates, as text."""
         statement = Statement()
-        text = sql.SQL("EXPLAIN ") + self._best(statement, ranking)
-        if nominated:
-            text = sql.SQL("EXPLAIN ") + self._near(statement, ranking)
-        return "\n".join(row[0] for row in await self._rows(_named(ranking), text, statement))
+        text = self._near(statement, ranking) if nominated else self._best(statement, ranking)
+        return "\n".join(row[0] for row in await self._rows(_named(ranking), f"EXPLAIN {text}", statement))
 
-    def _best(self, statement: Statement, ranking: Ranking) -> Text:
+    def _best(self, statement: Statement, ranking: Ranking) -> str:
         return self._by_words(statement, ranking, ranking.bm25) if ranking.bm25 else self._by_vector(statement, ranking)
 
-    def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
+    def _by_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> str:
         """BM25 with the IDF of the corpus: ln(1 + (n - df + .5) / (df + .5)), as Qdrant's and the owner index's. Where
         the words are few, and what they weigh is not known yet, their IDF comes with each row.
         """
         if not 0 < len(words.indices) <= LOOKED_UP:
             return self._by_many_words(statement, ranking, words)
-        terms = statement.value(words.indices, "bigint[]")
-        numbers = [sql.Literal(number) for number in range(1, 1 + len(words.indices))]
-        weights = [sql.SQL("weights[array_position(terms, ({})[{}])]").format(terms, number) for number in numbers]
-        given: dict[str, sql.Composable] = {
-            "points": self._points,
-            "corpus": statement.where(ranking.corpus or ranking.where),
-            "wanted": statement.where(ranking.where),
-            "terms": terms,
-            "limit": statement.value(ranking.limit, "bigint"),
-        }
+        corpus, wanted = statement.where(ranking.corpus or ranking.where), statement.where(ranking.where)
+        terms, limit = statement.value(words.indices, "bigint[]"), statement.value(ranking.limit, "bigint")
+        numbers = range(1, 1 + len(words.indices))
+        weights = {number: f"weights[array_position(terms, ({terms})[{number}])]" for number in numbers}
         if ranking.counted.idf is not None:
             weighed = [asked * idf for asked, idf in zip(words.values, ranking.counted.idf, strict=True)]
             factors = statement.value(weighed, "float8[]")
-            each = zip(numbers, weights, strict=True)
-            parts = [sql.SQL("coalesce(({})[{}] * {}, 0)").format(factors, *one) for one in each]
-            return sql.SQL(
-                "SELECT place, {score} AS score FROM {points} WHERE {corpus} AND {wanted} AND terms && {terms} "
-                "ORDER BY score DESC, place LIMIT {limit}"
-            ).format(score=sql.SQL(" + ").join(parts), **given)
+            score = " + ".join(f"coalesce(({factors})[{number}] * {held}, 0)" for number, held in weights.items())
+            return (
+                f"SELECT place, {score} AS score FROM {self._points} WHERE {corpus} AND {wanted} AND terms && {terms} "
+                f"ORDER BY score DESC, place LIMIT {limit}"
+            )
         asked = statement.value(words.values, "float8[]")
-        held = [sql.SQL("{1} AS w{0}").format(*one) for one in zip(numbers, weights, strict=True)]
-        counts = [sql.SQL("count(w{})").format(number) for number in numbers]
-        parts = [sql.SQL("coalesce(({0})[{1}] * idf[{1}] * w{1}, 0)").format(asked, number) for number in numbers]
-        return sql.SQL(
-            "WITH hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, {held} FROM {points} "
-            "WHERE {corpus} AND terms && {terms}), "
-            "counted AS MATERIALIZED (SELECT (SELECT count(*)::float8 FROM {points} WHERE {corpus}) AS n, "
-            "ARRAY[{counts}]::float8[] AS df FROM hits), "
+        held = ", ".join(f"{held} AS w{number}" for number, held in weights.items())
+        counts = ", ".join(f"count(w{number})" for number in numbers)
+        score = " + ".join(f"coalesce(({asked})[{number}] * idf[{number}] * w{number}, 0)" for number in numbers)
+        return (
+            f"WITH hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, {held} FROM {self._points} "
+            f"WHERE {corpus} AND terms && {terms}), "
+            f"counted AS MATERIALIZED (SELECT (SELECT count(*)::float8 FROM {self._points} WHERE {corpus}) AS n, "
+            f"ARRAY[{counts}]::float8[] AS df FROM hits), "
             "weighed AS MATERIALIZED (SELECT ARRAY(SELECT ln(1 + (n - each.df + 0.5) / (each.df + 0.5)) "
             "FROM unnest(counted.df) WITH ORDINALITY AS each(df, number) ORDER BY number) AS idf FROM counted) "
-            "SELECT place, {score} AS score, idf FROM hits, weighed WHERE wanted ORDER BY score DESC, place "
-            "LIMIT {limit}"
-        ).format(
-            held=sql.SQL(", ").join(held),
-            counts=sql.SQL(", ").join(counts),
-            score=sql.SQL(" + ").join(parts),
-            **given,
+            f"SELECT place, {score} AS score, idf FROM hits, weighed WHERE wanted ORDER BY score DESC, place "
+            f"LIMIT {limit}"
         )
 
-    def _by_many_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> Text:
+    def _by_many_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> str:
         """The same of a text that has more of them than a memory."""
-        return sql.SQL(
-            "WITH corpus AS (SELECT count(*)::float8 AS n FROM {points} WHERE {corpus}), "
-            "hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, held.term, held.weight FROM {points} "
-            "CROSS JOIN LATERAL unnest(terms, weights) AS held(term, weight) "
-            "WHERE {corpus} AND terms && {terms} AND held.term = ANY({terms})), "
+        corpus, terms = statement.where(ranking.corpus or ranking.where), statement.value(words.indices, "bigint[]")
+        asked = statement.value(words.values, "float8[]")
+        return (
+            f"WITH corpus AS (SELECT count(*)::float8 AS n FROM {self._points} WHERE {corpus}), "
+            f"hits AS MATERIALIZED (SELECT place, ({statement.where(ranking.where)}) AS wanted, held.term, held.weight "
+            f"FROM {self._points} CROSS JOIN LATERAL unnest(terms, weights) AS held(term, weight) "
+            f"WHERE {corpus} AND terms && {terms} AND held.term = ANY({terms})), "
             "idf AS (SELECT term, ln(1 + (n - count(*) + 0.5) / (count(*) + 0.5)) AS idf FROM hits, corpus "
             "GROUP BY term, n), "
-            "asked AS (SELECT * FROM unnest({terms}, {weights}) AS one(term, weight)) "
+            f"asked AS (SELECT * FROM unnest({terms}, {asked}) AS one(term, weight)) "
             "SELECT place, sum(asked.weight * idf * hits.weight) AS score FROM hits JOIN idf USING (term) "
-            "JOIN asked USING (term) WHERE hits.wanted GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
-        ).format(
-            points=self._points,
-            corpus=statement.where(ranking.corpus or ranking.where),
-            wanted=statement.where(ranking.where),
-            terms=statement.value(words.indices, "bigint[]"),
-            weights=statement.value(words.values, "float8[]"),
-            limit=statement.value(ranking.limit, "bigint"),
+            "JOIN asked USING (term) WHERE hits.wanted GROUP BY place ORDER BY score DESC, place "
+            f"LIMIT {statement.value(ranking.limit, 'bigint')}"
         )
 
-    def _by_vector(self, statement: Statement, ranking: Ranking, among: Text = _ANY) -> Text:
+    def _by_vector(self, statement: Statement, ranking: Ranking, among: str = "TRUE") -> str:
         """The nearest points, each by its nearest part: all ``among`` an owner's are compared."""
-        return sql.SQL(
+        owner = statement.where(Where(_naming(_named(ranking))))
+        vector = statement.value(_vector(ranking.dense or []), "vector")
+        return (
             # the distance is worked out where the vector is read, so that only it is grouped and sorted
-            "WITH held AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM (SELECT place FROM {points} "
-            "WHERE {where}) AS wanted JOIN (SELECT place, vector FROM {parts} WHERE {owner} AND {among}) AS owned "
-            "USING (place)) SELECT place, 1 - min(far) AS score FROM held GROUP BY place ORDER BY score DESC, place "
-            "LIMIT {limit}"
-        ).format(
-            owner=statement.where(Where(_naming(_named(ranking)))),
-            vector=statement.value(_vector(ranking.dense or []), "vector"),
-            parts=self._parts,
-            among=among,
-            points=self._points,
-            where=statement.where(ranking.where),
-            limit=statement.value(ranking.limit, "bigint"),
+            f"WITH held AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM (SELECT place "
+            f"FROM {self._points} WHERE {statement.where(ranking.where)}) AS wanted JOIN (SELECT place, vector "
+            f"FROM {self._parts} WHERE {owner} AND {among}) AS owned USING (place)) "
+            "SELECT place, 1 - min(far) AS score FROM held GROUP BY place ORDER BY score DESC, place "
+            f"LIMIT {statement.value(ranking.limit, 'bigint')}"
         )
 
     async def _nominated(self, ranking: Ranking) -> list[tuple[str, float]] | None:
@@ -621,23 +542,18 @@ class Collection:
             )
             if await index.fetchone() is None:
                 return None
-            await connection.execute(self._index.width())
+            await connection.execute(self._index.width)
             found = _scored(await (await connection.execute(text, statement.values)).fetchall())
         return found if len(found) >= ranking.limit else None
 
-    def _near(self, statement: Statement, ranking: Ranking) -> Text:
-        return sql.SQL(
-            "WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {parts} WHERE beyond AND {owner} "
-            "ORDER BY vector <=> {vector} LIMIT {most}) SELECT place, 1 - min(far) AS score FROM near JOIN {points} "
-            "USING (place) WHERE {where} GROUP BY place ORDER BY score DESC, place LIMIT {limit}"
-        ).format(
-            owner=statement.where(Where(_naming(ranking.where))),
-            vector=statement.value(_vector(ranking.dense or []), "vector"),
-            parts=self._parts,
-            points=self._points,
-            where=statement.where(ranking.where),
-            limit=statement.value(ranking.limit, "bigint"),
-            most=sql.Literal(NOMINATED),
+    def _near(self, statement: Statement, ranking: Ranking) -> str:
+        vector = statement.value(_vector(ranking.dense or []), "vector")
+        return (
+            f"WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {self._parts} "
+            f"WHERE beyond AND {statement.where(Where(_naming(ranking.where)))} ORDER BY vector <=> {vector} "
+            f"LIMIT {NOMINATED:d}) SELECT place, 1 - min(far) AS score FROM near JOIN {self._points} USING (place) "
+            f"WHERE {statement.where(ranking.where)} GROUP BY place ORDER BY score DESC, place "
+            f"LIMIT {statement.value(ranking.limit, 'bigint')}"
         )
 
     async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
@@ -648,9 +564,8 @@ class Collection:
         if not ids:
             return []
         statement = Statement()
-        text = sql.SQL("SELECT place, payload, aside FROM {} WHERE {}").format(
-            self._points, statement.where(Where((HasId(tuple(ids)),)))
-        )
+        where = statement.where(Where((HasId(tuple(ids)),)))
+        text = f"SELECT place, payload, aside FROM {self._points} WHERE {where}"
         rows = await self._rows(None, text, statement)
         return [Found(str(place), _payload(payload, aside)) for place, payload, aside in rows]
 
@@ -658,10 +573,11 @@ class Collection:
         if not ids:
             return []
         statement = Statement()
-        text = sql.SQL(
+        where = statement.where(Where((HasId(tuple(ids)),)))
+        text = (
             "SELECT place, payload, aside, terms, weights, (SELECT array_agg(vector::real[] ORDER BY part) "
-            "FROM {parts} WHERE {parts}.place = {points}.place) FROM {points} WHERE {where}"
-        ).format(parts=self._parts, points=self._points, where=statement.where(Where((HasId(tuple(ids)),))))
+            f"FROM {self._parts} WHERE {self._parts}.place = {self._points}.place) FROM {self._points} WHERE {where}"
+        )
         rows = await self._rows(None, text, statement)
         return [
             Stored(
@@ -674,10 +590,10 @@ class Collection:
 
     async def count(self, where: Where) -> int:
         statement = Statement()
-        text = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._points, statement.where(where))
+        text = f"SELECT count(*) FROM {self._points} WHERE {statement.where(where)}"
         return int((await self._rows(where, text, statement))[0][0])
 
-    async def _rows(self, named: Where | None, text: Text, statement: Statement) -> list[Row]:
+    async def _rows(self, named: Where | None, text: str, statement: Statement) -> list[Row]:
         """The answer of one statement; it goes to the server together with what opens its transaction."""
         async with self.connected(named, at_once=True) as connection:
             return await (await connection.execute(text, statement.values)).fetchall()

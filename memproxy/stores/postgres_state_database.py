@@ -254,29 +254,24 @@ class PostgresDatabase:
                 yield db
 
     async def read(self, work: Work[Result]) -> Result:
-        """As `state_part.Database` says."""
         async with self.connected() as db:
             return await work(db)
 
     once = read
 
     async def glance(self, work: Work[Result]) -> Result:
-        """As `state_part.Database` says."""
         async with self._in_our_words(), self._taken(GLANCED_S) as db:
             return await work(db)
 
     async def write(self, work: Work[Result], *owners: Owner) -> Result:
-        """As `state_part.Database` says."""
         async with self.of(*owners) as db:
             return await work(db)
 
     async def run(self, statement: str, /, **values: Any) -> int:
-        """As `state_part.Database` says."""
         async with self.connected() as db:
             return await db.run(statement, **values)
 
     async def erased_key(self, db: AnyDb) -> bytes:
-        """As `state_part.Database` says."""
         if not self._erased_key and (row := await db.first("SELECT value FROM secrets WHERE name = 'erased'")):
             self._erased_key = row[0]
         return self._erased_key

@@ -473,7 +473,6 @@ class QdrantStore(ServerStore[Collection]):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        """As `ports.SnapshotStore` says."""
         async with self._writers.paused():
             collection = self._in_use()
             made = await collection.snapshot()

@@ -172,7 +172,6 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
         )
 
     async def begin_rebuild(self, expected_id: str | None) -> "ServerRebuild[Found]":
-        """As `ports.RebuildableStore` says."""
         opened_here = self._opened is None
         collection, marker = await self._open(expected_id, as_built=True)
         wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)

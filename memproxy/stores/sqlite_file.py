@@ -317,7 +317,6 @@ class SqliteDatabase:
         return self._file.read(lambda db: driven(work(db)))
 
     def glance(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
-        """As `state_part.Database` says."""
         return self._file.glance(lambda db: driven(work(db)))
 
     def write(self, work: Work[Result], *owners: Owner) -> Coroutine[Any, Any, Result]:  # noqa: ARG002
@@ -327,7 +326,6 @@ class SqliteDatabase:
     once = write
 
     def run(self, statement: str, /, **values: Any) -> Coroutine[Any, Any, int]:
-        """As `state_part.Database` says."""
         return self.write(lambda db: db.run(statement, **values))
 
     def shared(self, time: datetime) -> datetime:

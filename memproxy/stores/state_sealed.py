@@ -406,7 +406,6 @@ class SealedOwners(StateOwners):
         return await self._database.glance(lambda db: self._keys.key(db, owner))
 
     async def set_aside(self, entry: JournalEntry) -> int | None:
-        """As the port says."""
         key = await self._readable_key(entry.scope.owner)
         if key is not None:
             body = key.seal(entry.body, ASIDE)
@@ -423,7 +422,6 @@ class SealedOwners(StateOwners):
             return None  # the installation's key does as well
 
     async def read_aside(self, number: int) -> JournalEntry | None:
-        """As the port says."""
         entry = await super().read_aside(number)
         try:
             return None if entry is None else await self._opened_aside(entry)

@@ -147,7 +147,6 @@ class VectorStore:
         self._time_to_live = time_to_live
 
     def on_changed(self, told: Told) -> None:
-        """As `ports.TellsChanges` says."""
         self._told.append(told)
 
     async def _tell(self, scope: Scope, written: Sequence[Memory] | None) -> None:

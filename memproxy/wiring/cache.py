@@ -32,7 +32,6 @@ class OwnersColumns:
         self._keys = keys_of(state)
 
     async def columns(self, owner: Owner, *, make: bool) -> Columns | None:
-        """As `redis_working.Sealing` says."""
         if self._keys is None:
             return PlainColumns()
         from memproxy.stores.state_sealed import SealedColumns  # noqa: PLC0415 - cryptography, which few need
