@@ -87,14 +87,16 @@ MOST_FILES = {
     "retention": 5,
     "serve": 6,
     "settings": 5,
-    "stores": 53,
+    "stores": 48,
     "wire": 15,
     "wiring": 8,
 }
 """Files of each room. A new one is a new idea, not a part of another module: raise the number and say why."""
 
 SHORT_LINES = 60
-SHORT_WITH_ONE_IMPORTER: dict[str, str] = {}
+SHORT_WITH_ONE_IMPORTER: dict[str, str] = {
+    "memproxy/stores/postgres_state_sealed.py": "loads both the client of PostgreSQL and cryptography",
+}
 """Modules of fewer than `SHORT_LINES` that only one other imports, each with the reason that it is one."""
 
 SAME_NAME: dict[str, str] = {}

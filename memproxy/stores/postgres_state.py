@@ -13,20 +13,22 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
-from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.postgres_state_database import PostgresDatabase
 from memproxy.stores.postgres_state_journal import PostgresJournal
 from memproxy.stores.postgres_state_replicas import CHOSEN, LEASE, ROWS
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.state_owners import StateOwners
 from memproxy.stores.state_palace import Palace
-from memproxy.stores.state_part import OWNED, Db, NoSealing, Owner, PlainColumns, Result, Sealing, owned
+from memproxy.stores.state_part import OWNED, Db, Owner, PlainColumns, Result, owned
 from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from memproxy.stores.sealing import MasterKeys  # cryptography, which few need
 
 _TABLE = """
     CREATE TABLE palace (
@@ -49,20 +51,20 @@ class PostgresState(PostgresJournal, StateOwners):
         *,
         sync: Literal["normal", "full"],
         spares: bool = False,
-        sealing: Sealing | None = None,
+        masters: "MasterKeys | None" = None,
         lease: timedelta = LEASE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``url``, ``sync`` and ``now`` are `PostgresDatabase`'s. ``spill`` names the local files of what the database
-        does not take; ``spares``: their room is taken when it opens.
+        """``url``, ``sync`` and ``now`` are `PostgresDatabase`'s, ``spill`` and ``masters`` `StateOwners`'. With
+        ``spares`` the room of what is set aside is taken when it opens.
 
         Raises:
             ConfigError: ``url`` is no connection string.
         """
-        super().__init__(PostgresDatabase(url, sync=sync, now=now), TaskOwner("state"), sealing or NoSealing(), lease)
+        database, tasks = PostgresDatabase(url, sync=sync, now=now), TaskOwner("state")
+        super().__init__(database, tasks, masters, spill, durable=sync == "full")
+        self._share(database, lease)
         self._spares = spares
-        self._spill = Spill(spill, durable=sync == "full")
-        self._taking_up = TakingUp(spill, self._append_left, self._tasks)
 
     @property
     def where(self) -> str:
@@ -76,18 +78,16 @@ class PostgresState(PostgresJournal, StateOwners):
             async with self._database.alone() as db:
                 await migrate(db)
             await self._check_usable()
-        except BaseException:
+            await self._replicas.begin()
+            await self._begin()
+        except BaseException:  # what is set aside waits where it is
+            await self._replicas.end()
             await self._database.close()
             raise
-        await self._replicas.begin()
-        if not self.seals:
-            await self._taking_up.begin()
 
     async def close(self) -> None:
-        self._taking_up.stop()
         await self._replicas.end()
-        await self._tasks.drain(grace_s=10.0)
-        await self._spill.close()
+        await self._end()
         await self._database.close()
 
     @property

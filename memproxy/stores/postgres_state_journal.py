@@ -20,12 +20,10 @@ from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, Recovered
-from memproxy.stores.postgres_state_database import PostgresDatabase, one
-from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas, release_dead
+from memproxy.stores.postgres_state_database import PostgresDatabase
+from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas
 from memproxy.stores.state_journal import End, StateJournal
-from memproxy.stores.state_part import OWNED, Owner, Row, Sealing, owned
-from memproxy.stores.state_part import Db as AnyDb
-from memproxy.tasks import TaskOwner
+from memproxy.stores.state_part import OWNED, Db, Owner, Row, owned
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +58,12 @@ class PostgresJournal(StateJournal):
     mine = "(state != 'running' OR claimant = :me)"
     released, claims = "claimant = NULL,", ", claimant = :me"
 
-    def __init__(self, database: PostgresDatabase, tasks: TaskOwner, sealing: Sealing, lease: timedelta) -> None:
-        super().__init__(database, tasks, sealing)
-        self._database: PostgresDatabase = database
-        self._replicas = Replicas(database, tasks, self.take_over, lease)
+    _database: PostgresDatabase
+
+    def _share(self, database: PostgresDatabase, lease: timedelta) -> None:
+        """Begin as one of the replicas on this database."""
+        self._database = database
+        self._replicas = Replicas(database, self._tasks, self.take_over, lease)
         self.me = {"me": self._replicas.name}
         self._held: Counter[Owner] = Counter()
         self._holding = asyncio.Lock()
@@ -93,22 +93,18 @@ class PostgresJournal(StateJournal):
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         self._most_attempts = max_attempts
-        async with self._database.transaction() as db:
-            await release_dead(db, self._replicas.name)
-        async with self._database.connected() as db:
-            # a restart often comes because what rows wait for was mended
-            await db.execute("UPDATE journal SET due = NULL WHERE state = 'waiting' AND due IS NOT NULL")
+        await self._database.write(self._replicas.release_dead)
+        # a restart often comes because what rows wait for was mended
+        await self._database.run("UPDATE journal SET due = NULL WHERE state = 'waiting' AND due IS NOT NULL")
         taken = await self._release(self._database.shared(now))
-        async with self._database.connected() as db:
-            await self._replicas.live(db)
+        await self._database.once(self._replicas.live)
         self._replicas.claimed()
         return taken
 
     async def take_over(self) -> None:
         """Give back what replicas that show no life any more had claimed, and what of this one was left held."""
-        async with self._database.connected() as db:
-            found = await db.execute("SELECT tenant, user_id FROM owners WHERE held_by = %s", [self._replicas.name])
-            left = await found.fetchall()
+        held = "SELECT tenant, user_id FROM owners WHERE held_by = :me"
+        left = await self._database.read(lambda db: db.all(held, **self.me))
         async with self._holding:
             for tenant, user in left:
                 if (tenant, user) not in self._held:
@@ -125,19 +121,23 @@ class PostgresJournal(StateJournal):
 
     async def _release(self, now: datetime | None) -> Recovered:
         """Rows whose claimant is dead wait again, or are parked after too many tries."""
-        async with self._database.connected() as db:
-            found = await db.execute(f"SELECT tenant, user_id FROM journal WHERE state = 'running' AND {IS_DEAD}")
-            owners = {(tenant, user) for tenant, user in await found.fetchall()}
+        dead = f"FROM journal WHERE state = 'running' AND {IS_DEAD}"
+        owners = await self._database.read(lambda db: db.all(f"SELECT DISTINCT tenant, user_id {dead}"))
         if not owners:
             return Recovered()
-        async with self._database.of(*owners) as db:
-            found = await db.execute(
-                f"SELECT number, attempts FROM journal WHERE state = 'running' AND {IS_DEAD} "
-                "AND (tenant, user_id) IN (SELECT * FROM unnest(%s::text[], %s::text[])) FOR UPDATE",
-                [[tenant for tenant, _ in owners], [user for _, user in owners]],
+
+        async def work(db: Db) -> Recovered:
+            running = await db.all(
+                f"SELECT number, attempts {dead} "
+                "AND (tenant, user_id) IN (SELECT * FROM unnest(:tenants::text[], :users::text[])) FOR UPDATE",
+                tenants=[tenant for tenant, _ in owners],
+                users=[user for _, user in owners],
             )
-            begun = now or (await one(db, "SELECT clock_timestamp()"))[0]
-            return await self._give_back(db, await found.fetchall(), self._most_attempts, begun)
+            begun = await db.first("SELECT coalesce(:now, clock_timestamp())", now=now)
+            assert begun is not None  # noqa: S101 - it always answers a row
+            return await self._give_back(db, running, self._most_attempts, begun[0])
+
+        return await self._database.write(work, *((tenant, user) for tenant, user in owners))
 
     async def claim(
         self, lane: str, *, limit: int, now: datetime, run: int = 1, leaving: Collection[str] = ()
@@ -147,10 +147,10 @@ class PostgresJournal(StateJournal):
             self._replicas.claimed()
         return rows
 
-    def _claimable(self, db: AnyDb, lane: str) -> str:
+    def _claimable(self, db: Db, lane: str) -> str:
         return super()._claimable(db, lane) + _FREE
 
-    async def _heads(self, db: AnyDb, where: str, values: dict[str, Any]) -> list[Row]:
+    async def _heads(self, db: Db, where: str, values: dict[str, Any]) -> list[Row]:
         await self._replicas.claims(db)
         # whoever claims of an owner has the lock of its place meanwhile: looked at again after that, nobody else can
         # have begun
@@ -186,11 +186,8 @@ class PostgresJournal(StateJournal):
                             await self._let_go(owner)
 
     async def _let_go(self, owner: Owner) -> None:
-        async with self._database.connected() as db:
-            await db.execute(
-                "UPDATE owners SET held_by = NULL WHERE tenant = %s AND user_id = %s AND held_by = %s",
-                [*owner, self._replicas.name],
-            )
+        free = f"UPDATE owners SET held_by = NULL WHERE {OWNED} AND held_by = :me"
+        await self._database.run(free, **owned(owner), **self.me)
 
     async def _hold(self, owner: Owner) -> bool:
         values = {**owned(owner), **self.me}
@@ -209,13 +206,11 @@ class PostgresJournal(StateJournal):
         return taken > 0
 
     async def ending(self, number: int) -> Ending | None:
-        async with self._database.connected() as db:
-            found = await db.execute(
-                "SELECT state, error, 'MemproxyError' FROM journal WHERE number = %(number)s "
-                "UNION ALL SELECT 'refused', error, kind FROM refusals WHERE number = %(number)s",
-                {"number": number},
-            )
-            row = await found.fetchone()
+        ended = (
+            "SELECT state, error, 'MemproxyError' FROM journal WHERE number = :number "
+            "UNION ALL SELECT 'refused', error, kind FROM refusals WHERE number = :number"
+        )
+        row = await self._database.read(lambda db: db.first(ended, number=number))
         if row is None:
             return Ending()
         state, error, kind = row
@@ -224,7 +219,7 @@ class PostgresJournal(StateJournal):
     def _rows_came(self) -> None:
         self._replicas.rows_came()
 
-    async def _refuse(self, db: AnyDb, end: End, owner: Owner) -> None:
+    async def _refuse(self, db: Db, end: End, owner: Owner) -> None:
         await db.run("DELETE FROM refusals WHERE at < clock_timestamp() - :kept", kept=_REFUSALS_KEPT)
         await db.run(
             "INSERT INTO refusals (number, tenant, user_id, kind, error) "

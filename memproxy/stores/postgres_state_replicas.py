@@ -84,8 +84,7 @@ class Replicas:
         if self._claims:
             self._claims = False
             with suppress(StateUnavailable):
-                async with self._database.connected() as db:
-                    await db.execute("DELETE FROM claimants WHERE id = %s", [self.name])
+                await self._database.run("DELETE FROM claimants WHERE id = :name", name=self.name)
 
     def news(self) -> bytes:
         """Other bytes than before whenever choices or proxy keys changed anywhere, or that may have been missed."""
@@ -110,6 +109,14 @@ class Replicas:
             lock=lock_key("claimant", self.name),
         )
 
+    async def release_dead(self, db: AnyDb) -> None:
+        """Let be taken over at once what this process had claimed before, and others whose connection is gone."""
+        await db.run(
+            "DELETE FROM claimants WHERE id = :name OR until < clock_timestamp() "
+            "OR (id != :name AND pg_try_advisory_xact_lock(lock))",
+            name=self.name,
+        )
+
     def claimed(self) -> None:
         """The first rows are claimed: from now on it shows that it lives."""
         self._claims = True
@@ -123,11 +130,8 @@ class Replicas:
         self._news = os.urandom(8)
 
     async def _tell_changes(self, messages: list[str]) -> None:
-        async with self._database.connected() as db:
-            await db.execute(
-                "SELECT pg_notify(%s, %s || message) FROM unnest(%s::text[]) AS message",
-                [CHANNEL, f"{CHANGE} ", messages],
-            )
+        tell = "SELECT pg_notify(:channel, :kind || message) FROM unnest(:messages::text[]) AS message"
+        await self._database.run(tell, channel=CHANNEL, kind=f"{CHANGE} ", messages=messages)
 
     def rows_came(self) -> None:
         """Tell of new rows soon, in one message for all that come until then."""
@@ -188,14 +192,3 @@ IS_DEAD = """
     NOT EXISTS (SELECT FROM claimants WHERE claimants.id = journal.claimant AND claimants.until > clock_timestamp())
 """
 """Condition on a running row: who claimed it is gone."""
-
-
-async def release_dead(db: Db, mine: str) -> None:
-    """Let be taken over at once what this process had claimed before, and others whose connection is gone."""
-    await db.execute(
-        """
-        DELETE FROM claimants
-        WHERE id = %(mine)s OR until < clock_timestamp() OR (id != %(mine)s AND pg_try_advisory_xact_lock(lock))
-        """,
-        {"mine": mine},
-    )

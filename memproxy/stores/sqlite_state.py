@@ -12,19 +12,20 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memproxy.core.changes import ChangeNotices
 from memproxy.core.scope import Scope
-from memproxy.errors import MemproxyError
 from memproxy.ports import Ending, Recovered
-from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.sqlite_db import SqliteDb
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
 from memproxy.stores.state_palace import Palace
-from memproxy.stores.state_part import Db, NoSealing, Owner, PlainColumns, Result, Row, Sealing
+from memproxy.stores.state_part import Db, Owner, PlainColumns, Result, Row
 from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from memproxy.stores.sealing import MasterKeys  # cryptography, which few need
 
 
 class News:
@@ -84,23 +85,21 @@ class SqliteState(StateOwners):
         checkpoint_pages: int = CHECKPOINT_PAGES,
         spares: bool = False,
         reads_only: bool = False,
-        sealing: Sealing | None = None,
+        masters: "MasterKeys | None" = None,
     ) -> None:
-        """``checkpoint_pages`` and ``reads_only`` are `SqliteFile`'s. ``spares``: it captures, and keeps nothing that
-        it has read: room for entries that are set aside is taken when it opens, and it goes on where the file is
-        replaced.
+        """``checkpoint_pages`` and ``reads_only`` are `SqliteFile`'s, ``masters`` `StateOwners`'. ``spares``: it
+        captures, and keeps nothing that it has read: room for entries that are set aside is taken when it opens, and it
+        goes on where the file is replaced.
         """
         self._spares = spares
         self._reads_only = reads_only
         renews = spares and not self.seals  # keys of users are in the file that was there
         file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, renews=renews, reads_only=reads_only)
         tasks = TaskOwner("state")
-        super().__init__(SqliteDatabase(file, tasks), tasks, sealing or NoSealing())
+        super().__init__(SqliteDatabase(file, tasks), tasks, masters, path, durable=sync == "full")
         self._file = file
         self.changes = ChangeNotices()
         self._news = News(path.with_name(f"{path.name}-choices"))
-        self._spill = Spill(path, durable=sync == "full")
-        self._taking_up = TakingUp(path, self._append_left, self._tasks)
 
     @property
     def where(self) -> str:
@@ -113,17 +112,14 @@ class SqliteState(StateOwners):
         await self._file.beside(self._news.open)
         try:
             await self._check_usable()
-        except MemproxyError:
+            await self._begin()
+        except BaseException:
             await self.close()
             raise
-        if not self.seals and not self._reads_only:
-            await self._taking_up.begin()
 
     async def close(self) -> None:
-        self._taking_up.stop()
-        await self._tasks.drain(grace_s=10.0)
+        await self._end()
         self._news.close()
-        await self._spill.close()
         await self._file.close()
 
     def clock(self) -> Callable[[], datetime]:

@@ -3,7 +3,8 @@
 """
 
 from abc import abstractmethod
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
@@ -13,14 +14,18 @@ from memproxy.stores import state_journal as journal
 from memproxy.stores import state_receipts as receipts
 from memproxy.stores import state_sessions as sessions
 from memproxy.stores import state_working as working
-from memproxy.stores.journal_spill import SetsAside
+from memproxy.stores.journal_spill import SetsAside, Spill, TakingUp
 from memproxy.stores.state_callers import StateCallers
 from memproxy.stores.state_dreams import StateDreams
 from memproxy.stores.state_palace import StatePalace
-from memproxy.stores.state_part import OWNED, Database, Db, Owner, owned
+from memproxy.stores.state_part import OWNED, Database, Db, NoSealing, Owner, Sealing, owned
 from memproxy.stores.state_receipts import StateReceipts
 from memproxy.stores.state_sessions import StateSessions
 from memproxy.stores.state_working import StateWorking
+from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:
+    from memproxy.stores.sealing import MasterKeys  # cryptography, which few need
 
 SEALED = "privacy.sealed"
 """Fact of a state whose texts are encrypted (`state_sealed`)."""
@@ -34,6 +39,22 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
 
     place_anew: ClassVar[str]
     """What an export is imported into, to be without encryption."""
+
+    _reads_only = False
+    """Whether another process writes for this one."""
+
+    def __init__(
+        self, database: Database, tasks: TaskOwner, masters: "MasterKeys | None", spill: Path, *, durable: bool
+    ) -> None:
+        """``masters``: the installation's keys, where texts are encrypted (`state_sealed`). ``spill`` names the local
+        files of what the database does not take, which is on the disk where that is to be ``durable``.
+        """
+        super().__init__(database, tasks, self._seal_by(masters))
+        self._spill = Spill(spill, durable=durable)
+        self._taking_up = TakingUp(spill, self._append_left, tasks)
+
+    def _seal_by(self, masters: "MasterKeys | None") -> Sealing:  # noqa: ARG002 - those with encrypted texts do
+        return NoSealing()
 
     @property
     @abstractmethod
@@ -59,6 +80,17 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
             )
         if moved := await self.get_meta(MOVED):
             raise has_moved(self.where, moved)
+
+    async def _begin(self) -> None:
+        """It is open, and may be used."""
+        if not self._reads_only:
+            await self._taking_up.begin()
+
+    async def _end(self) -> None:
+        """Finish what was begun, before it closes."""
+        self._taking_up.stop()
+        await self._tasks.drain(grace_s=10.0)
+        await self._spill.close()
 
     async def _append_left(self, entry: JournalEntry) -> int:
         """Append what a process that ended had set aside."""

@@ -22,7 +22,7 @@ from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry
 from memproxy.stores import state_working as working
-from memproxy.stores.journal_spill import TakingUp
+from memproxy.stores.apart_state import WritesApart
 from memproxy.stores.sealing import (
     MASTER_KEY,
     DataKey,
@@ -32,6 +32,7 @@ from memproxy.stores.sealing import (
     is_sealed_by_master,
     new_data_key,
 )
+from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_journal import BODY, PLAN
 from memproxy.stores.state_owners import SEALED, StateOwners
 from memproxy.stores.state_palace import NAMED_IN_WORDS
@@ -281,10 +282,9 @@ class SealedOwners(StateOwners):
 
     _keys: DataKeys
     _masters: MasterKeys
-    _taking_up: TakingUp
 
-    def _seal_by(self, masters: MasterKeys) -> DataKeys:
-        """Begin with the installation's keys."""
+    def _seal_by(self, masters: MasterKeys | None) -> DataKeys:
+        assert masters is not None, "what encrypts has keys"  # noqa: S101
         self._masters = masters
         self._keys = DataKeys(masters)
         self._current: dict[Owner, DataKey] = {}
@@ -309,11 +309,29 @@ class SealedOwners(StateOwners):
         await db.run("INSERT INTO meta VALUES (:key, '1')", key=SEALED)
         return sealed
 
-    async def _begun(self, sealed: int) -> None:
-        """It may be used; ``sealed``: how many users' texts were not encrypted before."""
-        if sealed:
+    async def _sealed(self) -> int:
+        """Check the keys, and seal what is plain, in a transaction; how many users that concerned."""
+        return await self._database.write(self._prepare)
+
+    async def _begin(self) -> None:
+        """A state that is not encrypted yet is, before this returns.
+
+        Raises:
+            StateUnavailable: also when its keys are wrapped by a master key that is not here.
+        """
+        if self._reads_only:
+            await self._database.read(self._keys.check)
+        elif sealed := await self._sealed():
             log.info("the state of %d users is encrypted now; `memproxy reindex` encrypts their memories", sealed)
-        await self._taking_up.begin()
+            await self._wiped()
+        await super()._begin()
+
+    async def _wiped(self) -> None:
+        """Plain texts, or wrapped keys, were replaced."""
+        try:
+            await self.wipe()
+        except StateUnavailable as error:  # another process reads: the next checkpoint overwrites it
+            log.warning("the log of the state may hold plain text until it is written over: %s", error.message)
 
     async def make_key(self, scope: Scope) -> None:
         """See that the owner has a key."""
@@ -365,7 +383,9 @@ class SealedOwners(StateOwners):
 
     async def rewrap(self) -> int:
         """Wrap every data key by the current master key; how many were wrapped by another one."""
-        return await self._database.write(self._keys.rewrap)
+        wrapped = await self._database.write(self._keys.rewrap)
+        await self._wiped()
+        return wrapped
 
     def on_destroyed(self, told: Callable[[], None]) -> None:
         """``told`` is called whenever a key was destroyed, by whatever process of this state tells of it."""
@@ -450,3 +470,28 @@ class SealedOwners(StateOwners):
                 raise Unreadable("its key was destroyed")
             body = key.open(body, ASIDE)
         return msgspec.structs.replace(entry, body=body)
+
+
+class SealedState(SealedOwners, SqliteState):
+    """`ports.StateStore` in one SQLite file, with the texts in it encrypted."""
+
+    async def _tell_destroyed(self, db: Db) -> None:
+        """They look for it in the file before they use it."""
+
+
+class ApartSealedState(WritesApart, SealedState):
+    """The engine's view of it: its keys are read here, and made and destroyed by the state's process."""
+
+    async def make_key(self, scope: Scope) -> None:
+        await self._calls.call("make_key", scope)
+
+    async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
+        begun = await super().begin_erasure(entry)
+        self.drop_key(entry.scope.owner)
+        return begun
+
+    async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
+        gone = await super().forget(scope, session=session, until=until)
+        if session is None:
+            self.drop_key(scope.owner)
+        return gone

@@ -85,7 +85,8 @@ def check_files(settings: Settings) -> None:
     _check_client("store", settings.store.backend, embedded="edge")
     _check_client("state", settings.state.backend, embedded="sqlite")
     _check_client("cache", settings.cache.backend, embedded="memory")
-    _check_tools(settings)
+    if settings.tools.memory == "inject" and importlib.util.find_spec("mcp") is None:
+        raise _not_installed("tools.memory", "the library of the memory tools", "mcp", "tools.memory: none")
     if settings.state.backend == "postgres":
         from memproxy.stores.postgres_state_database import check_url  # noqa: PLC0415 - an extra
 
@@ -101,20 +102,17 @@ def check_files(settings: Settings) -> None:
     dimension_of(settings.embedding)
 
 
-def _check_tools(settings: Settings) -> None:
-    if settings.tools.memory == "inject" and importlib.util.find_spec("mcp") is None:
-        raise ConfigError(
-            'tools.memory: the library of the memory tools is not installed; run: pip install "PATH[mcp]" (PATH: the '
-            "wheel or folder that memproxy came from), or set tools.memory: none"
-        )
-
-
 def _check_client(section: str, backend: str, *, embedded: str) -> None:
     if (client := _CLIENTS.get(backend)) is not None and importlib.util.find_spec(client) is None:
-        raise ConfigError(
-            f'{section}.backend: the client of {backend} is not installed; run: pip install "PATH[{backend}]" (PATH: '
-            f"the wheel or folder that memproxy came from), or set {section}.backend: {embedded}"
-        )
+        setting = f"{section}.backend"
+        raise _not_installed(setting, f"the client of {backend}", backend, f"{setting}: {embedded}")
+
+
+def _not_installed(setting: str, what: str, extra: str, instead: str) -> ConfigError:
+    return ConfigError(
+        f'{setting}: {what} is not installed; run: pip install "PATH[{extra}]" (PATH: the wheel or folder that '
+        f"memproxy came from), or set {instead}"
+    )
 
 
 def _check_traces() -> None:
@@ -123,10 +121,7 @@ def _check_traces() -> None:
     except ModuleNotFoundError:
         is_there = False
     if not is_there:
-        raise ConfigError(
-            'telemetry.traces: the exporter of OpenTelemetry is not installed; run: pip install "PATH[otel]" (PATH: '
-            "the wheel or folder that memproxy came from), or set telemetry.traces: false"
-        )
+        raise _not_installed("telemetry.traces", "the exporter of OpenTelemetry", "otel", "telemetry.traces: false")
     for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if (asked := os.environ.get(name) or _OTLP) != _OTLP:
             raise ConfigError(

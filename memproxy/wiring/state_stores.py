@@ -82,7 +82,7 @@ def sqlite_state(
     """The embedded state store of these settings. Raises as `make_state`."""
     path, sync = state_path(settings.state, home), settings.state.sync
     if settings.privacy.encrypt:
-        from memproxy.stores.sealed_state import SealedState  # noqa: PLC0415 - cryptography, which others do not need
+        from memproxy.stores.state_sealed import SealedState  # noqa: PLC0415 - cryptography, which others do not need
 
         return SealedState(path, sync=sync, masters=_masters(), checkpoint_pages=checkpoint_pages, spares=spares)
     return SqliteState(path, sync=sync, checkpoint_pages=checkpoint_pages, spares=spares)
@@ -99,7 +99,7 @@ def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore
     path, sync = state_path(settings.state, home), settings.state.sync
     state: WritesApart = ApartState(path, sync=sync, reads_only=True)
     if settings.privacy.encrypt:
-        from memproxy.stores.sealed_state import ApartSealedState  # noqa: PLC0415 - cryptography, as below
+        from memproxy.stores.state_sealed import ApartSealedState  # noqa: PLC0415 - cryptography, as below
 
         state = ApartSealedState(path, sync=sync, masters=_masters(), reads_only=True)
     state.writes_by(socket)

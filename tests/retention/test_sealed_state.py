@@ -17,9 +17,9 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession, SlotChange, StateStore
 from memproxy.stores.payload import HIDDEN, opened_payload, sealed_changes, sealed_payload
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, new_data_key, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 from tests.retention.residue import residue
 
 NOON = datetime.now(UTC).replace(microsecond=0)

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from memproxy.stores.apart_state import ApartState, Writing
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 
 BACKENDS = ["sqlite", "apart", "sealed"]
 """A file of one's own; read here and written by calls over a socket, as the engine uses it; with texts encrypted."""

@@ -14,9 +14,9 @@ import pytest
 from memproxy.core.scope import Scope
 from memproxy.ports import JournalEntry
 from memproxy.stores.journal_spill import HEADER
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 from tests.stores.making import ANN, BEN, entry
 
 VERSION_1 = b"memproxy aside 1\n"

@@ -17,8 +17,8 @@ from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.owner_index import CHUNK, SEARCHES
 from memproxy.stores.payload import RecentMemories, place_of
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
+from memproxy.stores.state_sealed import SealedState
 from memproxy.tasks import TaskOwner
 from tests.stores.indexing import (
     DIMENSION,

@@ -21,8 +21,8 @@ from memproxy.ports import STORE_ID, Charge
 from memproxy.stores.redis_server import RedisServer, name_of
 from memproxy.stores.redis_uses import RedisHot, RedisNotices, RedisUses
 from memproxy.stores.redis_working import RedisWorking
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 from memproxy.wiring.cache import OwnersColumns
 from tests.docs_check import ROOT
 from tests.stores.making import ANN, BEN, NOON, memory

@@ -10,8 +10,8 @@ from qdrant_client import AsyncQdrantClient
 from memproxy.core.memory import Memory, Relation
 from memproxy.ports import HybridQuery, MemoryFilter
 from memproxy.stores.qdrant import QdrantStore
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
+from memproxy.stores.state_sealed import SealedState
 from tests.retention.residue import residue
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 

@@ -13,9 +13,9 @@ from memproxy.core.audit import AuditEntry
 from memproxy.core.receipt import Decided, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys, Unreadable, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 
 PLACE = Scope(tenant="acme", user="zebulon", session="talk", project="apollo", agent="cook")
 OWNER = Scope(tenant="acme", user="zebulon")

@@ -19,9 +19,9 @@ from memproxy.core.working_memory import WorkingEntry, WorkingPage
 from memproxy.ports import STORE_ID, JournalEntry, JournalKind, WorkingStore
 from memproxy.settings import CacheSettings, Settings
 from memproxy.stores.redis_working import RedisWorking
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.sqlite_state import SqliteState
+from memproxy.stores.state_sealed import SealedState
 from memproxy.stores.state_working import AT_ONCE
 from memproxy.wiring.cache import make_caches
 from tests.bench.working import multiply_sqlite

@@ -15,8 +15,8 @@ from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.payload import Points
-from memproxy.stores.sealed_state import SealedState
 from memproxy.stores.sealing import MasterKeys
+from memproxy.stores.state_sealed import SealedState
 from tests.stores.making import ANN, BEN, DIMENSION, NOON, WORDS, turn
 from tests.stores.opening import OpenStore, stores_under
 from tests.stores.reindexing import NEW, OLD, Lengths, fill, people, reindexed
