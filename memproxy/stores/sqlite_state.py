@@ -73,7 +73,6 @@ class SqliteState(StateOwners):
 
     place_anew = "installation"
     is_shared = False
-    knows_time = True
     mine, released, claims = "true", "", ""
     me: Mapping[str, str] = {}
 
@@ -133,6 +132,10 @@ class SqliteState(StateOwners):
 
     def shared(self, time: datetime) -> datetime:
         return time
+
+    @property
+    def knows_time(self) -> bool:
+        return True
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         async def work(db: Db) -> Recovered:
