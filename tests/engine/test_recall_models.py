@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from memproxy.metrics import metrics
 from memproxy.settings import Settings
 from tests.support.answers import Answer, Answerer, Received, completion, text_of
 from tests.support.engine import Api, make_engine, serve_engine
-from tests.support.upstream import ScriptedUpstream, scripted_upstream
+from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S
 
 SCOPE = Scope(tenant="acme", user="default", session="s1")
@@ -34,12 +34,6 @@ DOG = "User's dog is named Biscuit"
 VAGUE = ["We talked about the money for our island holiday", "How much?"]
 BRIEF, COMPLETED = ["Planning our Hawaii vacation", "How much?"], "How much? hawaii vacation"
 LINE = "What is the budget for the island holiday, the Hawaii vacation?"
-
-
-@pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
-    async with scripted_upstream() as running:
-        yield running
 
 
 def settings(upstream: ScriptedUpstream, *, own: bool = True, **recall: Any) -> Settings:

@@ -12,16 +12,9 @@ from memproxy.commands import app
 from memproxy.commands.installation import installation
 from tests.house.test_cli_upkeep import served, settings
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ESCAPE = "\N{ESCAPE}[2J"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own, without vectors."""
-    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
-    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
-    monkeypatch.delenv("MEMPROXY_SECRET", raising=False)
-    return tmp_path
 
 
 async def memories(*arguments: str, typed: str | None = None) -> Any:

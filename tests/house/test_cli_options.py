@@ -30,19 +30,12 @@ from tests.learn.rig import fact
 from tests.support.proxy import memproxy
 from tests.support.upstream import ScriptedUpstream
 
+pytestmark = pytest.mark.usefixtures("home")
+
 CONTRACT = {
     *("serve", "demo", "check", "export", "import", "backup", "restore"),
     *("reindex", "mine", "dream", "forget", "keys", "version", "eval", "top"),
 }
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own, without vectors."""
-    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
-    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
-    monkeypatch.delenv("MEMPROXY_SECRET", raising=False)
-    return tmp_path
 
 
 def run(*arguments: str, typed: str | None = None) -> Any:

@@ -1,37 +1,20 @@
 """`memproxy reindex`: on the store itself, through the running server, through one whose store was refused."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from typer.testing import CliRunner
 
 from memproxy.commands import app, upkeep
 from memproxy.commands.installation import installation
 from memproxy.core.protocol import READY_PATH
-from memproxy.engine.app import build_app
-from memproxy.engine.engine import Engine
 from memproxy.errors import ConfigError, MemproxyError
-from memproxy.serve.instance import ENGINE_SOCKET, InstanceLock, runtime_folder
-from memproxy.serve.server import Server
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
-from memproxy.settings.home import state_path
-from memproxy.tasks import TaskOwner
-from memproxy.wiring.engine_parts import make_engine
-from tests.support.waiting import eventually
+from tests.house.test_cli_upkeep import served
 
 SAID = ("My name is Ann", "I live in Berlin", "I have a dog named Biscuit")
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own."""
-    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
-    return tmp_path
 
 
 def settings(dimension: int) -> Settings:
@@ -50,27 +33,6 @@ async def contents(dimension: int) -> set[str]:
     async with installation(settings(dimension)) as here:
         page = await here.call("GET", "/v1/memory", user="ann")
     return {memory["content"] for memory in page["data"]}
-
-
-@contextlib.asynccontextmanager
-async def served(home: Path, dimension: int) -> AsyncIterator[Engine]:
-    """The engine behind its socket, as `memproxy serve` would have it, with the store's lock."""
-    use = settings(dimension)
-    state = state_path(use.state, home)
-    lock = InstanceLock(state)
-    lock.acquire()
-    with runtime_folder(lock) as folder:
-        engine = make_engine(use, home, b"s" * 32)
-        server = Server(uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None))
-        tasks = TaskOwner("test.server")
-        task = tasks.start(server.serve(), "serve")
-        try:
-            await eventually(lambda: engine.readiness()["store"] != "loading" and server.started)
-            yield engine
-        finally:
-            server.leave()
-            await task
-            lock.release()
 
 
 def silent(done: int, total: int) -> None:
@@ -97,7 +59,7 @@ def test_without_a_server_the_refused_store_is_opened_and_rebuilt(home: Path) ->
 
 async def test_a_server_whose_store_was_refused_rebuilds_and_then_serves_it(home: Path) -> None:
     await say(*SAID, dimension=384)
-    async with served(home, 8) as engine:
+    async with served(home, settings(8)) as engine:
         assert engine.readiness()["store"].startswith("refused")
         await upkeep.reindex(settings(8), silent)
         assert (await parts(8))["worker"] == "ready"
@@ -107,7 +69,7 @@ async def test_a_server_whose_store_was_refused_rebuilds_and_then_serves_it(home
 
 
 async def test_a_serving_server_rebuilds_while_it_takes_writes_and_deletes(home: Path) -> None:
-    async with served(home, 8):
+    async with served(home, settings(8)):
         await say(*SAID, dimension=8)
         reindexing = asyncio.get_running_loop().create_task(upkeep.reindex(settings(8), silent))
         for number in range(5):
@@ -123,7 +85,7 @@ async def test_a_serving_server_rebuilds_while_it_takes_writes_and_deletes(home:
 
 
 async def test_a_server_with_another_embedder_is_not_told_what_to_embed_with(home: Path) -> None:
-    async with served(home, 8):
+    async with served(home, settings(8)):
         await say(*SAID, dimension=8)
         with pytest.raises(MemproxyError, match="Start the server anew with this configuration"):
             await upkeep.reindex(settings(16), silent)

@@ -21,6 +21,7 @@ from memproxy.commands.installation import OPEN_TIMEOUT_S, installation, opened_
 from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.engine.app import build_app
+from memproxy.engine.engine import Engine
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.ports import MOVED, JournalEntry, JournalKind
 from memproxy.serve.instance import ENGINE_SOCKET, AlreadyServed, InstanceLock, runtime_folder
@@ -31,13 +32,7 @@ from memproxy.stores.sealing import MASTER_KEY, new_master_key
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_engine
 from tests.support.proxy import environment
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own."""
-    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
-    return tmp_path
+from tests.support.waiting import eventually
 
 
 def settings(**learn: Any) -> Settings:
@@ -63,21 +58,19 @@ async def told(*said: tuple[str, str, str]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(home: Path) -> AsyncIterator[None]:
+async def served(home: Path, use: Settings | None = None) -> AsyncIterator[Engine]:
     """The engine behind its socket, as `memproxy serve` would have it, with the store's lock."""
-    state = state_path(settings().state, home)
-    lock = InstanceLock(state)
+    use = use or settings()
+    lock = InstanceLock(state_path(use.state, home))
     lock.acquire()
     with runtime_folder(lock) as folder:
-        engine = make_engine(settings(), home, b"s" * 32)
+        engine = make_engine(use, home, b"s" * 32)
         config = uvicorn.Config(build_app(engine), uds=str(folder / ENGINE_SOCKET), log_config=None)
         server, tasks = Server(config), TaskOwner("test.server")
         task = tasks.start(server.serve(), "serve")
         try:
-            await engine.wait_open()
-            while not (folder / ENGINE_SOCKET).exists():
-                await asyncio.sleep(0.01)
-            yield
+            await eventually(lambda: server.started and "loading" not in engine.readiness().values())
+            yield engine
         finally:
             server.leave()
             await task
