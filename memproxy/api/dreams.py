@@ -96,13 +96,7 @@ class Dreams(msgspec.Struct):
 
 
 @operation(
-    "POST",
-    "/v1/memory/dream",
-    "memory:write",
-    statuses=(200, 202),
-    errors=(409,),
-    body_optional=True,
-    query=UserQuery,
+    "POST", "/v1/memory/dream", "memory:write", statuses=(200, 202), errors=(409,), body_optional=True, query=UserQuery
 )
 async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer]:
     """Consolidate what is remembered of a user, or with dry_run tell what that would do.

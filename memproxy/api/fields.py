@@ -222,10 +222,7 @@ Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
 Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_not_blank)]
 Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_not_blank)]
 MessageContent = Annotated[
-    str,
-    Field(max_length=MAX_CONTENT),
-    AfterValidator(check_text),
-    WithJsonSchema(_CONTENT_SCHEMA),
+    str, Field(max_length=MAX_CONTENT), AfterValidator(check_text), WithJsonSchema(_CONTENT_SCHEMA)
 ]
 ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
 Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_not_blank)]

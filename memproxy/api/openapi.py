@@ -94,10 +94,7 @@ def describe() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "memproxy memory API", "version": memproxy.__version__, "license": {"name": "Apache-2.0"}},
         "paths": paths | _UNCHECKED,
-        "components": {
-            "schemas": _components(),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": _components(), "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
         "security": [{"key": []}, {}],
     }
 

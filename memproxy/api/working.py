@@ -110,13 +110,7 @@ class WorkingHits(msgspec.Struct):
     data: list[WorkingHit]
 
 
-@operation(
-    "PUT",
-    "/v1/memory/working/{key:path}",
-    "memory:write",
-    statuses=(200, 201),
-    errors=(409, 413),
-)
+@operation("PUT", "/v1/memory/working/{key:path}", "memory:write", statuses=(200, 201), errors=(409, 413))
 async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[WorkingInfo]:
     """Keep an entry of working memory.
 
@@ -158,13 +152,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
     return Reply(_info(entry), 201 if new else 200)
 
 
-@operation(
-    "GET",
-    "/v1/memory/working/{key:path}",
-    "memory:read",
-    query=PlaceQuery,
-    errors=(404,),
-)
+@operation("GET", "/v1/memory/working/{key:path}", "memory:read", query=PlaceQuery, errors=(404,))
 async def get_entry(api: Backends, call: Call) -> WorkingItem:
     """Read an entry of working memory.
 
@@ -178,14 +166,7 @@ async def get_entry(api: Backends, call: Call) -> WorkingItem:
     return WorkingItem(**msgspec.structs.asdict(_info(entry)), data=msgspec.json.decode(entry.data or b"null"))
 
 
-@operation(
-    "DELETE",
-    "/v1/memory/working/{key:path}",
-    "memory:write",
-    query=PlaceQuery,
-    statuses=(204,),
-    errors=(404,),
-)
+@operation("DELETE", "/v1/memory/working/{key:path}", "memory:write", query=PlaceQuery, statuses=(204,), errors=(404,))
 async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     """Delete an entry of working memory.
 
@@ -200,11 +181,7 @@ async def delete_entry(api: Backends, call: Call) -> Reply[None]:
     return Reply(None, 204)
 
 
-@operation(
-    "GET",
-    "/v1/memory/working",
-    "memory:read",
-)
+@operation("GET", "/v1/memory/working", "memory:read")
 async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryPage:
     """List what is in working memory, without the data.
 

@@ -37,11 +37,7 @@ COMMANDS = {
 }
 """The module of each command."""
 
-GROUPS = {
-    "memories": "memproxy.commands.memories",
-    "keys": "memproxy.commands.keys",
-    "eval": "memproxy.evals.cli",
-}
+GROUPS = {"memories": "memproxy.commands.memories", "keys": "memproxy.commands.keys", "eval": "memproxy.evals.cli"}
 """The module of each group of commands."""
 
 
@@ -70,10 +66,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def _whole(
-    *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
+def _whole(*, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     """A reverse proxy for OpenAI-compatible chat APIs that gives any application long-term memory."""
     # typer's help is this function's docstring; `Group` has told the version before it is called
 

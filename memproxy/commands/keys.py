@@ -93,8 +93,7 @@ def keys_new(
     config_entry: Annotated[
         bool,
         typer.Option(
-            "--config-entry",
-            help="Only print: the entry for auth.keys on standard error, the key on standard output.",
+            "--config-entry", help="Only print: the entry for auth.keys on standard error, the key on standard output."
         ),
     ] = False,
     config: Config = None,
@@ -114,12 +113,7 @@ def keys_new(
 
 
 @app.command("list")
-def keys_list(
-    tenant: OneTenant = None,
-    config: Config = None,
-    *,
-    json: Json = False,
-) -> None:
+def keys_list(tenant: OneTenant = None, config: Config = None, *, json: Json = False) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
     found = asyncio.run(_listed(quiet_settings(config), tenant))
     show({"data": [_shown(one) for one in found]}, map(line, found), as_json=json)

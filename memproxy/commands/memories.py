@@ -109,12 +109,7 @@ async def _searched(settings: Settings, tenant: str | None, user: str, body: dic
 
 @app.command("show")
 def show_command(
-    memory_id: MemoryId,
-    user: User,
-    tenant: Tenant = None,
-    config: Config = None,
-    *,
-    json: Json = False,
+    memory_id: MemoryId, user: User, tenant: Tenant = None, config: Config = None, *, json: Json = False
 ) -> None:
     """Show one memory: what it says, what it was before, and the messages that it comes from."""
     told = asyncio.run(_shown(quiet_settings(config), tenant, user, memory_id))

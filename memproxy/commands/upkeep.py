@@ -10,13 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from memproxy.commands.installation import (
-    POLL_S,
-    Installation,
-    installation,
-    opened_state,
-    without_learning,
-)
+from memproxy.commands.installation import POLL_S, Installation, installation, opened_state, without_learning
 from memproxy.commands.options import (
     Config,
     Json,

@@ -419,12 +419,7 @@ class MemoryHandler:
         )
 
     async def _tap(
-        self,
-        asked: _ReadRequest,
-        answer: AnyAnswer,
-        exchange: Exchange | None,
-        note: Once | None,
-        block: Once,
+        self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange | None, note: Once | None, block: Once
     ) -> Tap | None:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
         keep: Keep | None = None

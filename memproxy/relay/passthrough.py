@@ -65,11 +65,7 @@ class Passthrough:
         return await self._relay(request, body, len(body), None)
 
     async def _relay(
-        self,
-        request: Request,
-        body: bytes | AsyncIterable[bytes] | None,
-        length: int | None,
-        make_tap: MakeTap | None,
+        self, request: Request, body: bytes | AsyncIterable[bytes] | None, length: int | None, make_tap: MakeTap | None
     ) -> int:
         began = time.perf_counter()
         headers = self._upstream.headers_for(request.headers, length)

@@ -199,9 +199,7 @@ class Sessions:
         if not conversation.keys:
             return
         known = KnownSession(
-            session=conversation.session,
-            said_at=conversation.said_at,
-            answer=text_digest(answer) if answer else None,
+            session=conversation.session, said_at=conversation.said_at, answer=text_digest(answer) if answer else None
         )
         for key in conversation.keys:
             self._note(scope, key, known)

@@ -25,13 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    retry_if_not_exception_type,
-    stop_after_delay,
-    wait_fixed,
-)
+from tenacity import Retrying, retry_if_exception_type, retry_if_not_exception_type, stop_after_delay, wait_fixed
 
 from memproxy import __version__, logs
 from memproxy.core.protocol import READY_PATH, STATE_PROBE

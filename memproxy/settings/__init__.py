@@ -7,15 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from cronsim import CronSim, CronSimError
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[int, Field(ge=1)]

@@ -55,10 +55,7 @@ class _Problems:
 
 
 def load_settings(
-    path: Path | None,
-    *,
-    overrides: Mapping[str, object] | None = None,
-    environ: Mapping[str, str] | None = None,
+    path: Path | None, *, overrides: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
     """The settings of a file (None: no file), the environment and ``overrides`` (dotted or nested; None is left out).
 
@@ -308,10 +305,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.telemetry.log_content:
         yield "telemetry.log_content", "true is not built yet; for now: false"
     if dedup.related_above > dedup.update_above:
-        yield (
-            "dedup.related_above",
-            f"{dedup.related_above} is above dedup.update_above ({dedup.update_above})",
-        )
+        yield ("dedup.related_above", f"{dedup.related_above} is above dedup.update_above ({dedup.update_above})")
     if settings.embedding.provider == "openai" and settings.embedding.model == EmbeddingSettings().model:
         yield "embedding.model", "must name a model of the embeddings API, because embedding.provider is openai"
 

@@ -11,13 +11,7 @@ from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of, is_soon_read
 from memproxy.wire.chat_message import NOT_THERE, ChatMessage, is_filled, lenient_text, read_messages
 from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
-from memproxy.wire.splice import (
-    Edit,
-    Member,
-    ObjectSpans,
-    Unreadable,
-    append_element,
-)
+from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element
 from memproxy.wire.sse import SseEvent
 from memproxy.wire.tool_rounds import KeptCalls, StreamRound, ToolCall, ToolFormat, WholeRound, encoded, json_object
 

@@ -26,16 +26,7 @@ class SseParser:
     Memory is bounded: an event with more than ``max_event_bytes`` of data lines is dropped and counted in ``dropped``.
     """
 
-    __slots__ = (
-        "_after_cr",
-        "_data",
-        "_event",
-        "_partial",
-        "_size",
-        "_started",
-        "dropped",
-        "max_event_bytes",
-    )
+    __slots__ = ("_after_cr", "_data", "_event", "_partial", "_size", "_started", "dropped", "max_event_bytes")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self.max_event_bytes = max_event_bytes

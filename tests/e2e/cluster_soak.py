@@ -30,7 +30,7 @@ import httpx
 import psycopg
 
 from memproxy.tasks import TaskOwner
-from tests.e2e.talk import chat, extract_by_rules
+from tests.e2e.talk import extract_by_rules, say
 from tests.support.answers import Answer, Received, completion
 from tests.support.clock import clock_off
 from tests.support.cluster import Cluster, running_cluster
@@ -145,8 +145,7 @@ class Soak:
         headers = {"x-memproxy-user": person.name, "x-memproxy-session": f"{person.name}-{person.told // 30}"}
         kills = self.figures["kills of a replica"]
         try:
-            async with cluster.replicas[place].client(cluster.key) as client:
-                answer = await chat(client, text, headers=headers)
+            answer = await say(cluster.replicas[place], text, headers=headers, key=cluster.key)
         except httpx.TransportError as error:
             if place not in self._down and kills == self.figures["kills of a replica"]:
                 self.faults[f"not answered ({type(error).__name__})"] += 1

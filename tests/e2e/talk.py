@@ -72,6 +72,12 @@ async def chat(
     )
 
 
+async def say(proxy: Proxy, *texts: str, key: str | None = KEY, **fields: Any) -> Exchange:
+    """A chat request over a connection of its own."""
+    async with proxy.client(key) as client:
+        return await chat(client, *texts, **fields)
+
+
 def word() -> str:
     """A word that no other test says."""
     return f"zq{uuid.uuid4().hex[:10]}"

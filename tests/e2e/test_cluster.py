@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from memproxy.core.proxykey import id_of
-from tests.e2e.talk import Exchange, chat, extract_by_rules, word
+from tests.e2e.talk import Exchange, extract_by_rules, say, word
 from tests.support.clock import clock_off
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.folders import Folders
@@ -51,8 +51,7 @@ class Person:
     async def says(self, at: Proxy, *texts: str, session: str | None = None) -> Exchange:
         """A request; what is asked upstream is in ``seen``."""
         headers = {"x-memproxy-user": self.name, **({"x-memproxy-session": session} if session else {})}
-        async with at.client(self._key) as client:
-            answer = await chat(client, *texts, headers=headers)
+        answer = await say(at, *texts, headers=headers, key=self._key)
         assert answer.status == 200
         self.seen = self._model.received[-1].body.decode()
         return answer
@@ -155,8 +154,7 @@ async def test_a_key_that_is_revoked_at_one_is_refused_at_the_other(cluster: Clu
     key = await asyncio.to_thread(cluster.new_key, a, "--tenant", "acme", "--user", "ann")
 
     async def status() -> int:
-        async with b.client(key) as client:
-            return (await chat(client, QUESTION)).status
+        return (await say(b, QUESTION, key=key)).status
 
     await eventually(lambda: _is(status(), 200), what="B knows the key")
     revoked = await asyncio.to_thread(

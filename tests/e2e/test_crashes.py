@@ -14,7 +14,7 @@ import pytest
 
 from memproxy.stores.sealing import MASTER_KEY, new_master_key
 from tests.e2e.crash import report, run
-from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
+from tests.e2e.talk import body, chat, extract_by_rules, found, listed, say, word
 from tests.support.answers import Received, chat_events, stream
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -26,11 +26,9 @@ async def test_every_turn_whose_answer_ended_survives_a_kill_once(upstream: Scri
     *indexing, unknown = secrets = [word() for _ in range(4)]
     async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
         for secret in indexing:
-            async with proxy.client() as client:
-                assert (await chat(client, f"My locker code is {secret}.")).status == 200
+            assert (await say(proxy, f"My locker code is {secret}.")).status == 200
         (await proxy.engine()).suspend()  # nothing is indexed or learned from here on
-        async with proxy.client() as client:
-            answer = await chat(client, f"My locker code is {unknown}.", stream=True)
+        answer = await say(proxy, f"My locker code is {unknown}.", stream=True)
         assert (answer.status, answer.recall.split(";")[0]) == (200, "degraded")
         assert answer.body.endswith(b"data: [DONE]\n\n")
         proxy.kill()
@@ -184,8 +182,7 @@ async def test_turns_of_an_encrypted_state_that_is_away_survive_a_kill_and_stand
     keys, encrypts = {MASTER_KEY: new_master_key()}, {"privacy": {"encrypt": True}}
     async with running_proxy(upstream.base_url, home, encrypts, environment=keys) as proxy:
         (home / "state.db").rename(home / "away")
-        async with proxy.client() as client:
-            assert (await chat(client, f"My locker code is {secret}.")).status == 200
+        assert (await say(proxy, f"My locker code is {secret}.")).status == 200
         proxy.kill()
         assert not any(secret.encode() in path.read_bytes() for path in home.rglob("*") if path.is_file())
         (home / "away").rename(home / "state.db")

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.talk import chat, found, word
+from tests.e2e.talk import chat, found, say, word
 from tests.support.answers import Received, text_of
 from tests.support.proxy import KEY, Proxy, environment, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -263,8 +263,7 @@ def reads(saved: str, *facts: dict[str, Any]) -> Any:
 
 async def ready(proxy: Proxy) -> None:
     """A chat of this tenant, which brings the key and the model that learning goes on with."""
-    async with proxy.client() as client:
-        assert (await chat(client, "Hello there, my friend.", headers={"x-memproxy-user": word()})).status == 200
+    assert (await say(proxy, "Hello there, my friend.", headers={"x-memproxy-user": word()})).status == 200
 
 
 async def read(proxy: Proxy, user: str, name: str) -> dict[str, Any]:

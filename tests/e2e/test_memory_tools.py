@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import pytest_asyncio
 
-from tests.e2e.talk import Exchange, chat, exchange, found, word
+from tests.e2e.talk import Exchange, chat, exchange, found, say, word
 from tests.support import responses
 from tests.support.answers import (
     DONE,
@@ -65,8 +65,7 @@ class Chats:
         return [*events, usage, DONE]
 
     async def ask(self, proxy: Proxy, asked: Any, user: str, **fields: Any) -> Exchange:
-        async with proxy.client() as client:
-            return await chat(client, asked, headers={"x-memproxy-user": user}, **{**INJECT, **fields})
+        return await say(proxy, asked, headers={"x-memproxy-user": user}, **{**INJECT, **fields})
 
     def events(self, answer: Exchange) -> list[Item]:
         lines = [line.removeprefix(b"data: ") for line in answer.body.split(b"\n\n") if line.startswith(b"data: ")]

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.load import Load, under_load
-from tests.e2e.talk import chat, found
+from tests.e2e.talk import chat, found, say
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -24,8 +24,7 @@ async def proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIte
     """A proxy that knows one fact. Each test ends when memory is back, but for the last one."""
     with folders.new("home") as home:
         async with running_proxy(shared_upstream.base_url, home, {"recall": {"deadline_ms": 500}}) as it:
-            async with it.client() as client:
-                assert (await chat(client, FACT)).status == 200
+            assert (await say(it, FACT)).status == 200
             await eventually(lambda: found(it, FACT), what="the fact is searchable")
             yield it
 
@@ -77,8 +76,7 @@ async def test_a_killed_relay_is_started_again(proxy: Proxy) -> None:
     await eventually(answers, what="another relay serves")
 
     async def recalls() -> bool:
-        async with proxy.client() as client:
-            return (await chat(client, "What is my budget for the Hawaii vacation?")).recall == "injected"
+        return (await say(proxy, "What is my budget for the Hawaii vacation?")).recall == "injected"
 
     await eventually(recalls, what="with memory")
 

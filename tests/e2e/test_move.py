@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from memproxy.stores.sealing import MASTER_KEY, new_master_key
-from tests.e2e.talk import chat, found, listed
+from tests.e2e.talk import chat, found, listed, say
 from tests.support.postgres import postgres_server
 from tests.support.proxy import Proxy, base_config, free_port, memproxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -56,8 +56,7 @@ async def told_beside_a_database(upstream: str, folder: Path) -> AsyncIterator[t
         url = server.database()
         stores = {"state": {"backend": "postgres", "url": url}, "store": {"backend": "postgres", "url": url}}
         async with running_proxy(upstream, folder / "home") as proxy:
-            async with proxy.client() as client:
-                assert (await chat(client, TOLD)).status == 200
+            assert (await say(proxy, TOLD)).status == 200
             await eventually(lambda: found(proxy, TOLD), what="it is searchable")
             yield proxy, stores, configuration(folder / "there.yaml", upstream, stores)
 
@@ -140,8 +139,7 @@ async def test_a_move_names_what_does_not_fit_and_changes_nothing(model: Scripte
             assert "either --to FILE or --cancel" in await refused()
             server.stop()
             assert "Check that PostgreSQL runs" in await refused("--to", str(there))
-            async with proxy.client() as client:
-                assert (await chat(client, TOLD)).status == 200  # it has been served all the while
+            assert (await say(proxy, TOLD)).status == 200  # it has been served all the while
 
 
 async def test_a_move_that_is_killed_is_gone_on_with_and_can_be_taken_back(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.talk import chat, found
+from tests.e2e.talk import chat, found, say
 from tests.support.postgres import postgres_server
 from tests.support.proxy import running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -24,13 +24,11 @@ async def test_what_was_told_outlives_a_stop_of_the_database_and_of_the_proxy(
         async with running_proxy(shared_upstream.base_url, tmp_path / "home", store) as proxy:
 
             async def recalled(result: str) -> bool:
-                async with proxy.client() as client:
-                    answer = await chat(client, ASKED)
+                answer = await say(proxy, ASKED)
                 assert answer.status == 200
                 return answer.recall.startswith(result)
 
-            async with proxy.client() as client:
-                assert (await chat(client, TOLD)).status == 200
+            assert (await say(proxy, TOLD)).status == 200
             await eventually(lambda: found(proxy, TOLD), what="it is searchable")
             assert await recalled("injected")
             server.stop()

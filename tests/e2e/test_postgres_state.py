@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memproxy.stores.sealing import MASTER_KEY, new_master_key
-from tests.e2e.talk import chat, extract_by_rules, found, listed, word
+from tests.e2e.talk import extract_by_rules, found, listed, say, word
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -24,13 +24,11 @@ def state_on(server: PostgresServer) -> dict[str, Any]:
 
 
 async def tell(proxy: Proxy, text: str) -> None:
-    async with proxy.client() as client:
-        assert (await chat(client, text)).status == 200
+    assert (await say(proxy, text)).status == 200
 
 
 async def recalled(proxy: Proxy, question: str) -> str:
-    async with proxy.client() as client:
-        answer = await chat(client, question)
+    answer = await say(proxy, question)
     assert answer.status == 200
     return answer.recall
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.e2e.talk import Exchange, chat, word
+from tests.e2e.talk import Exchange, chat, say, word
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.folders import Folders
 from tests.support.postgres import postgres_server
@@ -31,8 +31,7 @@ class Shared:
 
     async def says(self, at: Proxy, user: str, text: str) -> Exchange:
         """A request of the user's there."""
-        async with at.client(self.cluster.key) as client:
-            answer = await chat(client, text, headers={"x-memproxy-user": user})
+        answer = await say(at, text, headers={"x-memproxy-user": user}, key=self.cluster.key)
         assert answer.status in {200, 429}
         return answer
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from memproxy.commands.installation import installation
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
-from tests.e2e.talk import chat
+from tests.e2e.talk import say
 from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import scripted_upstream
 from tests.support.waiting import eventually
@@ -63,8 +63,7 @@ async def test_after_another_model_chat_goes_on_and_one_command_brings_memory_ba
         changes = {"embedding": embedding(url, "large", 16), "learn": {"enabled": False}}
         async with running_proxy(upstream.base_url, tmp_path, changes, memory=False) as proxy:
             await eventually(lambda: is_refused(proxy))
-            async with proxy.client(None) as client:
-                answer = await chat(client, "I also keep a parrot called Coco")
+            answer = await say(proxy, "I also keep a parrot called Coco", key=None)
             assert (answer.status, answer.recall) == (200, "degraded; reason=store")
             done = await asyncio.to_thread(memproxy, tmp_path, "reindex", "--config", str(proxy.config_file))
             assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import pytest_asyncio
 import yaml
 
 from memproxy.commands import keys
-from tests.e2e.talk import body, chat
+from tests.e2e.talk import body, chat, say
 from tests.support.answers import chat_events, stream
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, merged, running_proxy
@@ -50,8 +50,7 @@ def pids(proxy: Proxy) -> set[int]:
 
 
 async def status(proxy: Proxy, key: str) -> int:
-    async with proxy.client(key) as client:
-        return (await chat(client, "What is a monad?")).status
+    return (await say(proxy, "What is a monad?", key=key)).status
 
 
 (FIRST, FIRST_ENTRY), (SECOND, SECOND_ENTRY) = key_for("acme"), key_for("zeta")

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.talk import body, chat, extract_by_rules, found, listed, word
+from tests.e2e.talk import body, chat, extract_by_rules, found, listed, say, word
 from tests.support.answers import Answer, chat_events, completion, error, stream, text_of
 from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
@@ -24,8 +24,7 @@ QUESTION = "What is my budget for the Hawaii vacation?"
 async def tell(proxy: Proxy, text: str, *, key: str = KEY, user: str | None = None) -> None:
     """Say something in a conversation of its own and wait until it can be searched for."""
     headers = {"x-memproxy-user": user} if user else {}
-    async with proxy.client(key) as client:
-        answer = await chat(client, text, headers=headers)
+    answer = await say(proxy, text, headers=headers, key=key)
     assert answer.status == 200
     await eventually(lambda: found(proxy, text, key=key, user=user), what=f"{text!r} is searchable")
 
@@ -33,8 +32,7 @@ async def tell(proxy: Proxy, text: str, *, key: str = KEY, user: str | None = No
 async def test_a_fact_of_one_conversation_is_injected_in_the_next(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     user = word()
     await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
-    async with shared_proxy.client() as client:
-        answer = await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    answer = await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
     assert answer.recall == "injected"
     assert int(answer.header("x-memproxy-memories")) >= 1
     *before, last = model.last.messages
@@ -60,8 +58,7 @@ async def test_an_injected_request_differs_only_by_the_block(shared_proxy: Proxy
 @pytest.mark.usefixtures("model")
 async def test_a_streamed_answer_is_remembered_too(shared_proxy: Proxy) -> None:
     user, secret = word(), word()
-    async with shared_proxy.client() as client:
-        await chat(client, f"My locker code word is {secret}.", headers={"x-memproxy-user": user}, stream=True)
+    await say(shared_proxy, f"My locker code word is {secret}.", headers={"x-memproxy-user": user}, stream=True)
     await eventually(lambda: found(shared_proxy, f"You said: My locker code word is {secret}.", user=user))
     assert {turn["metadata"]["role"] for turn in await found(shared_proxy, secret, user=user)} == {"user", "assistant"}
 
@@ -71,8 +68,7 @@ async def test_another_key_and_another_user_never_see_it(shared_proxy: Proxy, mo
     await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
     for key, name in ((KEY, word()), ("sk-test-two", user), ("sk-test-two", None)):
         headers = {"x-memproxy-user": name} if name else {}
-        async with shared_proxy.client(key) as client:
-            answer = await chat(client, QUESTION, headers=headers)
+        answer = await say(shared_proxy, QUESTION, headers=headers, key=key)
         assert answer.recall == "empty", (key, name)
         assert model.last.body == body(QUESTION)
         assert not await found(shared_proxy, "Hawaii vacation is $10,000", key=key, user=name)
@@ -88,8 +84,7 @@ async def test_facts_are_extracted_behind_the_answer(shared_proxy: Proxy, model:
         return [memory["content"] for memory in memories if memory["kind"] != "turn"]
 
     assert await eventually(facts, what="the dog is learned") == ["The user has a dog named Biscuit"]
-    async with shared_proxy.client() as client:
-        await chat(client, "What's my dog's name?", headers={"x-memproxy-user": user})
+    await say(shared_proxy, "What's my dog's name?", headers={"x-memproxy-user": user})
     assert "Biscuit" in text_of(model.last.messages[0])
 
 
@@ -110,8 +105,7 @@ async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model:
 
         await eventually(is_current, what=f"{amount} is the one active budget")
     assert await budgets(active=False) == ["The user's budget for the Hawaii vacation is $10,000"]
-    async with shared_proxy.client() as client:
-        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
     block = text_of(model.last.messages[0])
     assert "$15,000" in block
     assert stale_lines(block) == []
@@ -126,13 +120,11 @@ async def test_ordered_to_forget_everything_the_next_conversation_knows_nothing_
     await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
 
     async def asks() -> tuple[str, str]:
-        async with shared_proxy.client() as client:
-            answer = await chat(client, QUESTION, headers=headers)
+        answer = await say(shared_proxy, QUESTION, headers=headers)
         return answer.recall, text_of(model.last.messages[0])
 
     assert "$10,000" in (await asks())[1]
-    async with shared_proxy.client() as client:
-        await chat(client, "Forget everything you know about me.", headers=headers)
+    await say(shared_proxy, "Forget everything you know about me.", headers=headers)
 
     async def is_forgotten() -> bool:
         return not [
@@ -169,13 +161,11 @@ async def test_an_answer_that_repeated_the_old_fact_does_not_bring_it_back(
     await becomes(old)
     repeated = "Your budget for the Hawaii vacation is $10,000."
     model.script(completion(repeated))
-    async with shared_proxy.client() as client:
-        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
     await eventually(lambda: found(shared_proxy, repeated, user=user), what="the answer is a turn")
     await tell(shared_proxy, "My budget for the Hawaii vacation is now $15,000.", user=user)
     await becomes(new)
-    async with shared_proxy.client() as client:
-        await chat(client, QUESTION, headers={"x-memproxy-user": user})
+    await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
     block = text_of(model.last.messages[0])
     assert "$15,000" in block
     assert stale_lines(block) == []

@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.e2e.talk import body, chat, exchange, found, word
+from tests.e2e.talk import body, chat, exchange, found, say, word
 from tests.support.answers import DONE, Answer, chat_events, completion, error, gzipped, stream
 from tests.support.http_client import NO_TLS, plain_client
 from tests.support.proxy import KEY, Proxy
@@ -76,8 +76,7 @@ async def test_an_answer_reaches_the_client_byte_for_byte(
     model.script(scripted, scripted)
     async with plain_client() as plain:
         direct = await exchange(plain, "POST", f"{model.base_url}/chat/completions", content=body("x"))
-    async with shared_proxy.client() as client:
-        relayed = await chat(client, f"Say {word()} again")
+    relayed = await say(shared_proxy, f"Say {word()} again")
     assert (relayed.status, relayed.body) == (direct.status, direct.body)
     assert relayed.upstream_headers == direct.upstream_headers
 
@@ -243,8 +242,7 @@ async def test_an_upstream_that_closes_idle_connections_costs_no_request(
     shared_proxy: Proxy, model: ScriptedUpstream
 ) -> None:
     model.default = lambda _received: dataclasses.replace(completion("fine"), hang_up=True)
-    async with shared_proxy.client() as client:
-        answers = [await chat(client, f"Say {word()} again") for _ in range(20)]
+    answers = [await say(shared_proxy, f"Say {word()} again") for _ in range(20)]
     assert {answer.status for answer in answers} == {200}
     assert len(model.received) == 20, "no request was sent twice"
 
@@ -272,8 +270,7 @@ async def test_redirects_and_answers_without_a_body_are_the_clients_business(
 async def test_the_upstreams_own_timing_header_stays(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     scripted = completion("fine")
     model.script(dataclasses.replace(scripted, headers=[*scripted.headers, ("server-timing", "model;dur=12")]))
-    async with shared_proxy.client() as client:
-        answer = await chat(client, "What did I plan for my garden?")
+    answer = await say(shared_proxy, "What did I plan for my garden?")
     timings = [value for name, value in answer.headers if name == "server-timing"]
     assert "model;dur=12" in timings
     assert any("recall;dur=" in value for value in timings)
@@ -314,8 +311,7 @@ async def test_what_is_no_http_gets_a_400_and_the_server_stays_up(shared_proxy: 
 
 async def test_a_client_cannot_pass_itself_off_as_the_relay(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     secret, user = word(), word()
-    async with shared_proxy.client("sk-victim") as client:
-        await chat(client, f"My locker code is {secret}.", headers={"x-memproxy-user": user})
+    await say(shared_proxy, f"My locker code is {secret}.", headers={"x-memproxy-user": user}, key="sk-victim")
     await eventually(lambda: found(shared_proxy, secret, key="sk-victim", user=user), what="the secret is stored")
     async with shared_proxy.client("sk-victim") as client:
         shown = await client.post("/v1/memory/search", json={"query": secret, "user_id": user})

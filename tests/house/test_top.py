@@ -18,7 +18,7 @@ import pytest_asyncio
 import yaml
 
 from memproxy.commands.top import Scrape, quantiles
-from tests.e2e.talk import chat
+from tests.e2e.talk import chat, say
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, environment, free_port, memproxy, running_proxy
 from tests.support.upstream import scripted_upstream
@@ -110,8 +110,7 @@ async def test_at_a_terminal_it_goes_on_until_ctrl_c_and_ends_cleanly(server: Pr
 
     await eventually(lambda: sees(b"chat 200"), what=lambda: f"it shows requests: {shown!r}")
     shown = b""
-    async with server.client() as client:
-        assert (await chat(client, "Where do I live?")).status == 200
+    assert (await say(server, "Where do I live?")).status == 200
     await eventually(lambda: sees(b"/s)"), what=lambda: f"and what came since: {shown!r}")
     process.send_signal(signal.SIGINT)
     await eventually(lambda: sees(b"\0") or process.poll() is not None, what="it ends")

@@ -1,13 +1,14 @@
 """What most of this room's tests stand on: the state, and a relay that gives memories and is in no hurry."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.upstream import ScriptedUpstream
 
 
@@ -18,8 +19,14 @@ def state(tmp_path: Path) -> SqliteState:
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+def running(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> Running:
+    """Starts a relay with the settings that a test asks for."""
+    return partial(running_relay, upstream.base_url, state, tmp_path)
+
+
+@pytest.fixture
+async def relay(running: Running) -> AsyncIterator[Rig]:
     """A relay whose engine has a hundred memories and gives two new ones for each question."""
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as rig:
+    async with running() as rig:
         rig.engine.recall = Memories(numbered(100))
         yield rig

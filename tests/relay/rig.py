@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from memproxy.core.protocol import (
     Captured,
     RecallAnswer,
     RecallRequest,
+    TurnsBody,
 )
-from memproxy.ports import StateStore
+from memproxy.ports import JournalRow, StateStore
 from memproxy.relay.routing import Relay
 from memproxy.serve.server import Patience, Server, server_config
 from memproxy.serve.supervisor import bind
@@ -31,6 +33,8 @@ from tests.support.http_client import plain_client
 from tests.support.waiting import LONGEST_S
 
 Recall = Callable[[RecallRequest], Awaitable[RecallAnswer]]
+Running = Callable[..., AbstractAsyncContextManager["Rig"]]
+"""A relay before the test's own upstream and state, with these sections of settings (`running_relay`)."""
 
 
 async def nothing(_request: RecallRequest) -> RecallAnswer:
@@ -105,6 +109,16 @@ class Rig:
             messages += [{"role": "user", "content": text}, {"role": "assistant", "content": f"You said: {text}"}]
         body = {"model": "test-model", "messages": messages[:-1], **fields}
         return await self.client.post("/v1/chat/completions", json=body, headers=headers)
+
+
+async def journalled(state: StateStore) -> list[tuple[JournalRow, TurnsBody]]:
+    """What was captured since it was asked last, in order."""
+    found = []
+    while rows := await state.claim("index", limit=200, now=datetime.now(UTC)):
+        for row in rows:
+            found.append((row, msgspec.json.decode(row.entry.body, type=TurnsBody)))
+            await state.finish(row.number)
+    return found
 
 
 @asynccontextmanager

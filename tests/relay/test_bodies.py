@@ -21,7 +21,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import MOST_MEMBERS
 from memproxy.wire.request_body import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running
 from tests.support.answers import Answer, completion
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
@@ -74,10 +74,8 @@ async def posted(relay: Rig, body: bytes, *encodings: str) -> str:
     return answer.headers["x-memproxy-recall"]
 
 
-async def test_half_sent_bodies_give_way_to_the_requests_of_others(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+async def test_half_sent_bodies_give_way_to_the_requests_of_others(running: Running) -> None:
+    relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay, AsyncExitStack() as held:
         half_sent = [await held.enter_async_context(connection(port_of(relay), HALF)) for _ in range(8)]
         told = [await all_of(reader) for reader in half_sent[:4]]
@@ -88,7 +86,7 @@ async def test_half_sent_bodies_give_way_to_the_requests_of_others(
 
 
 async def test_requests_that_come_together_do_not_give_way_to_each_other(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
     upstream.default = lambda _received: completion("Ten.")
     together = asyncio.Barrier(8)
@@ -98,7 +96,7 @@ async def test_requests_that_come_together_do_not_give_way_to_each_other(
         await together.wait()
         yield body[10:]
 
-    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+    relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay:
         body, headers = (
             chat_of([{"role": "user", "content": "What is my budget?"}]),
@@ -108,10 +106,8 @@ async def test_requests_that_come_together_do_not_give_way_to_each_other(
         assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 8
 
 
-async def test_uploads_that_do_not_end_leave_room_for_chat(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, tasks: TaskOwner
-) -> None:
-    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 8})
+async def test_uploads_that_do_not_end_leave_room_for_chat(running: Running, tasks: TaskOwner) -> None:
+    relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay, AsyncExitStack() as held:
         uploads = [await held.enter_async_context(connection(port_of(relay), UPLOAD)) for _ in range(8)]
         refused = [tasks.start(reader.readuntil(b"\r\n\r\n"), "reading") for reader in uploads]
@@ -122,11 +118,11 @@ async def test_uploads_that_do_not_end_leave_room_for_chat(
 
 
 async def test_a_body_for_which_there_is_no_room_displaces_a_half_sent_one_and_else_is_refused(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, tasks: TaskOwner
+    running: Running, upstream: ScriptedUpstream, tasks: TaskOwner
 ) -> None:
     body, hold = chat_of([{"role": "user", "content": "x" * 60_000}]), asyncio.Event()
     half = HEAD + b"content-length: 95000\r\n\r\n" + b" " * 90_000
-    relaying = running_relay(upstream.base_url, state, tmp_path, server={"max_held_bytes": 100_000})
+    relaying = running(server={"max_held_bytes": 100_000})
     async with relaying as relay, connection(port_of(relay), half) as reader:
         upstream.default = lambda _received: completion("Ten.")
         assert (await relay.client.get("/healthz")).status_code == 200

@@ -8,9 +8,8 @@ from pathlib import Path
 from memproxy.errors import StateUnavailable
 from memproxy.relay.capture import MOST_BYTES, CaptureBacklog, Waiting
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running
 from tests.stores.making import entry
-from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
 
@@ -54,9 +53,9 @@ async def talk(relay: Rig) -> set[str]:
 
 
 async def test_what_is_said_while_the_state_is_away_is_one_conversation_and_written_when_it_is_back(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, state: SqliteState, tmp_path: Path
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         state_file = tmp_path / "state.db"
         state_file.rename(tmp_path / "away")
         assert len(await talk(relay)) == 1
@@ -67,10 +66,8 @@ async def test_what_is_said_while_the_state_is_away_is_one_conversation_and_writ
         assert "state" not in (await relay.client.get("/readyz")).json()["parts"]
 
 
-async def test_what_waits_is_tried_once_more_at_the_end(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_what_waits_is_tried_once_more_at_the_end(running: Running, state: SqliteState, tmp_path: Path) -> None:
+    async with running() as relay:
         state_file = tmp_path / "state.db"
         state_file.rename(tmp_path / "away")
         await talk(relay)
@@ -80,10 +77,10 @@ async def test_what_waits_is_tried_once_more_at_the_end(
 
 
 async def test_what_waits_when_the_relay_ends_is_written_by_the_next_start(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, state: SqliteState, tmp_path: Path
 ) -> None:
     state_file = tmp_path / "state.db"
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         state_file.rename(tmp_path / "away")
         await talk(relay)
     (tmp_path / "away").rename(state_file)
@@ -91,11 +88,11 @@ async def test_what_waits_when_the_relay_ends_is_written_by_the_next_start(
 
 
 async def test_a_state_of_a_later_version_is_opened_when_that_is_put_right(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, state: SqliteState, tmp_path: Path
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "state.db")) as db:
         db.execute("PRAGMA user_version = 9999")
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         assert (await relay.chat("my message, number one")).status_code == 200
         (tmp_path / "state.db").unlink()
         await eventually(lambda: rows_in(state, 1), what="the turn is written")

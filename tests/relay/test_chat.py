@@ -3,21 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError, StateUnavailable
-from memproxy.ports import JournalEntry, JournalRow, KnownSession
+from memproxy.ports import JournalEntry, KnownSession
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running, journalled, running_relay
 from tests.support.answers import (
     DONE,
     Answer,
@@ -42,14 +40,9 @@ async def recalled(_request: RecallRequest) -> RecallAnswer:
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path) as rig:
+async def relay(running: Running) -> AsyncIterator[Rig]:
+    async with running() as rig:
         yield rig
-
-
-async def captured(state: SqliteState) -> list[tuple[JournalRow, TurnsBody]]:
-    rows = await state.claim("index", limit=50, now=datetime.now(UTC))
-    return [(row, msgspec.json.decode(row.entry.body, type=TurnsBody)) for row in rows]
 
 
 async def test_without_memories_the_upstream_gets_the_clients_own_bytes(relay: Rig, upstream: ScriptedUpstream) -> None:
@@ -102,7 +95,7 @@ async def test_each_mode_recalls_and_captures_as_it_says(
     answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode})
     assert answer.headers["x-memproxy-recall"] == recall
     assert ("system" in [message["role"] for message in upstream.last.messages]) == (recall == "injected")
-    assert len(await captured(state)) == captures
+    assert len(await journalled(state)) == captures
 
 
 async def test_an_unknown_mode_is_refused_with_the_allowed_ones(relay: Rig, upstream: ScriptedUpstream) -> None:
@@ -182,7 +175,7 @@ async def test_who_refuses_memory_in_the_header_or_the_body_is_not_remembered(
     relay.engine.recall = recalled
     answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode}, memory_config=config)
     assert answer.headers["x-memproxy-recall"] == told
-    assert len(await captured(state)) == captures
+    assert len(await journalled(state)) == captures
 
 
 @pytest.mark.parametrize(
@@ -217,7 +210,7 @@ async def test_our_headers_do_not_reach_the_upstream(relay: Rig, upstream: Scrip
 async def test_the_exchange_is_captured_before_the_stream_ends(relay: Rig, state: SqliteState) -> None:
     answer = await relay.chat("My dog is called Biscuit", stream=True)
     assert answer.content.endswith(DONE)
-    ((row, body),) = await captured(state)
+    ((row, body),) = await journalled(state)
     assert [(message.role, message.content) for message in body.messages] == [
         ("user", "My dog is called Biscuit"),
         ("assistant", "You said: My dog is called Biscuit"),
@@ -229,10 +222,8 @@ async def test_the_exchange_is_captured_before_the_stream_ends(relay: Rig, state
 async def test_only_the_new_exchange_of_a_conversation_is_captured(relay: Rig, state: SqliteState) -> None:
     await relay.chat("My first message", headers={"X-Memproxy-Session": "s"})
     await relay.chat("My first message", "My second message", headers={"X-Memproxy-Session": "s"})
-    bodies = [body for _, body in await captured(state)]
-    assert bodies[0].messages[0].content == "My first message"
-    rows = await state.queue_sizes()
-    assert sum(rows["index"].values()) == 2
+    said = [body.messages[0].content for _, body in await journalled(state)]
+    assert said == ["My first message", "My second message"]
 
 
 async def test_a_continued_conversation_keeps_its_session(relay: Rig) -> None:
@@ -249,14 +240,14 @@ async def test_secrets_are_redacted_before_the_journal(relay: Rig, state: Sqlite
     key = "AKIA" + "IOSFODNN7EXAMPLE"
     said = [{"role": "user", "name": key, "content": f"My key is {key}, keep it"}]
     await relay.client.post("/v1/chat/completions", json={"model": "m", "messages": said})
-    ((_, body),) = await captured(state)
+    ((_, body),) = await journalled(state)
     assert [message.name for message in body.messages] == ["[redacted:aws-key]", None]
     assert key not in json.dumps([message.content for message in body.messages])
 
 
 async def test_an_injected_block_that_comes_back_is_not_captured(relay: Rig, state: SqliteState) -> None:
     await relay.chat(f"My question {BLOCK} is this")
-    ((_, body),) = await captured(state)
+    ((_, body),) = await journalled(state)
     assert "10,000" not in "".join(message.content for message in body.messages)
 
 
@@ -273,7 +264,7 @@ async def test_upstream_errors_pass_unchanged_and_are_not_captured(
     assert answer.content == script.parts[0]
     assert answer.headers["retry-after"] == "7"
     assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
-    assert await captured(state) == []
+    assert await journalled(state) == []
 
 
 async def test_a_rejected_injection_is_sent_again_as_the_client_wrote_it(
@@ -294,7 +285,7 @@ async def test_a_stream_that_is_cut_breaks_for_the_client_and_is_not_captured(
     upstream.script(stream(chat_events("half", " a")[:2], cut=True))
     with pytest.raises(httpx.RemoteProtocolError):
         await relay.chat("my question", stream=True)
-    assert await captured(state) == []
+    assert await journalled(state) == []
 
 
 async def test_a_stream_without_its_done_mark_is_captured_when_it_said_why_it_stopped(
@@ -302,7 +293,7 @@ async def test_a_stream_without_its_done_mark_is_captured_when_it_said_why_it_st
 ) -> None:
     upstream.script(stream(chat_events("all", " of", " it")[:-1]))
     await relay.chat("my question", stream=True)
-    ((_, body),) = await captured(state)
+    ((_, body),) = await journalled(state)
     assert body.messages[-1].content == "all of it"
 
 
@@ -316,7 +307,7 @@ async def test_a_compressed_answer_passes_as_it_is_and_its_text_is_captured(
     async with relay.client.stream("POST", "/v1/chat/completions", json=body) as got:
         raw = b"".join([part async for part in got.aiter_raw()])
     assert raw == packed.parts[0]
-    ((_, kept),) = await captured(state)
+    ((_, kept),) = await journalled(state)
     assert kept.messages[-1].content == "all of it"
 
 
@@ -365,7 +356,7 @@ async def test_an_exchange_in_one_language_keeps_every_character(
     text = "我的预算是多少? 🙂 \u2028 “quoted” é"
     await relay.chat(text)
     assert upstream.last.messages[-1]["content"] == text
-    ((_, body),) = await captured(state)
+    ((_, body),) = await journalled(state)
     assert body.messages[0].content == text
 
 
@@ -442,7 +433,7 @@ async def test_a_client_that_leaves_in_mid_stream_cancels_it_and_nothing_is_capt
     async with relay.client.stream("POST", "/v1/chat/completions", json=body) as answer:
         await anext(answer.aiter_raw())
     await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
-    assert await captured(state) == []
+    assert await journalled(state) == []
 
 
 async def test_housekeeping_prompts_are_neither_recalled_for_nor_captured(relay: Rig, state: SqliteState) -> None:
@@ -450,7 +441,7 @@ async def test_housekeeping_prompts_are_neither_recalled_for_nor_captured(relay:
     answer = await relay.chat(prompt)
     assert answer.headers["x-memproxy-recall"] == "skipped; reason=housekeeping"
     assert relay.engine.asked == []
-    assert await captured(state) == []
+    assert await journalled(state) == []
 
 
 async def test_the_engine_is_told_of_a_new_turn_and_how_its_model_was_reached(relay: Rig) -> None:

@@ -13,15 +13,13 @@ from memproxy.relay.engine_client import AT_ONCE, BUSY
 from memproxy.relay.health import STATES
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from tests.relay.rig import running_relay, unix_server
+from tests.relay.rig import Running, running_relay, unix_server
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
 
-async def test_without_an_engine_requests_succeed_and_say_degraded(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+async def test_without_an_engine_requests_succeed_and_say_degraded(running: Running) -> None:
+    async with running(engine_runs=False) as relay:
         for _ in range(FAILURES_TO_OPEN + 2):
             answer = await relay.chat("What is my budget?")
             assert answer.status_code == 200
@@ -38,9 +36,9 @@ async def test_without_an_engine_requests_succeed_and_say_degraded(
 
 
 async def test_why_recall_is_degraded_is_told_once_and_not_with_each_request(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+    async with running(engine_runs=False) as relay:
         for _ in range(5):
             await relay.chat("What is my budget?")
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -48,10 +46,8 @@ async def test_why_recall_is_degraded_is_told_once_and_not_with_each_request(
     assert told[0].getMessage().startswith("recall is degraded (engine), 1 requests went on without memory: the engine")
 
 
-async def test_a_scrape_tells_the_state_of_each_part_while_the_engine_is_away(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_a_scrape_tells_the_state_of_each_part_while_the_engine_is_away(running: Running) -> None:
+    async with running() as relay:
         await relay.client.get("/metrics")
         seen = {part: _state_of(part) for part in ("relay", "engine", "store")}
         relay.engine.idle.clear()
@@ -67,10 +63,8 @@ def _state_of(part: str) -> list[str]:
     return [state for state in STATES if metrics().part_state.labels(part, state)._value.get()]
 
 
-async def test_a_memory_call_waits_for_an_engine_that_starts(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+async def test_a_memory_call_waits_for_an_engine_that_starts(running: Running, tmp_path: Path) -> None:
+    async with running(engine_runs=False) as relay:
         owner = TaskOwner("test")
         calling = owner.start(relay.client.get("/v1/memory"), "call")
         assert (await relay.client.get("/readyz")).json()["parts"]["engine"] == "loading"
@@ -79,10 +73,8 @@ async def test_a_memory_call_waits_for_an_engine_that_starts(
             assert (await relay.client.get("/readyz")).json()["status"] == "ready"
 
 
-async def test_an_engine_too_busy_to_say_how_it_is_makes_no_relay_unready(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_an_engine_too_busy_to_say_how_it_is_makes_no_relay_unready(running: Running) -> None:
+    async with running() as relay:
         relay.engine.idle.clear()
         starting = await relay.client.get("/readyz")
         relay.engine.idle.set()
@@ -98,10 +90,8 @@ async def test_an_engine_too_busy_to_say_how_it_is_makes_no_relay_unready(
     assert (again.status_code, again.json()["status"]) == (200, "ready")
 
 
-async def test_a_memory_call_waits_for_an_engine_that_is_busy(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_a_memory_call_waits_for_an_engine_that_is_busy(running: Running) -> None:
+    async with running() as relay:
         relay.engine.idle.clear()
         calling = TaskOwner("test").start(relay.client.get("/v1/memory"), "call")
         await eventually(lambda: relay.engine.probes > 1 or calling.done(), what="it is asked once more how it is")
@@ -110,16 +100,14 @@ async def test_a_memory_call_waits_for_an_engine_that_is_busy(
     assert len(relay.engine.api_calls) == 1
 
 
-async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(running: Running) -> None:
     never = asyncio.Event()
 
     async def hang(_request: RecallRequest) -> RecallAnswer:
         await never.wait()
         return RecallAnswer(result="empty")
 
-    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 20}) as relay:
+    async with running(recall={"deadline_ms": 20}) as relay:
         relay.engine.recall = hang
         told: list[str] = []
         async with asyncio.timeout(60):
@@ -133,13 +121,11 @@ async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(
     assert set(told[:-1]) <= {"degraded; reason=timeout", "degraded; reason=busy"}
 
 
-async def test_an_engine_that_answers_nonsense_costs_a_request_its_memory_only(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_an_engine_that_answers_nonsense_costs_a_request_its_memory_only(running: Running) -> None:
     async def broken(_request: RecallRequest) -> RecallAnswer:
         raise ValueError("a fault of the engine's")
 
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         relay.engine.recall = broken
         answer = await relay.chat("What is my budget?")
     assert answer.status_code == 200
@@ -147,9 +133,9 @@ async def test_an_engine_that_answers_nonsense_costs_a_request_its_memory_only(
 
 
 async def test_an_engine_that_comes_back_is_used_again(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as away:
+    async with running(engine_runs=False) as away:
         await away.chat("What is my budget?")
     again = SqliteState(tmp_path / "state.db", sync="normal")
     async with running_relay(upstream.base_url, again, tmp_path) as relay:
@@ -157,11 +143,9 @@ async def test_an_engine_that_comes_back_is_used_again(
     assert answer.headers["x-memproxy-recall"] == "empty"
 
 
-async def test_a_message_to_memory_goes_to_the_model_while_the_engine_is_away(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_a_message_to_memory_goes_to_the_model_while_the_engine_is_away(running: Running) -> None:
     control = {"in_chat": True}
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False, control=control) as rig:
+    async with running(engine_runs=False, control=control) as rig:
         for said in ("What do you know about me?", "Forget my birthday", "Stop remembering"):
             answer = await rig.chat(said)
             assert answer.json()["choices"][0]["message"]["content"] == f"You said: {said}"

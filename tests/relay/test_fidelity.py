@@ -2,18 +2,14 @@
 
 import gzip
 import json
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from memproxy.core.protocol import TurnsBody
 from memproxy.relay.bodies import compressed
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wire.encoding import BodyDecoder
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running, journalled
 from tests.support.answers import DONE, Answer, chat_events, chunk, completion, json_answer, stream
 from tests.support.upstream import ScriptedUpstream
 
@@ -22,9 +18,8 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "What is my budge
 
 async def answers(state: SqliteState) -> list[str]:
     """What assistants were captured to have said."""
-    rows = await state.claim("index", limit=50, now=datetime.now(UTC))
-    bodies = [msgspec.json.decode(row.entry.body, type=TurnsBody) for row in rows]
-    return [message.content for body in bodies for message in body.messages if message.role == "assistant"]
+    said = [message for _, body in await journalled(state) for message in body.messages]
+    return [message.content for message in said if message.role == "assistant"]
 
 
 def event(value: Any) -> bytes:
@@ -187,11 +182,11 @@ async def test_header_values_of_any_encoding_pass_both_ways_as_the_bytes_that_th
 
 
 async def test_cross_origin_questions_are_answered_by_the_upstream(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
     told = [("access-control-allow-origin", "https://app.example"), ("access-control-max-age", "600")]
     section = {"cors_origins": ["https://app.example"]}
-    async with running_relay(upstream.base_url, state, tmp_path, server=section) as relay:
+    async with running(server=section) as relay:
         upstream.script(Answer([], 204, told))
         asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
         answer = await relay.client.options("/v1/chat/completions", headers=asked)

@@ -1,6 +1,5 @@
 """Users who are held out of the experiment: all is done for them but injection, and both arms are counted."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from memproxy.core.experiment_arms import HOLDOUT, MEMORY, arm_of
 from memproxy.ports import ARM
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running
 from tests.relay.test_responses import captured
 from tests.support.answers import json_answer
 from tests.support.upstream import ScriptedUpstream
@@ -26,9 +25,9 @@ def user_of(arm: str) -> str:
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> Any:
+async def relay(running: Running) -> Any:
     experiment = {"holdout": SHARE}
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, experiment=experiment) as rig:
+    async with running(experiment=experiment) as rig:
         rig.engine.recall = Memories(numbered(100))
         yield rig
 

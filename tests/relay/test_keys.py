@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,20 +11,20 @@ from memproxy.auth import decode_identity
 from memproxy.commands.keys import made
 from memproxy.core.protocol import IDENTITY_HEADER
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running
 from tests.support.upstream import ScriptedUpstream
 
 QUESTION = "What is my budget?"
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+async def relay(running: Running, upstream: ScriptedUpstream, state: SqliteState) -> AsyncIterator[Rig]:
     sections: dict[str, Any] = {
         "auth": {"mode": "keys"},
         "upstream": {"base_url": upstream.base_url, "api_key": "sk-upstream"},
     }
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, **sections) as rig:
+    async with running(**sections) as rig:
         rig.engine.recall = Memories(numbered(100))
         await state.open()
         yield rig
@@ -50,7 +49,7 @@ async def test_only_a_known_key_may_chat(relay: Rig, upstream: ScriptedUpstream,
 
 
 async def test_a_page_of_an_allowed_origin_may_chat(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
     sections: dict[str, Any] = {
         "auth": {"mode": "keys"},
@@ -59,7 +58,7 @@ async def test_a_page_of_an_allowed_origin_may_chat(
     }
     page = {"origin": "https://app.example"}
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, **sections) as relay:
+    async with running(**sections) as relay:
         await state.open()
         # a browser asks first, without a key
         preflight = await relay.client.options("/v1/chat/completions", headers=page | asked)

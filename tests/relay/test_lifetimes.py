@@ -10,8 +10,8 @@ import pytest
 
 from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Answer
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
@@ -30,9 +30,9 @@ async def connection(relay: Rig) -> AsyncIterator[tuple[asyncio.StreamReader, as
 
 
 async def test_a_client_that_leaves_during_recall_is_never_asked_for_upstream(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+    async with running() as relay:
         begun, never = asyncio.Event(), asyncio.Event()
 
         async def hang(_request: RecallRequest) -> RecallAnswer:
@@ -65,9 +65,9 @@ async def test_a_client_that_leaves_during_recall_is_never_asked_for_upstream(
     ids=["nothing", "half a line", "half the headers", "long headers", "half the body", "half of a long body"],
 )
 async def test_a_client_that_stops_sending_is_cut_off(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, sent: bytes
+    running: Running, upstream: ScriptedUpstream, sent: bytes
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, server=IMPATIENT) as relay:
+    async with running(server=IMPATIENT) as relay:
         async with connection(relay) as (reader, writer):
             writer.write(sent)
             async with asyncio.timeout(LONGEST_S):
@@ -83,9 +83,9 @@ async def is_served(relay: Rig) -> bool:
 
 
 async def test_an_upload_that_stops_is_cut_off_and_so_is_its_upstream_call(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
-    relaying = running_relay(upstream.base_url, state, tmp_path, server=IMPATIENT)
+    relaying = running(server=IMPATIENT)
     async with relaying as relay, connection(relay) as (reader, writer):
         writer.write(b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nbegun")
         async with asyncio.timeout(LONGEST_S):
@@ -93,12 +93,8 @@ async def test_an_upload_that_stops_is_cut_off_and_so_is_its_upstream_call(
     assert upstream.received == []  # it never came whole
 
 
-async def test_a_client_that_waits_for_its_answer_owes_nothing(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(
-        upstream.base_url, state, tmp_path, server={"headers_timeout_s": 0.5, "body_timeout_s": 0.5}
-    ) as relay:
+async def test_a_client_that_waits_for_its_answer_owes_nothing(running: Running, upstream: ScriptedUpstream) -> None:
+    async with running(server={"headers_timeout_s": 0.5, "body_timeout_s": 0.5}) as relay:
         hold = asyncio.Event()
         upstream.script(Answer([b"{}"], wait=hold))
         asking = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
@@ -132,7 +128,7 @@ PART = b": " + b"x" * 65_532 + b"\n\n"
 
 @pytest.mark.parametrize("mode", ["on", "off"])
 async def test_a_client_that_reads_slowly_holds_the_upstream_back(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, mode: str
+    running: Running, upstream: ScriptedUpstream, mode: str
 ) -> None:
     parts = Parts(PART, 500)  # 32 MB
     upstream.script(Answer(parts, headers=[("content-type", "text/event-stream")], framing="chunked"))
@@ -143,7 +139,7 @@ async def test_a_client_that_reads_slowly_holds_the_upstream_back(
         return len(seen) > 10 and seen[-1] == seen[-10] > 0
 
     body = b'{"messages": [{"role": "user", "content": "Hello!"}]}'
-    async with running_relay(upstream.base_url, state, tmp_path) as relay, connection(relay) as (reader, writer):
+    async with running() as relay, connection(relay) as (reader, writer):
         writer.write(HEAD + f"x-memproxy-memory: {mode}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
         await eventually(stalled)
         held = parts.sent * len(PART)
@@ -158,10 +154,10 @@ async def test_a_client_that_reads_slowly_holds_the_upstream_back(
 
 
 async def test_a_client_that_leaves_an_endless_answer_unread_ends_it(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
     upstream.script(Answer(Parts(PART, 10**9), headers=[("content-type", "text/event-stream")], framing="chunked"))
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         async with connection(relay) as (reader, writer):
             writer.write(b"GET /v1/files/f/content HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
@@ -175,7 +171,7 @@ async def test_what_belongs_to_the_last_answers_is_kept_and_told_when_the_relay_
     questions = [f"What is my budget for trip {number}?" for number in range(6)]
     reading = {"x-memproxy-memory": "read"}
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
         relay.engine.recall = Memories(numbered(2))
         answers = await asyncio.gather(*(relay.chat(question, headers=reading) for question in questions))
         captured = await relay.chat("What is my budget?")
@@ -183,7 +179,7 @@ async def test_what_belongs_to_the_last_answers_is_kept_and_told_when_the_relay_
         told = list(relay.engine.captured)
     assert [one.scope.session for one in told] == [captured.headers["x-memproxy-session"]]
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+    async with running_relay(upstream.base_url, state, tmp_path) as relay:
         again = [await relay.chat(question, "And the next?", headers=reading) for question in questions]
     assert [one.headers["x-memproxy-session"] for one in again] == [
         one.headers["x-memproxy-session"] for one in answers

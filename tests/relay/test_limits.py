@@ -13,7 +13,7 @@ import pytest
 from memproxy.core.choices import Choices
 from memproxy.core.scope import Scope
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.memories import Memories, numbered
 from tests.relay.rig import Rig, running_relay
 from tests.support.upstream import ScriptedUpstream
 
@@ -30,7 +30,7 @@ async def relays(upstream: ScriptedUpstream, folder: Path, count: int, **section
             place = folder / f"relay-{n}"
             place.mkdir()
             state = SqliteState(folder / "state.db", sync="normal")
-            running = running_relay(upstream.base_url, state, place, recall=PATIENT, **sections)
+            running = running_relay(upstream.base_url, state, place, **sections)
             rig = await held.enter_async_context(running)
             rig.engine.recall = Memories(numbered(100))
             await state.open()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import completion
 from tests.support.openapi import bodies
@@ -46,7 +45,7 @@ async def recalled(_request: RecallRequest) -> RecallAnswer:
 @pytest.fixture
 async def relay(upstream: ScriptedUpstream, tmp_path: Path) -> AsyncIterator[Rig]:
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    sections: dict[str, Any] = {"recall": PATIENT, "gate": {"enabled": False}, "inject": {"sticky": False}}
+    sections: dict[str, Any] = {"gate": {"enabled": False}, "inject": {"sticky": False}}
     async with running_relay(upstream.base_url, state, tmp_path, **sections) as rig:
         rig.engine.recall = recalled
         upstream.default = lambda _received: completion("Yes.")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.relay.test_http import exchanged
 from tests.support.answers import completion
@@ -26,7 +25,7 @@ async def any_base(
 ) -> AsyncIterator[tuple[Rig, str]]:
     """A relay before a base URL with this path, and the path."""
     base_url = upstream.base_url.removesuffix("/v1") + request.param
-    async with running_relay(base_url, state, tmp_path, recall=PATIENT) as rig:
+    async with running_relay(base_url, state, tmp_path) as rig:
         upstream.default = lambda _received: completion("Ten.")
         yield rig, request.param.rstrip("/")
 

@@ -7,8 +7,8 @@ import pytest
 
 from memproxy.relay.refusal import MOST_OF_A_TENANT, Refusal, judge
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Answer, Answerer, Received, echo, error, gzipped, refusing_late_system
 from tests.support.upstream import ScriptedUpstream
 
@@ -81,7 +81,7 @@ async def test_what_was_learned_survives_a_restart(upstream: ScriptedUpstream, t
     for _ in range(2):
         state = SqliteState(tmp_path / "state.db", sync="normal")
         await state.open()
-        async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+        async with running_relay(upstream.base_url, state, tmp_path) as relay:
             relay.engine.recall = Memories(numbered(100))
             answer = await relay.chat("my trip", "What is my budget?")
     assert answer.headers["x-memproxy-recall"] == "injected"
@@ -164,11 +164,9 @@ async def test_nothing_is_learned_when_the_clients_own_request_is_refused_too(
     assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
 
 
-async def test_a_configured_position_stays(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
+async def test_a_configured_position_stays(running: Running, upstream: ScriptedUpstream) -> None:
     upstream.default = refusing_late_system
-    async with running_relay(
-        upstream.base_url, state, tmp_path, recall=PATIENT, inject={"position": "before_last_user"}
-    ) as relay:
+    async with running(inject={"position": "before_last_user"}) as relay:
         relay.engine.recall = Memories(numbered(100))
         for _ in range(2):
             answer = await relay.chat("my trip", "What is my budget?")

@@ -13,7 +13,7 @@ import pytest
 from memproxy.core.choices import Choices
 from memproxy.core.scope import Scope
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
+from tests.relay.memories import Memories, numbered
 from tests.relay.rig import Rig, nothing, running_relay
 from tests.relay.test_responses import QUESTION, answered, ask, captured
 from tests.relay.test_session_blocks import blocks_in
@@ -122,7 +122,7 @@ async def test_a_session_is_known_after_a_restart(upstream: ScriptedUpstream, tm
         folder = tmp_path / str(length)
         folder.mkdir()
         same = SqliteState(tmp_path / "state.db", sync="normal")
-        async with running_relay(upstream.base_url, same, folder, recall=PATIENT) as relay:
+        async with running_relay(upstream.base_url, same, folder) as relay:
             answers.append(await relay.chat(*SAID[:length], headers=READ))
     assert len(sessions(*answers)) == 1
 

@@ -20,8 +20,7 @@ from memproxy.serve.server import Server
 from memproxy.settings import Settings
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from tests.relay.memories import PATIENT
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.engine import make_engine
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -29,10 +28,8 @@ from tests.support.waiting import eventually
 QUESTION = "What is my budget for the Hawaii trip?"
 
 
-async def test_the_engine_is_told_the_verdict_and_where_the_session_begins(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+async def test_the_engine_is_told_the_verdict_and_where_the_session_begins(running: Running) -> None:
+    async with running() as relay:
         await relay.chat(QUESTION)
         await relay.chat("Hello!", "Draft a mail to Priya")
         await relay.chat(QUESTION, "And the flights of my trip?")
@@ -40,15 +37,13 @@ async def test_the_engine_is_told_the_verdict_and_where_the_session_begins(
     assert told == [("personal", True), ("default", True), ("personal", False)]
 
 
-async def test_the_time_of_a_rewriting_model_is_not_the_deadlines(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_the_time_of_a_rewriting_model_is_not_the_deadlines(running: Running) -> None:
     async def rewritten(_request: RecallRequest) -> RecallAnswer:
         return RecallAnswer(result="empty", timings={"rewrite": 812.5, "rerank": 3.0, "recall": 900.0})
 
     rewrite = {"mode": "llm", "timeout_s": 30}
     recall = {"deadline_ms": 1, "rerank": "model", "rerank_timeout_s": 10}
-    async with running_relay(upstream.base_url, state, tmp_path, rewrite=rewrite, recall=recall) as relay:
+    async with running(rewrite=rewrite, recall=recall) as relay:
         relay.engine.recall = rewritten
         answer = await relay.chat(QUESTION)
     assert answer.headers["x-memproxy-recall"] == "empty"
@@ -168,10 +163,8 @@ async def _applied(engine: Engine, scope: Scope, body: PlanBody) -> None:
     "config",
     [{"retrieval_limit": 0}, {"retrieval_limit": -1}, {"max_tokens": -5}, {"similarity_threshold": -0.1}],
 )
-async def test_limits_that_are_none_are_refused_by_name(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, config: dict[str, float]
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_limits_that_are_none_are_refused_by_name(running: Running, config: dict[str, float]) -> None:
+    async with running() as relay:
         answer = await relay.chat(QUESTION, memory_config=config)
     assert answer.status_code == 400
     assert next(iter(config)) in answer.json()["error"]["message"]

@@ -1,7 +1,6 @@
 """What the relay decided goes with the captured turn, whether or not the engine was there to be asked."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
 from memproxy.core.receipt import Decided
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import running_relay
-from tests.support.upstream import ScriptedUpstream
+from tests.relay.rig import Running
 
 LINE = "- [2026-01-01] User's budget is $10,000 [m:m1]"
 BLOCK = f'<recalled-memory id="n">\n{LINE}\n</recalled-memory>'
@@ -32,9 +30,9 @@ async def found(_request: RecallRequest) -> RecallAnswer:
     [("on", "injected", None), ("shadow", "shadow", None), ("write", "off", "write")],
 )
 async def test_the_decision_is_journalled_with_its_turn(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, mode: str, result: str, reason: str | None
+    running: Running, state: SqliteState, mode: str, result: str, reason: str | None
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running() as relay:
         relay.engine.recall = found
         answer = await relay.chat("What is my budget?", headers={"x-memproxy-memory": mode})
         told = (await decisions(state))[answer.headers["x-memproxy-request-id"]]
@@ -47,19 +45,17 @@ async def test_the_decision_is_journalled_with_its_turn(
 
 
 async def test_without_an_engine_the_receipts_half_is_durable_all_the_same(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, state: SqliteState
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, engine_runs=False) as relay:
+    async with running(engine_runs=False) as relay:
         answer = await relay.chat("What is my budget?")
         told = (await decisions(state))[answer.headers["x-memproxy-request-id"]]
     assert told is not None
     assert (told.mode, told.result, told.reason, told.memories) == ("on", "degraded", "engine", [])
 
 
-async def test_what_is_not_captured_tells_nothing(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_what_is_not_captured_tells_nothing(running: Running, state: SqliteState) -> None:
+    async with running() as relay:
         for mode in ("read", "off"):
             await relay.chat("What is my budget?", headers={"x-memproxy-memory": mode})
         assert await decisions(state) == {}

@@ -2,18 +2,14 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import openai
 
-from memproxy.core.protocol import TurnsBody
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, journalled, running_relay
 from tests.support.answers import Answer, error, json_answer, stream
 from tests.support.http_client import NO_TLS
 from tests.support.upstream import ScriptedUpstream
@@ -34,13 +30,8 @@ def answered(name: str, **changes: Any) -> Answer:
 
 async def captured(state: SqliteState) -> list[tuple[str | None, list[tuple[str, str]]]]:
     """Session and messages of every row, in order."""
-    found = []
-    while rows := await state.claim("index", limit=50, now=datetime.now(UTC)):
-        for row in rows:
-            body = msgspec.json.decode(row.entry.body, type=TurnsBody)
-            found.append((row.entry.scope.session, [(one.role, one.content) for one in body.messages]))
-            await state.finish(row.number)
-    return found
+    rows = await journalled(state)
+    return [(row.entry.scope.session, [(one.role, one.content) for one in body.messages]) for row, body in rows]
 
 
 async def test_a_response_is_given_memory_and_captured(
@@ -82,7 +73,7 @@ async def test_a_chain_survives_a_restart_of_the_relay(
         folder = tmp_path / f"run{number}"
         folder.mkdir()
         journal = state if number == 1 else SqliteState(tmp_path / "state.db", sync="normal")
-        async with running_relay(upstream.base_url, journal, folder, recall=PATIENT) as rig:
+        async with running_relay(upstream.base_url, journal, folder) as rig:
             upstream.script(answered(f"resp_{number}"))
             chained = {} if number == 1 else {"previous_response_id": "resp_1"}
             sessions.append((await ask(rig, QUESTION, **chained)).headers["x-memproxy-session"])

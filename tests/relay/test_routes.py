@@ -20,7 +20,7 @@ from memproxy.errors import (
 )
 from memproxy.relay.routing import error_response
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Answer, json_answer
 from tests.support.proxy import free_port
 from tests.support.upstream import ScriptedUpstream
@@ -28,8 +28,8 @@ from tests.support.waiting import LONGEST_S, eventually
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
-    async with running_relay(upstream.base_url, state, tmp_path) as rig:
+async def relay(running: Running) -> AsyncIterator[Rig]:
+    async with running() as rig:
         yield rig
 
 
@@ -126,8 +126,8 @@ async def test_a_silent_upstream_is_a_504(upstream: ScriptedUpstream, state: Sql
     assert answer.headers["x-memproxy-session"]
 
 
-async def test_a_body_over_the_limit_is_a_413(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, server={"max_body_bytes": 1000}) as relay:
+async def test_a_body_over_the_limit_is_a_413(running: Running, upstream: ScriptedUpstream) -> None:
+    async with running(server={"max_body_bytes": 1000}) as relay:
 
         async def parts() -> AsyncIterator[bytes]:
             for _ in range(20):
@@ -143,10 +143,8 @@ async def test_a_body_over_the_limit_is_a_413(upstream: ScriptedUpstream, state:
     assert upstream.received == []
 
 
-async def test_too_many_requests_at_once_are_told_to_come_back(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, server={"max_concurrent_requests": 1}) as relay:
+async def test_too_many_requests_at_once_are_told_to_come_back(running: Running, upstream: ScriptedUpstream) -> None:
+    async with running(server={"max_concurrent_requests": 1}) as relay:
         hold = asyncio.Event()
         upstream.script(Answer([b"{}"], wait=hold))
         first = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
@@ -261,11 +259,9 @@ async def test_a_foreign_host_or_origin_is_refused_everywhere(
     assert relay.engine.api_calls == []
 
 
-async def test_an_allowed_origin_may_call_and_read(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_an_allowed_origin_may_call_and_read(running: Running) -> None:
     section = {"cors_origins": ["https://app.example"]}
-    async with running_relay(upstream.base_url, state, tmp_path, server=section) as relay:
+    async with running(server=section) as relay:
         headers = {"origin": "https://app.example", "access-control-request-headers": "content-type"}
         preflight = await relay.client.options("/v1/memory", headers=headers)
         answer = await relay.client.get("/v1/memory", headers=headers)

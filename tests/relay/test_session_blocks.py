@@ -13,8 +13,8 @@ from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.ports import SessionBlocks
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Received
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -64,7 +64,7 @@ async def test_two_workers_that_share_a_conversation_know_it_and_its_blocks_as_o
             state = SqliteState(tmp_path / "state.db", sync="full")
             folder = tmp_path / str(number)
             folder.mkdir()
-            relaying = running_relay(upstream.base_url, state, folder, recall=PATIENT, server={"workers": 2})
+            relaying = running_relay(upstream.base_url, state, folder, server={"workers": 2})
             workers.append(await held.enter_async_context(relaying))
             workers[-1].engine.recall = Memories(numbered(100))
         said = turns(8)
@@ -99,13 +99,9 @@ async def test_only_memories_that_were_not_shown_are_added(relay: Rig, upstream:
     assert [text.count(f"fact number {number}") for number in range(3)] == [1, 1, 1]
 
 
-async def test_beyond_the_sessions_total_no_block_is_added(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_beyond_the_sessions_total_no_block_is_added(running: Running, upstream: ScriptedUpstream) -> None:
     inject = {"session_tokens": 250}
-    async with running_relay(
-        upstream.base_url, state, tmp_path, inject=inject, recall={**PATIENT, "max_tokens": 120}
-    ) as relay:
+    async with running(inject=inject, recall={"max_tokens": 120}) as relay:
         relay.engine.recall = Memories(numbered(100), most=5)
         answers = [await relay.chat(*turns(length)) for length in range(1, 7)]
     assert answers[-1].headers["x-memproxy-recall"] == "injected; reason=session_total"
@@ -115,12 +111,8 @@ async def test_beyond_the_sessions_total_no_block_is_added(
     assert blocks == blocks_in(upstream.received[-2])
 
 
-async def test_a_new_block_gets_no_more_than_what_is_left_of_the_total(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(
-        upstream.base_url, state, tmp_path, recall=PATIENT, inject={"session_tokens": 700}
-    ) as relay:
+async def test_a_new_block_gets_no_more_than_what_is_left_of_the_total(running: Running) -> None:
+    async with running(inject={"session_tokens": 700}) as relay:
         relay.engine.recall = Memories(numbered(100), most=10)
         for length in (1, 2):
             await relay.chat(*turns(length))
@@ -189,7 +181,7 @@ async def test_a_restarted_relay_repeats_what_was_given_before(upstream: Scripte
     for length in (1, 2):
         state = SqliteState(tmp_path / "state.db", sync="normal")
         await state.open()
-        async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT) as relay:
+        async with running_relay(upstream.base_url, state, tmp_path) as relay:
             relay.engine.recall = Memories(numbered(100))
             await relay.chat(*turns(length))
     assert blocks_in(upstream.received[1])[:1] == blocks_in(upstream.received[0])
@@ -256,9 +248,9 @@ async def test_a_session_that_is_only_read_repeats_its_blocks_too(relay: Rig, up
 
 
 async def test_without_sticky_each_request_has_its_own_block_alone(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, upstream: ScriptedUpstream
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, inject={"sticky": False}) as relay:
+    async with running(inject={"sticky": False}) as relay:
         relay.engine.recall = Memories(numbered(100))
         for length in (1, 2):
             await relay.chat(*turns(length))
@@ -318,10 +310,10 @@ async def test_the_same_request_again_carries_the_same_block_and_what_is_new(
 
 @pytest.mark.parametrize("position", ["after_system", "system"])
 async def test_at_the_beginning_blocks_are_repeated_in_order(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, position: str
+    running: Running, upstream: ScriptedUpstream, position: str
 ) -> None:
     inject: dict[str, Any] = {"position": position}
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, inject=inject) as relay:
+    async with running(inject=inject) as relay:
         relay.engine.recall = Memories(numbered(100))
         for length in (1, 2):
             await relay.chat(*turns(length))
@@ -331,9 +323,9 @@ async def test_at_the_beginning_blocks_are_repeated_in_order(
 
 
 async def test_nothing_is_written_while_sticky_is_off_and_no_tools_are_there(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
+    running: Running, state: SqliteState
 ) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, inject={"sticky": False}) as relay:
+    async with running(inject={"sticky": False}) as relay:
         relay.engine.recall = Memories(numbered(2))
         await relay.chat("my question", headers=NAMED)
         await eventually(lambda: relay.engine.captured)

@@ -15,7 +15,6 @@ from memproxy.core.proxykey import PERMISSIONS
 from memproxy.core.scope import Scope
 from memproxy.relay.admission import KEEPS_NOTHING
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import Answer, Received, completion, stream
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
@@ -31,7 +30,7 @@ async def relay_with(
 ) -> AsyncIterator[Rig]:
     to = {"base_url": provider.base_url, "api_key": "sk-operator", **sections.pop("upstream", {})}
     auth = sections.pop("auth", {"mode": "keys"})
-    async with running_relay(provider.base_url, state, folder, recall=PATIENT, auth=auth, upstream=to) as rig:
+    async with running_relay(provider.base_url, state, folder, auth=auth, upstream=to) as rig:
         await state.open()
         yield rig
 

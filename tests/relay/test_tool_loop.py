@@ -1,19 +1,17 @@
 """Tool loops: a turn's follow-ups carry the turn's own block, and nothing is searched for them."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
-from memproxy.core.protocol import TurnsBody
 from memproxy.core.turn import make_turns
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT, Memories, numbered
-from tests.relay.rig import Rig, running_relay
+from tests.relay.memories import Memories, numbered
+from tests.relay.rig import Rig, Running, journalled, running_relay
 from tests.support.answers import completion
 from tests.support.upstream import ScriptedUpstream
 
@@ -22,12 +20,8 @@ CALL = [{"id": "c1", "type": "function", "function": {"name": "look_up", "argume
 
 
 @pytest.fixture(params=[True, False], ids=["sticky", "not sticky"])
-async def relay(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, request: pytest.FixtureRequest
-) -> AsyncIterator[Rig]:
-    async with running_relay(
-        upstream.base_url, state, tmp_path, recall=PATIENT, inject={"sticky": request.param}
-    ) as rig:
+async def relay(running: Running, request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    async with running(inject={"sticky": request.param}) as rig:
         rig.engine.recall = Memories(numbered(100))
         yield rig
 
@@ -115,14 +109,11 @@ async def test_in_shadow_mode_a_loop_is_told_as_one(relay: Rig, upstream: Script
 
 async def turns(state: SqliteState) -> set[tuple[str, str, datetime]]:
     """What was captured: the names of the turns, their texts and times; those of one name are one."""
-    found = set()
-    while rows := await state.claim("index", limit=50, now=datetime.now(UTC)):
-        for row in rows:
-            body = msgspec.json.decode(row.entry.body, type=TurnsBody)
-            made = make_turns(row.entry.scope, body.messages, now=body.said_at)
-            found |= {(turn.id, turn.content, turn.created_at) for turn in made}
-            await state.finish(row.number)
-    return found
+    return {
+        (turn.id, turn.content, turn.created_at)
+        for row, body in await journalled(state)
+        for turn in make_turns(row.entry.scope, body.messages, now=body.said_at)
+    }
 
 
 @pytest.mark.parametrize("named", [{}, {"X-Memproxy-Session": "charts"}])

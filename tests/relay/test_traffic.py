@@ -3,17 +3,13 @@
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Rig, Running, journalled
 from tests.support.answers import Answer, Answerer
 from tests.support.shared import needs_data
 from tests.support.upstream import ScriptedUpstream
@@ -31,9 +27,9 @@ async def recalled(_request: RecallRequest) -> RecallAnswer:
 
 
 @pytest.fixture
-async def relay(upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path) -> AsyncIterator[Rig]:
+async def relay(running: Running) -> AsyncIterator[Rig]:
     gate = {"enabled": False}
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, gate=gate) as rig:
+    async with running(gate=gate) as rig:
         rig.engine.recall = recalled
         yield rig
 
@@ -71,13 +67,8 @@ def text_of(answer: Answer) -> str:
 
 async def answers_in_journal(state: SqliteState) -> dict[str, str]:
     """What was captured of the assistant's words, by request id."""
-    found = {}
-    while rows := await state.claim("index", limit=200, now=datetime.now(UTC)):
-        for row in rows:
-            last = msgspec.json.decode(row.entry.body, type=TurnsBody).messages[-1]
-            found[row.entry.request_id or ""] = last.content if last.role == "assistant" else ""
-            await state.finish(row.number)
-    return found
+    last = {row.entry.request_id or "": body.messages[-1] for row, body in await journalled(state)}
+    return {name: one.content if one.role == "assistant" else "" for name, one in last.items()}
 
 
 @pytest.mark.parametrize("mode", ["off", "on", "injected", "injected, CRLF"])

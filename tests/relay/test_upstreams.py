@@ -17,7 +17,6 @@ from memproxy.relay.network import environment_proxy
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import PATIENT
 from tests.relay.rig import Rig, running_relay
 from tests.support.upstream import ScriptedUpstream
 
@@ -27,7 +26,7 @@ AUTHORIZED = {"authorization": "Bearer sk-client", "api-key": "sk-azure", "x-mem
 @asynccontextmanager
 async def relay_with(upstream: ScriptedUpstream, tmp_path: Path, **settings: Any) -> AsyncIterator[Rig]:
     state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall=PATIENT, upstream=settings) as rig:
+    async with running_relay(upstream.base_url, state, tmp_path, upstream=settings) as rig:
         yield rig
 
 

@@ -1,14 +1,11 @@
 """Who gets memory, and how somebody finds out why he does not; what watches the server by any of its addresses."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import running_relay
-from tests.support.upstream import ScriptedUpstream
+from tests.relay.rig import Running
 
 REMOTE: dict[str, Any] = {"server": {"host": "0.0.0.0"}, "auth": {"allow_remote": True}}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "What is my budget?"}]}
@@ -16,10 +13,10 @@ KEY = {"authorization": "Bearer sk-client"}
 
 
 async def test_on_an_open_address_the_log_says_once_for_each_cause_why_requests_have_no_memory(
-    upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    async with running_relay(upstream.base_url, state, tmp_path, **REMOTE) as relay:
+    async with running(**REMOTE) as relay:
         for _ in range(3):
             answer = await relay.client.post("/v1/chat/completions", json=CHAT, headers=KEY)
             assert answer.headers["x-memproxy-recall"] == "skipped; reason=no_user"
@@ -40,20 +37,16 @@ async def test_on_an_open_address_the_log_says_once_for_each_cause_why_requests_
         ({"auth": {"mode": "keys"}, "server": REMOTE["server"]}, "a key made with --user is for that user"),
     ],
 )
-async def test_readyz_says_who_gets_memory(
-    sections: dict[str, Any], said: str, upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
-    async with running_relay(upstream.base_url, state, tmp_path, **sections) as relay:
+async def test_readyz_says_who_gets_memory(running: Running, sections: dict[str, Any], said: str) -> None:
+    async with running(**sections) as relay:
         assert said in (await relay.client.get("/readyz")).json()["memory_for"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-async def test_what_watches_the_server_may_ask_by_any_address_of_it(
-    path: str, upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path
-) -> None:
+async def test_what_watches_the_server_may_ask_by_any_address_of_it(running: Running, path: str) -> None:
     sections: dict[str, Any] = {"server": {"allowed_hosts": ["memory.example"]}, "telemetry": {"metrics": False}}
     found = 404 if path == "/metrics" else 200  # the guard let it pass
-    async with running_relay(upstream.base_url, state, tmp_path, **sections) as relay:
+    async with running(**sections) as relay:
 
         async def asked(path: str, host: str, method: str = "GET") -> int:
             return (await relay.client.request(method, path, headers={"host": host})).status_code

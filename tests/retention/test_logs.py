@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.talk import chat, extract_by_rules, found
+from tests.e2e.talk import chat, extract_by_rules, found, say
 from tests.retention.residue import forms
 from tests.support.answers import Received
 from tests.support.proxy import Proxy, running_proxy
@@ -72,8 +72,7 @@ async def test_neither_content_nor_keys_are_logged(upstream: ScriptedUpstream, t
         engine = await proxy.engine()
         engine.kill()
         await proxy.memory_ready()
-        async with proxy.client(KEY) as client:
-            await chat(client, SAID)
+        await say(proxy, SAID, key=KEY)
     log = proxy.log.encode()
     assert log.count(b"\n") > 3, "it does log"
     wrong = [(what, where) for what in (*TEXTS, *KEYS) for where, data in forms(what) if data in log]
