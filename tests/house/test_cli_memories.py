@@ -43,8 +43,7 @@ async def audited() -> list[tuple[str, str]]:
     return [(entry["by"], entry["action"]) for entry in json.loads(done.stdout)["data"]]
 
 
-async def test_what_is_held_on_a_user_is_listed_and_nothing_of_others(home: Path) -> None:
-    assert home.exists()
+async def test_what_is_held_on_a_user_is_listed_and_nothing_of_others() -> None:
     await told("Ann likes tea.", "Ann has a dog.")
     await told("Bob likes coffee.", user="bob")
     await told("Ann of acme likes water.", tenant="acme")

@@ -14,6 +14,8 @@ from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import EmbeddingSettings, LearnSettings, Settings
 from tests.house.test_cli_upkeep import served
 
+pytestmark = pytest.mark.usefixtures("home")
+
 SAID = ("My name is Ann", "I live in Berlin", "I have a dog named Biscuit")
 
 
@@ -92,8 +94,7 @@ async def test_a_server_with_another_embedder_is_not_told_what_to_embed_with(hom
         assert await contents(8) == set(SAID)
 
 
-async def test_an_embedder_that_is_away_changes_nothing_and_is_named(home: Path) -> None:
-    assert home.exists()
+async def test_an_embedder_that_is_away_changes_nothing_and_is_named() -> None:
     await say(*SAID, dimension=384)
     away = EmbeddingSettings(provider="openai", base_url="http://127.0.0.1:9/v1", model="any", dimension=8)
     with pytest.raises(MemproxyError, match=r"127\.0\.0\.1"):

@@ -34,6 +34,8 @@ from memproxy.wiring.engine_parts import make_engine
 from tests.support.proxy import environment
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("home")
+
 
 def settings(**learn: Any) -> Settings:
     return Settings(
@@ -77,8 +79,7 @@ async def served(home: Path, use: Settings | None = None) -> AsyncIterator[Engin
             lock.release()
 
 
-async def test_a_user_or_a_session_is_forgotten_without_a_server(home: Path) -> None:
-    assert home.exists()
+async def test_a_user_or_a_session_is_forgotten_without_a_server() -> None:
     await told(("ann", "../s", "My name is Ann"), ("ann", "s2", "I live in Berlin"), ("../u", "s1", "I am odd"))
     assert await upkeep.forget(settings(), tenant=None, user="../u", session=None) == 1
     assert await upkeep.forget(settings(), tenant=None, user="ann", session="../s") == 1
@@ -105,8 +106,7 @@ async def test_a_holder_that_serves_nothing_is_named(home: Path) -> None:
         lock.release()
 
 
-async def test_mining_learns_what_waits_and_ends(home: Path) -> None:
-    assert home.exists()
+async def test_mining_learns_what_waits_and_ends() -> None:
     await told(("ann", "s1", "My name is Ann."), ("ann", "s1", "I have a dog named Biscuit."))
     steps: list[tuple[int, int]] = []
     left = await upkeep.mine(settings(), lambda done, total: steps.append((done, total)))
@@ -115,8 +115,7 @@ async def test_mining_learns_what_waits_and_ends(home: Path) -> None:
     assert await contents("semantic")
 
 
-async def test_mining_tries_again_what_was_given_up(home: Path) -> None:
-    assert home.exists()
+async def test_mining_tries_again_what_was_given_up() -> None:
     await told(("ann", "s1", "My name is Ann."))
     async with installation(settings(enabled=False)) as here:
         assert here.in_process is not None
@@ -132,8 +131,7 @@ async def test_mining_tries_again_what_was_given_up(home: Path) -> None:
     assert await contents("semantic")
 
 
-async def test_mining_with_learning_off_says_so(home: Path) -> None:
-    assert home.exists()
+async def test_mining_with_learning_off_says_so() -> None:
     with pytest.raises(ConfigError, match=r"learn\.enabled"):
         await upkeep.mine(settings(enabled=False), lambda done, total: None)
 
@@ -144,7 +142,7 @@ def test_bad_usage_is_exit_code_two(arguments: list[str]) -> None:
 
 
 async def test_an_encrypted_user_is_forgotten_without_an_error_in_the_log(
-    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(MASTER_KEY, new_master_key())
     sealed = settings().model_copy(update={"privacy": PrivacySettings(encrypt=True)})
@@ -154,7 +152,7 @@ async def test_an_encrypted_user_is_forgotten_without_an_error_in_the_log(
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_state_that_does_not_open_is_told_soon(home: Path) -> None:
+async def test_a_state_that_does_not_open_is_told_soon() -> None:
     await told(("ann", "s1", "I have a beagle."))
     async with opened_state(settings()) as state:
         await state.set_meta(MOVED, "was moved elsewhere")
