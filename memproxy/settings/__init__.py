@@ -134,8 +134,8 @@ class ServerSettings(Section):
     )
     body_timeout_s: Seconds = Field(
         30.0,
-        description="In so many seconds of sending a body, its end or 1000 bytes for each of them must come (408 "
-        "else); after an hour it must be complete.",
+        description="A body must end within this time or bring 1000 bytes for each second of it (408 else); it "
+        "must end within an hour.",
     )
     shutdown_grace_s: Seconds = Field(10.0, description="Seconds that open streams get to finish at shutdown.")
     allowed_hosts: list[str] = Field([], description="Host names accepted in `Host`; empty means the bound names.")
@@ -261,7 +261,7 @@ class AuthSettings(Section):
     jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
     open_relay: bool = Field(
-        False, description="Allow that beside a key for the upstream: who reaches the address uses it, whoever it is."
+        False, description="Allow that with `upstream.api_key`, which everybody who reaches the address then uses."
     )
     unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
 
@@ -272,7 +272,7 @@ class AuthSettings(Section):
 class TenantLimits(Section):
     """Of one tenant, all its users together. What learning may cost it is `learn.model_tokens_per_hour`."""
 
-    chat_per_minute: Positive | None = Field(None, description="Requests that carry memory in a minute (429 above).")
+    chat_per_minute: Positive | None = Field(None, description="Chat requests in a minute, with or without memory (429 above).")
     turns_per_minute: Positive | None = Field(None, description="Turns that are taken in within a minute.")
     memories: Positive | None = Field(None, description="Memories that are kept, turns included.")
 
@@ -331,8 +331,8 @@ class GateSettings(Section):
     enabled: bool = Field(True, description="Off: every request is searched.")
     skip: list[GateCategory] = Field(
         ["greeting", "smalltalk", "tool", "fact"],
-        description="Kinds of requests that are not searched for, never with a first-person word; `fact` is, if the "
-        "user's memories speak of it.",
+        description="Kinds of messages that are not searched for, none of them with a first-person word; a `fact` is, "
+        "if the user's memories speak of it.",
     )
 
 
@@ -365,7 +365,7 @@ class RecallSettings(Section):
         ["semantic", "procedural", "episodic", "reflective", "turn"], description="Kinds that are recalled."
     )
     first_turn_facts: int = Field(
-        0, ge=0, le=50, description="The user's most important facts, so many, given at a session's first turn."
+        0, ge=0, le=50, description="How many of the user's most important facts a session's first turn is given."
     )
     rerank: Literal["none", "model", "local"] = Field(
         "none",
@@ -479,8 +479,8 @@ class EmbeddingSettings(Section):
     threads: Positive = Field(1, description="Threads of the local model.")
     query_precision: Literal["int8", "fp32"] = Field(
         "int8",
-        description="Weights that questions are embedded with (`fastembed` alone). `int8`: by a copy of the model, "
-        "twice as fast; where it cannot be made, `fp32`: the model itself, as stored texts always are.",
+        description="What embeds questions (`fastembed` alone). `int8`: a copy of the model, twice as fast; `fp32`, "
+        "also where no copy can be made: the model itself, which always embeds stored texts.",
     )
     token_vectors: bool | None = Field(
         None,
@@ -573,7 +573,7 @@ class RetentionSettings(Section):
     )
     max_per_user: Positive | None = Field(None, description="Most memories of one user, turns included.")
     prune: bool = Field(
-        False, description="Erase what has expired periodically; so it is, too, with any other setting of this section."
+        False, description="Erase periodically what has expired; any other setting of this section does so, too."
     )
     prune_every_s: Seconds = Field(3600.0, description="Seconds between two passes over all users.")
     tenants: dict[str, TenantRetention] = Field({}, description="Tenants with other values.")
@@ -666,7 +666,7 @@ class DreamSettings(Section):
         "(ended by a call, or silent for `conversation.silence_s`); also whenever something was learned.",
     )
     reflect_from: Positive = Field(
-        8, description="Entries learned since the last time, of some thirty that are looked at together, for insights."
+        8, description="New entries, of some thirty that are looked at together, from which on insights are drawn."
     )
     permission_for: list[Literal["health", "money", "credentials", "security"]] = Field(
         ["health", "money", "credentials", "security"],
@@ -684,8 +684,8 @@ class TelemetrySettings(Section):
     log_content: bool = Field(False, description="Allow message text in debug logs. Not built yet: `true` is refused.")
     traces: bool = Field(
         False,
-        description="Tell an OpenTelemetry collector how long each step took, by OTLP over HTTP (the extra `otel`). "
-        "Where it is, and all else, OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`).",
+        description="Send traces to an OpenTelemetry collector by OTLP over HTTP (the extra `otel`); its environment "
+        "variables configure the rest (`OTEL_EXPORTER_OTLP_ENDPOINT`).",
     )
 
 
