@@ -272,7 +272,9 @@ class AuthSettings(Section):
 class TenantLimits(Section):
     """Of one tenant, all its users together. What learning may cost it is `learn.model_tokens_per_hour`."""
 
-    chat_per_minute: Positive | None = Field(None, description="Chat requests in a minute, with or without memory (429 above).")
+    chat_per_minute: Positive | None = Field(
+        None, description="Chat requests in a minute, with or without memory (429 above)."
+    )
     turns_per_minute: Positive | None = Field(None, description="Turns that are taken in within a minute.")
     memories: Positive | None = Field(None, description="Memories that are kept, turns included.")
 
