@@ -1,4 +1,5 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from memproxy.core.vectors import similarities
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import TEXT_BATCH, QueryCache, unit
 from memproxy.models.encoder import load_fastembed
-from memproxy.ports import Question
+from memproxy.ports import Embedder, Question
 from memproxy.settings import EmbeddingSettings, Settings
 from memproxy.wiring.engine_parts import make_embedder
 from tests.recall.waiting import until_ready
+from tests.support.folders import Folders
 from tests.support.shared import MODEL_PATH, needs_model
 
 TEXTS = [
@@ -27,13 +29,27 @@ TEXTS = [
 ]
 
 
-@pytest.fixture
-async def embedder(tmp_path: Path) -> AsyncIterator[FastembedEmbedder]:
-    made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path)
+@pytest.fixture(scope="module")
+def cache(folders: Folders) -> Iterator[Path]:
+    """Where the copy of the model for questions is kept, so that it is made once."""
+    with folders.new("models") as folder:
+        yield folder
+
+
+@asynccontextmanager
+async def ready(made: Embedder) -> AsyncIterator[Embedder]:
     await made.start()
-    await until_ready(made)
-    yield made
-    await made.close()
+    try:
+        await until_ready(made)
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.fixture
+async def embedder(cache: Path) -> AsyncIterator[Embedder]:
+    async with ready(FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), cache)) as made:
+        yield made
 
 
 @needs_model
@@ -47,7 +63,7 @@ def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_pat
 
 @needs_model
 @pytest.mark.model
-async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: FastembedEmbedder) -> None:
+async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: Embedder) -> None:
     question = await embedder.embed_question("What's my budget, for snorkeling?")
     assert question.words == ["what", "s", "my", "budget", "for", "s", "##nor", "##kel", "##ing"]
     assert question.tokens is not None
@@ -60,7 +76,7 @@ async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedd
 
 @needs_model
 @pytest.mark.model
-async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(embedder: FastembedEmbedder) -> None:
+async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(embedder: Embedder) -> None:
     long = "My dog is named Biscuit. " + "The trip to Hawaii is in May. " * 40
     short, whole, empty, marks = await embedder.embed_passages(["We fly in May.", long, "", "?!"])
     assert len(whole.parts) == len(split_parts(long)) > 1
@@ -76,12 +92,9 @@ async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(e
 @pytest.mark.model
 async def test_without_token_vectors_there_are_none(tmp_path: Path) -> None:
     settings = EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False, query_precision="fp32")
-    made = FastembedEmbedder(settings, tmp_path)
-    await made.start()
-    await until_ready(made)
-    (passage,) = await made.embed_passages(["We fly in May."])
-    question = await made.embed_question("We fly in May.")
-    await made.close()
+    async with ready(FastembedEmbedder(settings, tmp_path)) as made:
+        (passage,) = await made.embed_passages(["We fly in May."])
+        question = await made.embed_question("We fly in May.")
     assert (passage.tokens, question.tokens, question.words) == (b"", None, [])
     assert passage.parts == [question.vector]
 
@@ -101,15 +114,8 @@ def test_the_cache_is_bounded_by_what_its_vectors_take() -> None:
     ("recall", "kept"),
     [({}, True), ({"recipe": "vectors"}, False), ({"stages": ["fused", "late"]}, True), ({"stages": ["fused"]}, False)],
 )
-async def test_tokens_are_kept_where_recall_ranks_by_them(
-    tmp_path: Path, recall: dict[str, Any], *, kept: bool
-) -> None:
-    embedding = {"model_path": str(MODEL_PATH)}
-    made = make_embedder(Settings.model_validate({"recall": recall, "embedding": embedding}), tmp_path)
-    await made.start()
-    try:
-        await until_ready(made)
+async def test_tokens_are_kept_where_recall_ranks_by_them(cache: Path, recall: dict[str, Any], *, kept: bool) -> None:
+    settings = Settings.model_validate({"recall": recall, "embedding": {"model_path": str(MODEL_PATH)}})
+    async with ready(make_embedder(settings, cache)) as made:
         (passage,) = await made.embed_passages(["I adopted a beagle named Biscuit"])
-    finally:
-        await made.close()
     assert bool(passage.tokens) is kept
