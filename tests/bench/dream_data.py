@@ -18,138 +18,33 @@ from memproxy.core.slots import slot_name
 
 BEGINS = datetime(2025, 1, 1, 8, tzinfo=UTC)
 
-PEOPLE = [
-    "Anna",
-    "Ben",
-    "Clara",
-    "David",
-    "Elena",
-    "Felix",
-    "Greta",
-    "Hugo",
-    "Irene",
-    "Jonas",
-    "Karin",
-    "Leo",
-    "Mara",
-    "Nils",
-    "Olga",
-    "Paul",
-    "Rosa",
-    "Simon",
-    "Tina",
-    "Viktor",
-    "Wanda",
-    "Yusuf",
-    "Zoe",
-    "Amir",
-    "Bela",
-    "Chiara",
-    "Dmitri",
-    "Emil",
-    "Fatima",
-    "Goran",
-]
-ROLES = [
-    "sister",
-    "brother",
-    "cousin",
-    "neighbour",
-    "colleague",
-    "boss",
-    "dentist",
-    "landlord",
-    "trainer",
-    "uncle",
-    "aunt",
-    "roommate",
-]
-CITIES = [
-    "Lisbon",
-    "Oslo",
-    "Berlin",
-    "Rome",
-    "Porto",
-    "Vienna",
-    "Dublin",
-    "Ghent",
-    "Turin",
-    "Malmo",
-    "Lyon",
-    "Graz",
-    "Split",
-    "Bergen",
-    "Cork",
-    "Basel",
-]
-FOODS = [
-    "lentil soup",
-    "pad thai",
-    "sushi",
-    "ratatouille",
-    "ramen",
-    "paella",
-    "falafel",
-    "pierogi",
-    "gnocchi",
-    "tacos",
-    "borscht",
-    "okonomiyaki",
-]
-HOBBIES = [
-    "rock climbing",
-    "pottery",
-    "chess",
-    "rowing",
-    "bird watching",
-    "salsa dancing",
-    "archery",
-    "knitting",
-    "beekeeping",
-    "fencing",
-]
-THINGS = [
-    "road bike",
-    "piano",
-    "camera",
-    "tent",
-    "canoe",
-    "telescope",
-    "sewing machine",
-    "motorbike",
-    "drone",
-    "coffee grinder",
-    "printer",
-]
-SHOPS = [
-    "hardware store",
-    "bookshop",
-    "bakery",
-    "museum",
-    "hospital",
-    "law firm",
-    "brewery",
-    "school",
-    "newspaper",
-    "shipyard",
-]
+
+def _list(words: str) -> list[str]:
+    return words.split(", ")
+
+
+PEOPLE = _list(
+    "Anna, Ben, Clara, David, Elena, Felix, Greta, Hugo, Irene, Jonas, Karin, Leo, Mara, Nils, Olga, Paul, Rosa, "
+    "Simon, Tina, Viktor, Wanda, Yusuf, Zoe, Amir, Bela, Chiara, Dmitri, Emil, Fatima, Goran"
+)
+ROLES = _list("sister, brother, cousin, neighbour, colleague, boss, dentist, landlord, trainer, uncle, aunt, roommate")
+CITIES = _list(
+    "Lisbon, Oslo, Berlin, Rome, Porto, Vienna, Dublin, Ghent, Turin, Malmo, Lyon, Graz, Split, Bergen, Cork, Basel"
+)
+FOODS = _list(
+    "lentil soup, pad thai, sushi, ratatouille, ramen, paella, falafel, pierogi, gnocchi, tacos, borscht, okonomiyaki"
+)
+HOBBIES = _list(
+    "rock climbing, pottery, chess, rowing, bird watching, salsa dancing, archery, knitting, beekeeping, fencing"
+)
+THINGS = _list(
+    "road bike, piano, camera, tent, canoe, telescope, sewing machine, motorbike, drone, coffee grinder, printer"
+)
+SHOPS = _list("hardware store, bookshop, bakery, museum, hospital, law firm, brewery, school, newspaper, shipyard")
 COLOURS = ["green", "blue", "red", "yellow", "black", "white", "orange", "purple", "grey", "brown"]
 PETS = ["dog", "cat", "parrot", "rabbit", "tortoise", "hamster", "pony"]
 NAMES = ["Rex", "Bella", "Momo", "Pixel", "Luna", "Biscuit", "Charly", "Nemo", "Hazel", "Tiger", "Olive", "Pepper"]
-TOOLS = [
-    "Neovim",
-    "PostgreSQL",
-    "Terraform",
-    "Grafana",
-    "Django",
-    "Rust",
-    "Kubernetes",
-    "Ansible",
-    "Svelte",
-    "Kafka",
-    "Redis",
-    "Elixir",
-]
+TOOLS = _list("Neovim, PostgreSQL, Terraform, Grafana, Django, Rust, Kubernetes, Ansible, Svelte, Kafka, Redis, Elixir")
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 

@@ -211,12 +211,7 @@ async def fill(
 
 
 async def measure(
-    population: Population,
-    questions: int,
-    console: Console,
-    *,
-    model_path: Path | None = None,
-    lexical: bool = False,
+    population: Population, questions: int, console: Console, *, model_path: Path | None = None, lexical: bool = False
 ) -> EngineRow:
     """Fill a throw-away store with the population and ask so many questions, of at most twenty of its users. With
     ``lexical`` they are searched by words alone.

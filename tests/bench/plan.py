@@ -94,11 +94,7 @@ FULL = msgspec.structs.replace(
     captured_requests=50,
     stream_rounds=8,
     streams_each=2,
-    populations=(
-        *STANDARD.populations,
-        Population(memories=100_000),
-        Population(memories=100_000, users=1_000),
-    ),
+    populations=(*STANDARD.populations, Population(memories=100_000), Population(memories=100_000, users=1_000)),
     searches=1_000,
     starts=5,
     limit_s=3_600,

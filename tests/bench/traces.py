@@ -129,11 +129,7 @@ def _job(instance: Instance, mode: str, asked: argparse.Namespace, questions: It
         prefix=prefix,
         suffix=suffix,
         questions=list(islice(questions, asked.requests)),
-        headers={
-            "authorization": f"Bearer {instance.key}",
-            "x-memproxy-user": USER,
-            "x-memproxy-memory": mode,
-        },
+        headers={"authorization": f"Bearer {instance.key}", "x-memproxy-user": USER, "x-memproxy-memory": mode},
         concurrency=asked.at_once,
         warmup=0,
         count=asked.requests,

@@ -126,10 +126,7 @@ async def client() -> AsyncIterator[AsyncOpenAI]:
 
 async def test_a_stream_has_a_role_some_words_a_finish_and_the_usage_that_was_asked_for(client: AsyncOpenAI) -> None:
     stream = await client.chat.completions.create(
-        model=MODEL,
-        messages=[{"role": "user", "content": "Hi!"}],
-        stream=True,
-        stream_options={"include_usage": True},
+        model=MODEL, messages=[{"role": "user", "content": "Hi!"}], stream=True, stream_options={"include_usage": True}
     )
     chunks = [chunk async for chunk in stream]
     deltas = [chunk.choices[0].delta for chunk in chunks[:-1]]

@@ -32,10 +32,7 @@ def entry(name: str, sessions: dict[str, tuple[str, list[str]]], *, answer: str)
 
 LATE = ("2023/05/23 (Tue) 20:21", ["I live in Lisbon.", "Bye."])
 EARLY = ("2023/05/21 (Sun) 06:18", ["Hello there."])
-ENTRIES = [
-    entry("q1", {"late": LATE, "early": EARLY}, answer="late"),
-    entry("q2_abs", {"late": LATE}, answer="late"),
-]
+ENTRIES = [entry("q1", {"late": LATE, "early": EARLY}, answer="late"), entry("q2_abs", {"late": LATE}, answer="late")]
 
 
 @pytest.fixture

@@ -139,12 +139,6 @@ def _statements(workshop: Workshop, chat: Chat) -> list[Document]:
 
 def _fact(workshop: Workshop, text: str, label: str, now: datetime) -> Document:
     fact = Memory(
-        id=f"{label}{text}",
-        tenant="t",
-        user_id="u",
-        kind=Kind.SEMANTIC,
-        content=text,
-        created_at=now,
-        updated_at=now,
+        id=f"{label}{text}", tenant="t", user_id="u", kind=Kind.SEMANTIC, content=text, created_at=now, updated_at=now
     )
     return workshop.document(fact, frozenset({label}), None, None)

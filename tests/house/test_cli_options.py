@@ -90,11 +90,7 @@ def test_no_help_shows_what_is_not_built_or_has_no_effect(monkeypatch: pytest.Mo
 def test_a_shell_completes_commands_and_options(home: Path) -> None:
     def completed(typed: str) -> list[str]:
         words = typed.split(" ")
-        asks = {
-            "_MEMPROXY_COMPLETE": "complete_bash",
-            "COMP_WORDS": typed,
-            "COMP_CWORD": str(len(words) - 1),
-        }
+        asks = {"_MEMPROXY_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
         return memproxy(home, extra=asks).stdout.split()
 
     assert completed("memproxy mem") == ["memories"]

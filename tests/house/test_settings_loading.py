@@ -213,10 +213,7 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("cache: {url: 'redis://x'}", "cache.url: is for a server; set cache.backend: redis"),
         ("cache: {per_agent: 0}", "cache.per_agent: "),
         ("state: {url: 'postgresql://x/y'}", "state.url: is for a server; set state.backend: postgres"),
-        (
-            "store: {backend: postgres, url: 'postgresql://x/y', api_key: z}",
-            "store.api_key: is for a Qdrant server",
-        ),
+        ("store: {backend: postgres, url: 'postgresql://x/y', api_key: z}", "store.api_key: is for a Qdrant server"),
         ("store: {quantization: int8}", "store.quantization: is for a Qdrant server; set store.backend: qdrant"),
         ("store: {index: ivfflat}", "store.index: is for PostgreSQL; set store.backend: postgres"),
         (
@@ -372,13 +369,7 @@ def test_a_remote_address_can_be_allowed(files: Files) -> None:
     assert files.load("server: {host: 0.0.0.0}\nauth: {allow_remote: true}").server.host == "0.0.0.0"
 
 
-@pytest.mark.parametrize(
-    "upstream",
-    [
-        "{api_key: sk-operator}",
-        "{base_url: 'http://ann:secret@a/v1'}",
-    ],
-)
+@pytest.mark.parametrize("upstream", ["{api_key: sk-operator}", "{base_url: 'http://ann:secret@a/v1'}"])
 def test_a_key_that_whoever_reaches_the_address_would_use_is_refused_unless_that_is_meant(
     files: Files, upstream: str
 ) -> None:

@@ -37,13 +37,7 @@ _WAITING = re.compile(r'"queues":\{("\w+":\{[^{}]*\},?)+\},')
 """A user's own queue, which is another at another moment."""
 
 _MILLISECONDS = re.compile(r'"(\w+)":\d+\.\d+')
-_NOT_COMPARED = (
-    (_UNIQUE, "ID"),
-    (_TIME, "TIME"),
-    (_MILLISECONDS, r'"\1":0'),
-    (_POINTER, "PLACE"),
-    (_WAITING, ""),
-)
+_NOT_COMPARED = ((_UNIQUE, "ID"), (_TIME, "TIME"), (_MILLISECONDS, r'"\1":0'), (_POINTER, "PLACE"), (_WAITING, ""))
 
 
 @dataclass(frozen=True)

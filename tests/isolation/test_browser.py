@@ -24,10 +24,7 @@ from tests.support.proxy import Proxy, base_config, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
 from tests.support.waiting import eventually
 
-pytestmark = [
-    needs_browser,
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 
 SECRET = "tangerine-4711"
 
@@ -82,10 +79,7 @@ async def settled(proxy: Proxy) -> str:
 async def home(folders: Folders) -> AsyncIterator[Home]:
     with page_server() as friend, folders.new("home") as folder:
         changes = {"server": {"cors_origins": [friend.origin]}}
-        async with (
-            scripted_upstream() as upstream,
-            running_proxy(upstream.base_url, folder, changes) as proxy,
-        ):
+        async with scripted_upstream() as upstream, running_proxy(upstream.base_url, folder, changes) as proxy:
             yield Home(proxy, upstream, await settled(proxy), friend)
 
 

@@ -110,8 +110,7 @@ async def test_statistics_for_a_key_of_one_project_count_what_it_sees(own_api: A
 
 
 @pytest.mark.parametrize(
-    ("permissions", "told"),
-    [({"memory:read"}, False), ({"memory:read", "act_as_user"}, True), ({"admin"}, True)],
+    ("permissions", "told"), [({"memory:read"}, False), ({"memory:read", "act_as_user"}, True), ({"admin"}, True)]
 )
 async def test_a_tenants_cost_is_told_to_who_speaks_for_all_of_it(
     own_api: Api, permissions: set[str], told: bool
