@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.bench import payloads
 from tests.bench.figures import Row, Times, median, percentile
-from tests.bench.jobs import Job, Result
+from tests.bench.jobs import Job, Result, chat_job
 from tests.bench.machine import cpu_seconds
 from tests.bench.plan import Plan
 from tests.bench.stage import LoadClient
@@ -126,18 +125,16 @@ def _difference(before: float | None, after: float | None) -> float | None:
 
 
 def _job(plan: Plan, situation: Situation, target: Target) -> Job:
-    prefix, suffix = payloads.chat_template(situation.body_bytes, stream=situation.stream)
     count, seconds = _bounds(plan, situation, target)
     warmup = 1 if situation.stream else _WARMUP
     # Where memory is searched each request has a question of its own; elsewhere a few will do.
     different = count + warmup * situation.concurrency if target.kind.remembers else 20
-    return Job(
-        port=target.port,
-        path="/v1/chat/completions",
-        prefix=prefix,
-        suffix=suffix,
-        questions=target.take(different),
-        headers=target.headers,
+    return chat_job(
+        target.port,
+        target.take(different),
+        target.headers,
+        body_bytes=situation.body_bytes,
+        stream=situation.stream,
         # What is not measured is not captured either.
         warmup_headers={"x-memproxy-memory": "read"} if target.kind.captures else {},
         concurrency=situation.concurrency,

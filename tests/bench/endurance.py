@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tests.bench import payloads
 from tests.bench.instance import Instance
-from tests.bench.jobs import Job
+from tests.bench.jobs import Job, chat_job
 from tests.bench.machine import Pinning, cpu_seconds
 from tests.bench.stage import Stage, open_stage
 
@@ -119,10 +119,7 @@ class Endurance:
     @asynccontextmanager
     async def _instance(self, name: str, *, workers: int = 1) -> AsyncIterator[Instance]:
         server = {"workers": workers, "max_concurrent_requests": 10_000}
-        stage = self._stage
-        instance = await Instance.start(
-            stage.nursery, stage.folder, name, upstream_port=stage.upstream_port, model_path=None, server=server
-        )
+        instance = await self._stage.start_instance(name, server=server)
         try:
             yield instance
         finally:
@@ -155,20 +152,9 @@ class Endurance:
         """Resident memory with many streams open at once, memory off."""
         async with self._instance("many-streams") as instance:
             before = _peak_mb(instance)
-            prefix, suffix = payloads.chat_template(2_000, stream=True)
-            job = Job(
-                port=instance.port,
-                path="/v1/chat/completions",
-                prefix=prefix,
-                suffix=suffix,
-                questions=[payloads.question(0)],
-                headers=_headers("off"),
-                concurrency=count,
-                warmup=0,
-                count=count,
-                seconds=120.0,
-            )
-            result = await self._stage.client.run(job)
+            questions, headers = [payloads.question(0)], payloads.headers(USER, "off")
+            bounds: dict[str, Any] = {"concurrency": count, "warmup": 0, "count": count, "seconds": 120.0}
+            result = await self._stage.client.run(chat_job(instance.port, questions, headers, stream=True, **bounds))
             found = OpenStreams(
                 streams=count,
                 complete=len(result.total_ms),
@@ -213,20 +199,12 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _headers(mode: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {payloads.KEY}", "x-memproxy-user": USER, "x-memproxy-memory": mode}
-
-
 def _job(instance: Instance, mode: str, count: int, part: int) -> Job:
-    prefix, suffix = payloads.chat_template(2_000, stream=False)
     first = part * 97
-    return Job(
-        port=instance.port,
-        path="/v1/chat/completions",
-        prefix=prefix,
-        suffix=suffix,
-        questions=[payloads.question(number % MEMORIES) for number in range(first, first + MEMORIES)],
-        headers=_headers(mode),
+    return chat_job(
+        instance.port,
+        [payloads.question(number % MEMORIES) for number in range(first, first + MEMORIES)],
+        payloads.headers(USER, mode),
         concurrency=AT_ONCE,
         warmup=0,
         count=max(AT_ONCE, count),

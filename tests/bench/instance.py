@@ -16,7 +16,7 @@ from memproxy.errors import RequestError
 from memproxy.serve.launch import ENGINE, RELAY
 from tests.bench import payloads
 from tests.bench.children import Child, Nursery, ProcessInfo, family
-from tests.bench.machine import Pinning
+from tests.bench.machine import Pinning, cpu_seconds
 
 START_LIMIT_S = 60.0
 """How long a start may take until everything is ready, the embedding model included."""
@@ -66,7 +66,7 @@ class Instance:
         name: str,
         *,
         upstream_port: int,
-        model_path: Path | None,
+        model_path: Path | None = None,
         extractor: str | None = None,
         learn: Mapping[str, object] | None = None,
         server: Mapping[str, object] | None = None,
@@ -200,6 +200,10 @@ class Instance:
             engine_mb=round(sum(sizes.get(pid, 0.0) for pid in self.engine_pids), 1),
             supervisor_mb=round(sum(each.resident_mb for each in table if each.pid == self._child.pid), 1),
         )
+
+    def spent(self) -> tuple[float, float]:
+        """Seconds of processor time of the relay and of the engine so far; 0 where the system does not tell."""
+        return cpu_seconds(self.relay_pids) or 0.0, cpu_seconds(self.engine_pids) or 0.0
 
     def _family(self) -> list[ProcessInfo]:
         return family(self._child.pid)

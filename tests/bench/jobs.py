@@ -1,6 +1,10 @@
 """What the load client is asked to do, and what it answers: one line of JSON each."""
 
+from typing import Any
+
 import msgspec
+
+from tests.bench import payloads
 
 RECALL_HEADER = b"x-memproxy-recall"
 TIMING_HEADER = b"server-timing"
@@ -29,6 +33,21 @@ class Job(msgspec.Struct, kw_only=True):
     """All connections together are open by then, or the job is given up; one that replaces another has as long."""
     stagger_s: float = 0.0
     """Connection k begins its measured part k times this late, as independent clients would."""
+
+
+def chat_job(
+    port: int,
+    questions: list[str],
+    headers: dict[str, str],
+    *,
+    body_bytes: int = 2_000,
+    stream: bool = False,
+    **more: Any,
+) -> Job:
+    """Chat requests of about so many bytes; ``more`` are other fields of the job."""
+    prefix, suffix = payloads.chat_template(body_bytes, stream=stream)
+    path = "/v1/chat/completions"
+    return Job(port=port, path=path, prefix=prefix, suffix=suffix, questions=questions, headers=headers, **more)
 
 
 class Result(msgspec.Struct, kw_only=True):

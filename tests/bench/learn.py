@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -222,10 +223,11 @@ class Bench:
         with Nursery(self._folder) as nursery:
             _, port = await nursery.start_server("upstream")
             async with Extractor(LATENCY_S).serving() as extractor:
-                start = _Start(nursery, self._folder, port, model_path)
-                plain = await start.instance("plain")
+                start = partial(Instance.start, nursery, self._folder, upstream_port=port, model_path=model_path)
+                plain = await start(name="plain")
                 with stopped(plain):
-                    learning = await start.instance("learning", extractor.base_url, concurrency)
+                    learn = {} if concurrency is None else {"concurrency": concurrency}
+                    learning = await start(name="learning", extractor=extractor.base_url, learn=learn)
                 await self._rounds(plain, learning, pairs)
                 with stopped(plain):
                     drain = await self._drain(learning, extractor, limit_s)
@@ -233,6 +235,7 @@ class Bench:
                 plain_told = await counters(plain)
                 await learning.stop()
                 await plain.stop()
+            await nursery.stop()
         return Comparison(
             turns_per_s=self._turns,
             round_s=self._round_s,
@@ -278,26 +281,6 @@ class Bench:
             learned_s=learned,
             calls=extractor.calls - calls,
             engine_cpu_s=engine.since().used_s,
-        )
-
-
-class _Start(msgspec.Struct, frozen=True):
-    """How instances are started."""
-
-    nursery: Nursery
-    folder: Path
-    upstream_port: int
-    model_path: Path | None
-
-    async def instance(self, name: str, extractor: str | None = None, concurrency: int | None = None) -> Instance:
-        return await Instance.start(
-            self.nursery,
-            self.folder,
-            name,
-            upstream_port=self.upstream_port,
-            model_path=self.model_path,
-            extractor=extractor,
-            learn={} if concurrency is None else {"concurrency": concurrency},
         )
 
 

@@ -27,7 +27,6 @@ from memproxy.tasks import TaskOwner
 from tests.bench import payloads
 from tests.bench.children import family
 from tests.bench.figures import Times
-from tests.bench.instance import Instance
 from tests.bench.jobs import RECALL_HEADER
 from tests.bench.learn_load import Extractor
 from tests.bench.machine import Pinning
@@ -197,15 +196,8 @@ async def measure(minutes: float, rate: float | None, degraded: float, console: 
     """Find the rate, unless it is given, and hold it."""
     async with open_stage(Pinning(wanted=False)) as stage, Extractor(0.5).serving() as extractor:
         (stage.folder / "sitecustomize.py").write_text(_COUNTER.format(folder=str(stage.folder)))
-        instance = await Instance.start(
-            stage.nursery,
-            stage.folder,
-            "mixed",
-            upstream_port=stage.upstream_port,
-            model_path=None,
-            extractor=extractor.base_url,
-            environment={"PYTHONPATH": f"{stage.folder}:{Path(__file__).parents[2]}"},
-        )
+        environment = {"PYTHONPATH": f"{stage.folder}:{Path(__file__).parents[2]}"}
+        instance = await stage.start_instance("mixed", extractor=extractor.base_url, environment=environment)
         sender = Sender(instance.port)
         try:
             found = rate or await highest(sender, degraded, console)
@@ -224,7 +216,6 @@ async def measure(minutes: float, rate: float | None, degraded: float, console: 
             await owner.cancel()
         finally:
             await sender.close()
-            await instance.stop()
     return {
         "rate": round(found, 1),
         "minutes": minutes,

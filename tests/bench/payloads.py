@@ -50,6 +50,11 @@ FILLER = (
 KEY = "sk-benchmark"
 
 
+def headers(user: str, mode: str, key: str = KEY) -> dict[str, str]:
+    """What a chat request of this user carries besides its body."""
+    return {"authorization": f"Bearer {key}", "x-memproxy-user": user, "x-memproxy-memory": mode}
+
+
 def _words(number: int) -> tuple[str, str, str]:
     mixed = number * _STRIDE % _COMBINATIONS
     mixed, material = divmod(mixed, len(MATERIALS))

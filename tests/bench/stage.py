@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -50,16 +51,14 @@ class Stage:
         self.client = client
         self._instances: list[Instance] = []
 
-    async def start_instance(self, model_path: Path | None) -> Instance:
-        """Start a proxy on an empty home, by words only when there is no ``model_path``.
+    async def start_instance(self, name: str | None = None, **more: Any) -> Instance:
+        """Start a proxy on an empty home, to be stopped with the stage at the latest; ``more`` as for `Instance.start`.
 
         Raises:
             ConfigError: it ended by itself or was not ready in time.
         """
-        name = f"memproxy-{len(self._instances) + 1}"
-        instance = await Instance.start(
-            self.nursery, self.folder, name, upstream_port=self.upstream_port, model_path=model_path
-        )
+        name = name or f"memproxy-{len(self._instances) + 1}"
+        instance = await Instance.start(self.nursery, self.folder, name, upstream_port=self.upstream_port, **more)
         self._instances.append(instance)
         instance.pin(self.pinning)
         return instance

@@ -77,7 +77,7 @@ class Suite:
 
     async def _start(self, model_path: Path | None) -> Instance:
         self._step("starting memproxy")
-        instance = await self._stage.start_instance(model_path)
+        instance = await self._stage.start_instance(model_path=model_path)
         if model_path is None:
             self._starts.append(instance.starting)
         return instance

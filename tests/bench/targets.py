@@ -91,10 +91,9 @@ class Target(msgspec.Struct, kw_only=True):
     @property
     def headers(self) -> dict[str, str]:
         """What each request carries besides its body."""
-        headers = {"authorization": f"Bearer {payloads.KEY}"}
-        if self.kind.mode is not None:
-            headers |= {"x-memproxy-user": self.user, "x-memproxy-memory": self.kind.mode}
-        return headers
+        if self.kind.mode is None:
+            return {"authorization": f"Bearer {payloads.KEY}"}
+        return payloads.headers(self.user, self.kind.mode)
 
     def take(self, count: int) -> list[str]:
         """The next questions."""

@@ -17,8 +17,8 @@ from typing import Any
 from tests.bench import payloads
 from tests.bench.figures import median, percentile
 from tests.bench.instance import Instance
-from tests.bench.jobs import Job, Result
-from tests.bench.machine import Pinning, cpu_seconds
+from tests.bench.jobs import Job, Result, chat_job
+from tests.bench.machine import Pinning
 from tests.bench.stage import Stage, open_stage
 from tests.support.collector import Collector, running_collector
 
@@ -71,23 +71,12 @@ async def measure(asked: argparse.Namespace) -> dict[str, dict[str, dict[str, An
     """Start all of them, and ask them in turn; the figures by mode and server."""
     async with running_collector() as collector, open_stage(Pinning(wanted=False)) as stage:
         running: dict[str, Instance] = {}
-        try:
-            for number, (name, environment) in enumerate(servers(collector).items()):
-                running[name] = await Instance.start(
-                    stage.nursery,
-                    stage.folder,
-                    f"traces-{number}",
-                    upstream_port=stage.upstream_port,
-                    model_path=None,
-                    environment=environment,
-                )
-                await running[name].ingest(USER, 0, asked.facts)
-                await running[name].settle(USER)
-            found = await _in_turn(stage, running, asked)
-            told = len(collector.named("POST /v1/chat/completions"))
-        finally:
-            for instance in running.values():
-                await instance.stop()
+        for name, environment in servers(collector).items():
+            running[name] = await stage.start_instance(environment=environment)
+            await running[name].ingest(USER, 0, asked.facts)
+            await running[name].settle(USER)
+        found = await _in_turn(stage, running, asked)
+        told = len(collector.named("POST /v1/chat/completions"))
     assert told > asked.requests * asked.rounds, f"the collector was told of {told} requests only"
     return {mode: {name: one.row() for name, one in by_name.items()} for mode, by_name in found.items()}
 
@@ -103,18 +92,14 @@ async def _in_turn(
         for mode in MODES:
             for name in (*names[first:], *names[:first]):
                 instance = running[name]
-                before = _spent(instance)
+                before = instance.spent()
                 result = await stage.client.run(_job(instance, mode, asked, questions[name]))
                 if mode == "on":
                     await instance.settle(USER)  # what is indexed and told behind the answers counts
-                relay_s, engine_s = (after - former for after, former in zip(_spent(instance), before, strict=True))
+                relay_s, engine_s = (after - former for after, former in zip(instance.spent(), before, strict=True))
                 if number:  # the first round warms all of them up
                     found[mode][name].add(result, relay_s, engine_s)
     return found
-
-
-def _spent(instance: Instance) -> tuple[float, float]:
-    return cpu_seconds(instance.relay_pids) or 0.0, cpu_seconds(instance.engine_pids) or 0.0
 
 
 def _questions(facts: int) -> Iterator[str]:
@@ -122,14 +107,10 @@ def _questions(facts: int) -> Iterator[str]:
 
 
 def _job(instance: Instance, mode: str, asked: argparse.Namespace, questions: Iterator[str]) -> Job:
-    prefix, suffix = payloads.chat_template(2_000, stream=False)
-    return Job(
-        port=instance.port,
-        path="/v1/chat/completions",
-        prefix=prefix,
-        suffix=suffix,
-        questions=list(islice(questions, asked.requests)),
-        headers={"authorization": f"Bearer {instance.key}", "x-memproxy-user": USER, "x-memproxy-memory": mode},
+    return chat_job(
+        instance.port,
+        list(islice(questions, asked.requests)),
+        payloads.headers(USER, mode),
         concurrency=asked.at_once,
         warmup=0,
         count=asked.requests,

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -21,8 +21,8 @@ from memproxy.evals.output import progress
 from tests.bench import payloads
 from tests.bench.figures import median
 from tests.bench.instance import Instance
-from tests.bench.jobs import Job
-from tests.bench.machine import Pinning, cpu_seconds
+from tests.bench.jobs import chat_job
+from tests.bench.machine import Pinning
 from tests.bench.stage import LoadClient, Stage, open_stage
 
 BLOCK = 10
@@ -109,21 +109,12 @@ class Versions:
         )
 
     async def _ask(self, instance: Instance, body_bytes: int, mode: str, questions: list[str]) -> Asked:
-        prefix, suffix = payloads.chat_template(body_bytes, stream=False)
-        job = Job(
-            port=instance.port,
-            path="/v1/chat/completions",
-            prefix=prefix,
-            suffix=suffix,
-            questions=questions,
-            headers={"authorization": f"Bearer {instance.key}", "x-memproxy-user": USER, "x-memproxy-memory": mode},
-            warmup=0,
-            count=len(questions),
-            seconds=BLOCK_LIMIT_S,
-        )
-        spent = _spent(instance)
+        headers, count = payloads.headers(USER, mode), len(questions)
+        bounds: dict[str, Any] = {"warmup": 0, "count": count, "seconds": BLOCK_LIMIT_S}
+        job = chat_job(instance.port, questions, headers, body_bytes=body_bytes, **bounds)
+        spent = instance.spent()
         result = await self._client.run(job)
-        relay_s, engine_s = (now - was for now, was in zip(_spent(instance), spent, strict=True))
+        relay_s, engine_s = (now - was for now, was in zip(instance.spent(), spent, strict=True))
         for total, more in ((self._outcomes, result.outcomes), (self._errors, result.errors)):
             for name, count in more.items():
                 total[name] = total.get(name, 0) + count
@@ -131,10 +122,6 @@ class Versions:
         return Asked(
             p50_ms=median(result.total_ms), relay_us=relay_s / answered * 1e6, engine_us=engine_s / answered * 1e6
         )
-
-
-def _spent(instance: Instance) -> tuple[float, float]:
-    return cpu_seconds(instance.relay_pids) or 0.0, cpu_seconds(instance.engine_pids) or 0.0
 
 
 async def measure(
@@ -149,29 +136,19 @@ async def measure(
     async with open_stage(Pinning(wanted=False)) as stage:
         old = await _filled(stage, "before", memories, model_path, before)
         new = await _filled(stage, "after", memories, model_path, Path(__file__).parents[2])
-        try:
-            versions = Versions(stage.client, old, new, memories=memories, cached=model_path is not None)
-            rows = []
-            with progress(console, "situations", len(bodies) * len(modes)) as step:
-                for mode in modes:
-                    for body_bytes in bodies:
-                        rows.append(await versions.compare(body_bytes, mode, blocks))
-                        step(1)
-        finally:
-            await old.stop()
-            await new.stop()
+        versions = Versions(stage.client, old, new, memories=memories, cached=model_path is not None)
+        rows = []
+        with progress(console, "situations", len(bodies) * len(modes)) as step:
+            for mode in modes:
+                for body_bytes in bodies:
+                    rows.append(await versions.compare(body_bytes, mode, blocks))
+                    step(1)
     return rows
 
 
 async def _filled(stage: Stage, name: str, memories: int, model_path: Path | None, code: Path) -> Instance:
-    instance = await Instance.start(
-        stage.nursery,
-        stage.folder,
-        name,
-        upstream_port=stage.upstream_port,
-        model_path=model_path,
-        environment={"PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"},
-    )
+    environment = {"PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
+    instance = await stage.start_instance(name, model_path=model_path, environment=environment)
     await instance.ingest(USER, 0, memories)
     return instance
 
@@ -200,25 +177,14 @@ def main(
 
 
 def _table(rows: Sequence[VersionsRow]) -> Table:
-    heads = (
-        "body",
-        "mode",
-        "relay µs",
-        "ratio, less in",
-        "engine µs",
-        "ratio, less in",
-        "p50 ms",
-        "ratio, less in",
-        "",
-    )
+    ratio = "ratio, less in"
+    heads = ("body", "mode", "relay µs", ratio, "engine µs", ratio, "p50 ms", ratio, "")
     table = Table(*heads, title="before and after")
     for row in rows:
         cells = [f"{row.body_bytes // 1000} KB", row.mode]
         for figure, digits in ((row.relay_us, 0), (row.engine_us, 0), (row.p50_ms, 2)):
-            cells += [
-                f"{figure.before:,.{digits}f} {figure.after:,.{digits}f}",
-                f"{figure.ratio:.2f}, {figure.less:.0%}",
-            ]
+            both = f"{figure.before:,.{digits}f} {figure.after:,.{digits}f}"
+            cells += [both, f"{figure.ratio:.2f}, {figure.less:.0%}"]
         table.add_row(*cells, ", ".join(f"{name} {count}" for name, count in {**row.outcomes, **row.errors}.items()))
     return table
 

@@ -6,6 +6,7 @@ import json
 import socket
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ from tests.bench.calls import Situation, situations, takes_part
 from tests.bench.client import Load
 from tests.bench.engine import main, measure
 from tests.bench.figures import percentile
-from tests.bench.jobs import Job
+from tests.bench.jobs import Job, chat_job
 from tests.bench.learn import median_interval
 from tests.bench.learn_load import Traffic
 from tests.bench.plan import FULL, QUICK, STANDARD, Plan, Population, scaled
@@ -33,10 +34,9 @@ from tests.support.shared import MODEL_PATH, needs_model
 from tests.support.upstream import ScriptedUpstream
 
 
-def job(upstream: ScriptedUpstream, **changes: object) -> Job:
-    prefix, suffix = payloads.chat_template(2_000, stream=False)
-    values = {"count": 6, "warmup": 1, "concurrency": 2, "questions": ["one", "two", "three"], **changes}
-    return Job(port=upstream.port, path="/v1/chat/completions", prefix=prefix, suffix=suffix, **values)  # type: ignore[arg-type]
+def job(upstream: ScriptedUpstream, **changes: Any) -> Job:
+    values = {"count": 6, "warmup": 1, "concurrency": 2, "headers": {}, **changes}
+    return chat_job(upstream.port, ["one", "two", "three"], **values)
 
 
 async def test_the_client_measures_what_it_was_asked_for_and_not_its_warm_up(upstream: ScriptedUpstream) -> None:
