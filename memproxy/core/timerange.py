@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-_READ = 2000
+_MOST_READ = 2000
 
 _MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
 _MONTHS |= {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
@@ -41,21 +41,21 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def spans(text: str, now: datetime) -> list[Span]:
-    """The times that a question names, each once, relative ones against ``now`` (aware); at most one a mention."""
-    if _MAY_NAME.search(text[:_READ].lower()) is None:
+    """The times that a question names, each once, relative ones against ``now`` (aware); at most one per mention."""
+    if _MAY_NAME.search(text[:_MOST_READ].lower()) is None:
         return []
     return _named(text, now, _PATTERNS)
 
 
-def told(text: str, said_at: datetime) -> list[Span]:
+def spans_in_statement(text: str, said_at: datetime) -> list[Span]:
     """The times that a statement names, against the time it was made at: what is to come may be meant as well, so a day
     without a year is the nearest such day ("My wedding is on 20 June").
     """
-    return _named(text, said_at, _TOLD)
+    return _named(text, said_at, _STATEMENT_PATTERNS)
 
 
 def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], Reader]]") -> list[Span]:
-    rest, today = text[:_READ].lower(), now.astimezone(UTC).date()
+    rest, today = text[:_MOST_READ].lower(), now.astimezone(UTC).date()
     found: list[Span] = []
     for pattern, read in patterns:
         matches = list(pattern.finditer(rest))
@@ -68,7 +68,7 @@ def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], 
 
 def asks_for_latest(text: str) -> bool:
     """Whether the question is for what is newest ("my latest", "currently", "most recently")."""
-    return _LATEST.search(text[:_READ]) is not None
+    return _LATEST.search(text[:_MOST_READ]) is not None
 
 
 _LATEST = re.compile(
@@ -251,7 +251,7 @@ def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
     yield re.compile(rf"\b(?:in|during|since|of) {_YEAR}\b"), _year
 
 
-def _told_patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
+def _statement_patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:
     yield re.compile(rf"\bin {_COUNT} {_UNIT}\b"), _in_future
     yield re.compile(rf"\b(?:next|this coming) (?P<unit>weekend|week|month|year|{'|'.join(_DAYS)})\b"), _next_unit
     yield re.compile(r"\btomorrow\b"), _tomorrow
@@ -264,4 +264,4 @@ _MAY_NAME = re.compile(
     rf"\d|\b(?:{_MONTH}|ago|back|earlier|past|last|previous|this|on (?:{'|'.join(_DAYS)})|yesterday|today|tonight)\b"
 )
 """Whatever a pattern finds also matches this; most questions do not, and are done with it."""
-_TOLD = tuple(_told_patterns())
+_STATEMENT_PATTERNS = tuple(_statement_patterns())

@@ -12,7 +12,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, TurnsBody
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
-from memproxy.learn.erasure import Gone
+from memproxy.learn.erasure import RowsErased
 from memproxy.learn.flush import Owner
 from memproxy.learn.index import decoded
 from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
@@ -32,9 +32,9 @@ class _Deletions(msgspec.Struct, frozen=True):
 class EarlyDeletes:
     """Says which deletions may go ahead of which rows."""
 
-    def __init__(self, store: MemoryStore, state: OwnerStore, gone: Gone) -> None:
-        """``gone`` is told which rows went with a conversation."""
-        self._gone = gone
+    def __init__(self, store: MemoryStore, state: OwnerStore, on_rows_erased: RowsErased) -> None:
+        """``on_rows_erased`` is told which rows went with a conversation."""
+        self._on_rows_erased = on_rows_erased
         self._store = store
         self._state = state
         self._users: dict[Owner, JournalRow] = {}
@@ -93,7 +93,9 @@ class EarlyDeletes:
         asked, erased = _asked(row), self.erased(row, before)
         if asked is None or asked.undo_session is None or not erased:
             return []
-        self._gone(await self._state.forget(row.entry.scope.whole, session=asked.undo_session, until=row.number - 1))
+        self._on_rows_erased(
+            await self._state.forget(row.entry.scope.whole, session=asked.undo_session, until=row.number - 1)
+        )
         return erased
 
     def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:

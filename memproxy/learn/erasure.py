@@ -9,35 +9,37 @@ from memproxy.learn.parts import Parts
 from memproxy.ports import JournalRow, MemoryFilter, every
 from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
 
-Gone = Callable[[Sequence[int]], None]
+RowsErased = Callable[[Sequence[int]], None]
 """Is told the numbers of rows that an erasure took out of the journal."""
 
 
 class Erasure:
     """Completes deletions of a user, a session, a project or single memories."""
 
-    def __init__(self, parts: Parts, gone: Gone) -> None:
-        """``gone`` is called with the numbers of the rows that went with it."""
+    def __init__(self, parts: Parts, on_rows_erased: RowsErased) -> None:
+        """``on_rows_erased`` is called with the numbers of the rows that went with it."""
         self._parts = parts
-        self._gone = gone
+        self._on_rows_erased = on_rows_erased
 
     async def going(self, scope: Scope, plan: PlanBody) -> list[Memory]:
         """The single memories that a plan deletes, as long as they are there: read before it is applied."""
         ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
         return list((await self._parts.store.get(scope.at(None, None), ids)).values()) if ids else []
 
-    async def complete(self, row: JournalRow, asked: PlanBody, gone: Sequence[Memory]) -> None:
+    async def complete(self, row: JournalRow, asked: PlanBody, deleted: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
         flushed before), and names of wings in which nothing is left; after the deletion of a project also those of
         closets, and what wings were called in it; of a session that is undone in a project the receipts there. Where
-        single memories were deleted (``gone``), the names of their wings and closets alone.
+        single memories were deleted (``deleted``), the names of their wings and closets alone.
         """
         where = asked.delete_where
         owner = row.entry.scope.whole
         if asked.undo_session is None and (where is None or where.ids):
-            await leave_empty_places(self._parts.store, self._parts.state, owner, gone)
-            if gone:
-                await leave_unsaid_names(self._parts.store, self._parts.state, owner, gone, self._parts.flushes.flush)
+            await leave_empty_places(self._parts.store, self._parts.state, owner, deleted)
+            if deleted:
+                await leave_unsaid_names(
+                    self._parts.store, self._parts.state, owner, deleted, self._parts.flushes.flush
+                )
             return
         await self._parts.flushes.flush()
         await self._leave_empty_wings(owner)
@@ -61,7 +63,7 @@ class Erasure:
         rows = await self._parts.state.forget(owner, session=session, until=row.number)
         if self._parts.working is not None:
             await self._parts.working.forget_working(owner, session)
-        self._gone([number for number in rows if number != row.number])
+        self._on_rows_erased([number for number in rows if number != row.number])
 
     async def _leave_empty_wings(self, owner: Scope) -> None:
         names = set((await self._parts.state.palace_names(owner)).values())

@@ -25,7 +25,7 @@ from memproxy.core.slots import (
 )
 from memproxy.core.telling import telling
 from memproxy.core.text import key_terms, sentences
-from memproxy.core.timerange import told
+from memproxy.core.timerange import spans_in_statement
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.planted import admitted, is_about_user, rejection
 from memproxy.metrics import metrics
@@ -189,7 +189,7 @@ def dated(candidate: Extracted, said: datetime) -> Extracted:
 def moment_of(text: str, said: datetime) -> datetime | None:
     """The end of the day (week, month, year) that words name, against when they were said; None for other words."""
     plain = _LEAD.sub("", text.strip())
-    spans = told(_DAY.sub(r"next \1day", plain), said)
+    spans = spans_in_statement(_DAY.sub(r"next \1day", plain), said)
     return spans[0].end if spans else None
 
 

@@ -14,7 +14,7 @@ from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
 from memproxy.learn.api_plan import written
 from memproxy.learn.apply import Applier
-from memproxy.learn.erasure import Erasure, Gone
+from memproxy.learn.erasure import Erasure, RowsErased
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
@@ -37,14 +37,20 @@ class Indexer:
     """Handles rows of kind ``turns`` and ``plan``. What it writes is found at once, and durable after a flush."""
 
     def __init__(
-        self, parts: Parts, planner: Planner, applier: Applier, *, gone: Gone, corrected: Callable[[Scope, int], None]
+        self,
+        parts: Parts,
+        planner: Planner,
+        applier: Applier,
+        *,
+        on_rows_erased: RowsErased,
+        corrected: Callable[[Scope, int], None],
     ) -> None:
         """``corrected`` is called with the number of a user's messages in a chat that corrected earlier ones."""
         self._parts = parts
         self._planner = planner
         self._applier = applier
         self._palace = Palace(parts.state)
-        self._erasure = Erasure(parts, gone)
+        self._erasure = Erasure(parts, on_rows_erased)
         self._corrected = corrected
         self._noted: set[int] = set()
 

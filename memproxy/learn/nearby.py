@@ -46,7 +46,7 @@ def is_trace(memory: Memory) -> bool:
     return TRACE_TAG in memory.tags and RETRACTED_BY in memory.metadata and memory.slot is None
 
 
-async def leave_trace(known: PlanView, request: Memory) -> None:
+async def note_forget_request(known: PlanView, request: Memory) -> None:
     """Note a request to forget that means nothing known; one that names nothing in particular leaves no trace."""
     if not is_specific(request):
         return

@@ -334,7 +334,7 @@ class Planner:
             return decision.operation.value, decision
         if any(one.memory.metadata.get(RETRACTED_BY) == turn for one in near):
             return _DONE_BEFORE, decision
-        await nearby.leave_trace(known, request)
+        await nearby.note_forget_request(known, request)
         return "unknown", decision
 
     async def plan_asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:

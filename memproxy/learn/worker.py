@@ -171,7 +171,9 @@ class Worker:
         )
         planner = Planner(parts, Judge(judge, settings, access, meter) if judge is not None else None)
         self._applier = Applier(parts)
-        self._indexer = Indexer(parts, planner, self._applier, gone=self._gone, corrected=self._noticed)
+        self._indexer = Indexer(
+            parts, planner, self._applier, on_rows_erased=self._rows_erased, corrected=self._noticed
+        )
         self._learner = Learner(parts, planner, self._applier, self.wake_index)
         self._triggers = Triggers(parts)
         self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed)
@@ -185,7 +187,7 @@ class Worker:
         self._acknowledger = Acknowledger(parts, self._rows, ended=self._ended, wake=self.wake)
         self._pressed_since: float | None = None
         """Since when rows of turns wait behind others that wait for a flush."""
-        self._early_deletes = EarlyDeletes(store, state, self._gone)
+        self._early_deletes = EarlyDeletes(store, state, self._rows_erased)
         self._runs = _Runs(parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
         self._ends = {lane: asyncio.Event() for lane in _LANES}
         """Set, and made anew, when something of the lane ended or can be found."""
@@ -246,8 +248,8 @@ class Worker:
     async def submit(self, entry: JournalEntry) -> int:
         """Append to the journal and wake; answers the row's number. Raises `errors.StateUnavailable`."""
         if entry.erases_all:
-            number, gone = await self._state.begin_erasure(entry)
-            self._gone(gone)
+            number, erased = await self._state.begin_erasure(entry)
+            self._rows_erased(erased)
         else:
             number = await self._state.append(entry)
         row = JournalRow(number=number, entry=entry, attempts=0)
@@ -480,14 +482,14 @@ class Worker:
         for number in self._acknowledger.learning(owner):
             try:
                 if await self._state.ending(number) is not None:
-                    self._gone([number])
+                    self._rows_erased([number])
             except StateUnavailable:
                 return  # it is seen when a plan is saved
 
     def _model_answers(self, outage: int) -> None:
         self._acknowledger.model_answers(outage)
 
-    def _gone(self, numbers: Sequence[int]) -> None:
+    def _rows_erased(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._learner.forget(number)
         self._acknowledger.gone(numbers)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core import timerange
-from memproxy.core.timerange import asks_for_latest, spans, told
+from memproxy.core.timerange import asks_for_latest, spans, spans_in_statement
 
 NOW = datetime(2023, 5, 30, 12, tzinfo=UTC)  # a Tuesday
 
@@ -62,7 +62,7 @@ def test_a_time_named_in_a_question_is_found(
     ],
 )
 def test_what_is_no_date_names_no_time(text: str) -> None:
-    assert all(span.start.year < NOW.year - 100 for span in [*spans(text, NOW), *told(text, NOW)])
+    assert all(span.start.year < NOW.year - 100 for span in [*spans(text, NOW), *spans_in_statement(text, NOW)])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_is_no_date_names_no_time(text: str) -> None:
 def test_a_statement_may_name_what_is_to_come(
     statement: str, first: tuple[int, int, int], last: tuple[int, int, int]
 ) -> None:
-    (span,) = told(statement, NOW)
+    (span,) = spans_in_statement(statement, NOW)
     assert (span.start.date(), span.end.date()) == (date(*first), date(*last) + timedelta(days=1))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from memproxy.core.entities import ABBREVIATED, is_abbreviation
 from memproxy.core.memory import Kind
 from memproxy.core.slots import singular
-from memproxy.core.timerange import told
+from memproxy.core.timerange import spans_in_statement
 from memproxy.learn.candidates import Extracted
 from memproxy.learn.rules.said import MASK
 
@@ -354,7 +354,7 @@ def _day_of(value: str, said_at: datetime) -> str:
     if not _RELATIVE.search(value):
         return ""
     named = re.sub(r"\b(?:next |this |coming ){0,2}(\w+day)\b", r"next \1", value, count=1, flags=re.IGNORECASE)
-    spans = told(named, said_at)
+    spans = spans_in_statement(named, said_at)
     return f" ({spans[0].start.date().isoformat()})" if len(spans) == 1 else ""
 
 
