@@ -43,11 +43,11 @@ def setup(level: str, form: str, process: str, stream: TextIO | None = None) -> 
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     ours, others = logging.getLogger("memproxy"), logging.getLogger()
     ours.setLevel(others.level)
-    # libraries' lines below a warning may hold what clients wrote
+    # debug and info lines of libraries may quote what clients wrote
     others.setLevel(max(logging.WARNING, others.level))
 
 
-class Seldom:
+class LogLimit:
     """Limits a log line for something that may happen a thousand times a second: the first time, and then once in
     ``every_s`` seconds with how often it happened since.
     """

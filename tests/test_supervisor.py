@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memproxy.errors import ConfigError
-from memproxy.logs import JsonFormatter, Seldom, setup
+from memproxy.logs import JsonFormatter, LogLimit, setup
 from memproxy.serve.instance import AlreadyServed, InstanceLock, runtime_folder
 from memproxy.serve.launch import Launch, hears_hangups, reveal
 from memproxy.serve.supervisor import Supervisor, bind
@@ -204,13 +204,13 @@ def test_a_line_of_json_has_the_fields_of_its_record() -> None:
 
 def test_what_happens_often_is_told_first_and_then_seldom_with_how_often() -> None:
     clock = iter([0.0, 1.0, 59.0, 60.0, 61.0, 500.0])
-    seldom = Seldom(60.0, lambda: next(clock))
-    assert [seldom.due("timeout") for _ in range(6)] == [1, 0, 0, 3, 0, 2]
+    limit = LogLimit(60.0, lambda: next(clock))
+    assert [limit.due("timeout") for _ in range(6)] == [1, 0, 0, 3, 0, 2]
 
 
 def test_each_cause_is_told_for_itself() -> None:
-    seldom = Seldom(60.0, lambda: 0.0)
-    assert [seldom.due(cause) for cause in ("timeout", "store", "timeout", "store")] == [1, 1, 0, 0]
+    limit = LogLimit(60.0, lambda: 0.0)
+    assert [limit.due(cause) for cause in ("timeout", "store", "timeout", "store")] == [1, 1, 0, 0]
 
 
 def test_libraries_are_not_heard_below_a_warning() -> None:

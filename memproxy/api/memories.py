@@ -27,7 +27,7 @@ from memproxy.errors import Forbidden, NotFound, RequestError, StateUnavailable,
 from memproxy.learn.memory_vectors import merged
 from memproxy.learn.planted import marked_anew, marked_unless_own
 from memproxy.ports import JournalKind
-from memproxy.retention.leftovers import leave_empty_places
+from memproxy.retention.leftovers import erase_empty_places
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
         plan = PlanBody(changes={current.id: msgspec.to_builtins(changes)}, expects=expects)
         applied = await api.write(place_of(scope, current), plan)
         if applied and not changes.keys().isdisjoint(PLACING):
-            await leave_empty_places(api.store, api.state, scope, [current])
+            await erase_empty_places(api.store, api.state, scope, [current])
     if not applied:
         return Reply(call.show(edited), 202, QUEUED)
     edited = await _as_stored(api, _owner_of(scope, current), edited)

@@ -22,7 +22,7 @@ from memproxy.errors import (
 from memproxy.learn.flush import Owner
 from memproxy.learn.model_outages import COUNTED, OUTAGE, WaitingRows, delay_s
 from memproxy.learn.parts import Parts
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalKind, JournalRow
 from memproxy.tasks import TaskOwner
@@ -74,7 +74,7 @@ class Acknowledger:
         self._left: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
-        self.troubles = Seldom()
+        self.troubles = LogLimit()
         """What was told of a state or store that does not answer."""
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
@@ -328,7 +328,7 @@ def error_of(ending: Ending) -> MemproxyError:
     return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
 
 
-def state_trouble(told: Seldom, where: str, error: MemproxyError) -> None:
+def state_trouble(told: LogLimit, where: str, error: MemproxyError) -> None:
     """Note that the state or the store did not answer; the caller tries again, every second or so. ``told`` limits how
     often that is logged.
     """

@@ -7,7 +7,7 @@ from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.learn.parts import Parts
 from memproxy.ports import JournalRow, MemoryFilter, every
-from memproxy.retention.leftovers import leave_empty_places, leave_unsaid_names
+from memproxy.retention.leftovers import erase_empty_places, erase_unsaid_names
 
 RowsErased = Callable[[Sequence[int]], None]
 """Is told the numbers of rows that an erasure took out of the journal."""
@@ -35,21 +35,21 @@ class Erasure:
         where = asked.delete_where
         owner = row.entry.scope.whole
         if asked.undo_session is None and (where is None or where.ids):
-            await leave_empty_places(self._parts.store, self._parts.state, owner, deleted)
+            await erase_empty_places(self._parts.store, self._parts.state, owner, deleted)
             if deleted:
-                await leave_unsaid_names(
+                await erase_unsaid_names(
                     self._parts.store, self._parts.state, owner, deleted, self._parts.flushes.flush
                 )
             return
         await self._parts.flushes.flush()
-        await self._leave_empty_wings(owner)
+        await self._erase_empty_wings(owner)
         if where != Deletion():
-            await leave_unsaid_names(self._parts.store, self._parts.state, owner, None, self._parts.flushes.flush)
+            await erase_unsaid_names(self._parts.store, self._parts.state, owner, None, self._parts.flushes.flush)
         if where is not None and where.project_ids:
-            await self._leave_empty_closets(owner)
+            await self._erase_empty_closets(owner)
             await self._parts.state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
-                await self._parts.state.leave_aliases(owner, project)
+                await self._parts.state.erase_aliases(owner, project)
         if asked.undo_session is not None and row.entry.scope.is_narrow:
             await self._parts.state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
         elif asked.undo_session is not None:
@@ -65,13 +65,13 @@ class Erasure:
             await self._parts.working.forget_working(owner, session)
         self._on_rows_erased([number for number in rows if number != row.number])
 
-    async def _leave_empty_wings(self, owner: Scope) -> None:
+    async def _erase_empty_wings(self, owner: Scope) -> None:
         names = set((await self._parts.state.palace_names(owner)).values())
         empty = [name for name in names if not await self._parts.store.count(owner, MemoryFilter(wings=(name,)))]
         if empty:
-            await self._parts.state.leave_palace(owner, empty)
+            await self._parts.state.erase_wings(owner, empty)
 
-    async def _leave_empty_closets(self, owner: Scope) -> None:
+    async def _erase_empty_closets(self, owner: Scope) -> None:
         """Topics are words that were said. Which ones a project had cannot be told any more when the row is done again
         after a crash, so that all memories that are left are looked at.
         """
@@ -81,4 +81,4 @@ class Erasure:
             if not closets:
                 return
         if closets:
-            await self._parts.state.leave_closets(owner, sorted(closets))
+            await self._parts.state.erase_closets(owner, sorted(closets))

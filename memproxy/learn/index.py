@@ -25,7 +25,7 @@ from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
 from memproxy.metrics import metrics
 from memproxy.ports import JournalKind, JournalRow, MemoryFilter, every
-from memproxy.retention.leftovers import leave_empty_places
+from memproxy.retention.leftovers import erase_empty_places
 from memproxy.traces import spans_in, step, work
 
 _T = TypeVar("_T")
@@ -203,7 +203,7 @@ class Indexer:
                     await self._applier.apply(scope, plan, now=self._parts.clock.now(), given=asked.vectors)
             except StoreUnavailable:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
-                await leave_empty_places(self._parts.store, self._parts.state, scope, going)
+                await erase_empty_places(self._parts.store, self._parts.state, scope, going)
                 raise
             await self._parts.state.note_outcomes(row.number, written(asked, plan), self._parts.clock.now())
             await self._erasure.complete(row, asked, going)

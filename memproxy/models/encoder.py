@@ -26,14 +26,14 @@ from fastembed.rerank.cross_encoder import TextCrossEncoder
 from fastembed.text.onnx_text_model import OnnxTextModel
 
 from memproxy.errors import EmbedderUnavailable, ModelUnavailable
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, unit
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, RecallSettings
 
 log = logging.getLogger(__name__)
 
-_ANNOUNCED = Seldom(every_s=3600)
+_ANNOUNCED = LogLimit(every_s=3600)
 """Without network a download is tried every few minutes, and told once an hour."""
 
 

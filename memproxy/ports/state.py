@@ -465,16 +465,16 @@ class PalaceStore(Protocol):
     async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
         """Whether wing (its name), room (its name) and pointer belong together in the owner's palace."""
 
-    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+    async def erase_wings(self, scope: Scope, wings: Sequence[str]) -> None:
         """Erase these wings and what is in them from the palace: nothing stands there any more."""
 
-    async def leave_aliases(self, scope: Scope, project: str) -> None:
+    async def erase_aliases(self, scope: Scope, project: str) -> None:
         """Erase the other names of wings that were told in this project."""
 
     async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
         """Give wings of the owner another name (the old one to the new one), and erase these other names of wings."""
 
-    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+    async def erase_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
         """Erase closets, each the pointer of its room and its name: nothing stands there any more."""
 
 

@@ -51,7 +51,7 @@ class Waiting:
         self.is_written = False
         self.is_lean = False
 
-    def leave_body(self) -> None:
+    def drop_body(self) -> None:
         """Hold no text any more: it is set aside. The engine looks for such rows by itself."""
         self.entry = msgspec.structs.replace(self.entry, body=b"")
         self.written = lambda: None
@@ -105,7 +105,7 @@ class CaptureBacklog:
         if not fits and waiting in self._waiting and waiting is not self._waiting[0]:  # the first is being written
             self._bytes -= size
             if durable:
-                waiting.leave_body()
+                waiting.drop_body()
             else:
                 self._waiting.remove(waiting)
                 _count_lost(waiting, why)

@@ -103,7 +103,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
     chat.config.check_names()
     if identity is None:
         return Controls(mode=mode, problem="no_identity")
-    user, problem = _user(identity, chat, blank=headers.get(b"x-memproxy-user") is not None)
+    user, problem = _user(identity, chat, user_header_sent=headers.get(b"x-memproxy-user") is not None)
     config, named = chat.config, _field(chat.context.project_id, "memory_context.project_id")
     return Controls(
         mode=mode,
@@ -133,7 +133,7 @@ def user_of(identity: Identity, chat: RequestBody | None) -> str | None:
     """
     if chat is None or identity.bound_user:
         return chat_user(identity, {})
-    return _user(identity, chat, blank=False)[0]
+    return _user(identity, chat, user_header_sent=False)[0]
 
 
 def user_named(identity: Identity, fields: Mapping[str, str | None]) -> tuple[str | None, str | None]:
@@ -182,8 +182,8 @@ def _bounded(mode: Mode, *, recalls: bool, captures: bool) -> Mode:
     return Mode.WRITE if captures else Mode.OFF
 
 
-def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | None, str | None]:
-    """``blank``: a header of ours is there to name the user, if it names one."""
+def _user(identity: Identity, chat: RequestBody, *, user_header_sent: bool) -> tuple[str | None, str | None]:
+    """``user_header_sent``: a header of ours is there to name the user, if it names one."""
     ours = _field(chat.context.user_id, OUR_USER_FIELD)
     fields = {
         OUR_USER_FIELD: ours,
@@ -198,7 +198,7 @@ def _user(identity: Identity, chat: RequestBody, *, blank: bool) -> tuple[str | 
     except RequestError:
         # The provider's own fields may hold anything; what we cannot use as a name must not refuse the request.
         return None, "unusable_user"
-    meant = blank or chat.context.user_id is not None
+    meant = user_header_sent or chat.context.user_id is not None
     if meant and not identity.bound_user and not identity.named_user and not any(fields.values()):
         return None, NO_USER  # who names a user and sends no name has lost it: that is not the default user
     return user, problem

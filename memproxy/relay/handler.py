@@ -17,7 +17,7 @@ from prometheus_client import Histogram
 from memproxy.core.protocol import Identity
 from memproxy.core.receipt import Carried, ReceiptPart
 from memproxy.errors import Overloaded, RequestError
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.relay import bodies
 from memproxy.relay.admission import Admission
@@ -102,7 +102,7 @@ class MemoryHandler:
     work: BodyWork
     copies: Copies
     traces: Traces | None = None
-    _degraded: Seldom = field(default_factory=Seldom)
+    _degraded: LogLimit = field(default_factory=LogLimit)
 
     async def handle(self, request: Request, wire: WireFormat, caller: Identity | None) -> int:
         """Answer the request, which is of this format; the status that went out. ``caller`` is whom `Admission` let

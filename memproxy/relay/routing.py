@@ -30,7 +30,7 @@ from memproxy.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.ports import SharedServer, StateStore
 from memproxy.relay.admission import Admission
@@ -129,7 +129,7 @@ class Relay:
         self._running = 0
         self._idle = asyncio.Event()
         self._draining = False
-        self._failing = Seldom()
+        self._failing = LogLimit()
         self._opening: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

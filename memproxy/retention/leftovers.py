@@ -1,5 +1,5 @@
-"""What deleted (or moved) memories leave behind in the state: queries, and places and names of the palace that no
-memory is in, or says, any more.
+"""What remains of deleted (or moved) memories in the state: queries, and places and names of the palace that no memory
+is in, or says, any more.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Me
         await state.forget_queries(owner, {one.session_id or "" for one in turns}, {one.id for one in turns})
 
 
-async def leave_empty_places(store: MemoryStore, state: PalaceStore, scope: Scope, gone: Sequence[Memory]) -> None:
+async def erase_empty_places(store: MemoryStore, state: PalaceStore, scope: Scope, gone: Sequence[Memory]) -> None:
     """Erase the wings and closets of memories that were deleted, or moved, in which nothing is left.
 
     Raises:
@@ -40,7 +40,7 @@ async def leave_empty_places(store: MemoryStore, state: PalaceStore, scope: Scop
     wings = {memory.wing for memory in gone if memory.wing is not None}
     empty = [wing for wing in sorted(wings) if not await store.count(owner, MemoryFilter(wings=(wing,)))]
     if empty:
-        await state.leave_palace(owner, empty)
+        await state.erase_wings(owner, empty)
     closets = {
         (memory.wing, memory.room, memory.closet, "/".join(memory.pointer.split("/")[:2]))
         for memory in gone
@@ -52,19 +52,21 @@ async def leave_empty_places(store: MemoryStore, state: PalaceStore, scope: Scop
         if not await store.count(owner, MemoryFilter(wings=(wing,), rooms=(room,), closets=(closet,)))
     ]
     if left:
-        await state.leave_closets(owner, left)
+        await state.erase_closets(owner, left)
 
 
-async def leave_unsaid_names(
+async def erase_unsaid_names(
     store: MemoryStore,
     state: PalaceStore,
     scope: Scope,
     gone: Sequence[Memory] | None,
     flush: Callable[[], Awaitable[None]],
 ) -> None:
-    """Erase other names of wings, and give wings another name, that no memory which is left says: of all names, or of
-    those that single deleted memories said (``gone``). A wing keeps its number, so that pointers stay. ``flush`` makes
-    what was written durable: only then the state changes, so that doing it again after a crash ends the same.
+    """Names of wings that no remaining memory says: erase those that are aliases, and rename wings that are called so.
+
+    All names are looked at, or those that single deleted memories said (``gone``). A wing keeps its number, so that
+    pointers stay. ``flush`` makes what was written durable: only then the state changes, so that it can be repeated
+    after a crash.
 
     Raises:
         StoreUnavailable, StateUnavailable: do it again.
@@ -73,7 +75,7 @@ async def leave_unsaid_names(
     rows = [row for row in await state.palace_rows(owner) if row.kind in {"wing", "alias"}]
     names = {row.name for row in rows if row.name != USER and not is_role(row.name)}
     if gone is not None:
-        names &= {name for memory in gone for name in _said(memory)}
+        names &= {name for memory in gone for name in _names_in(memory)}
     unsaid = await _unsaid(store, owner, names) if names else set()
     if not unsaid:
         return
@@ -85,7 +87,7 @@ async def leave_unsaid_names(
     await state.rename_wings(owner, renamed, unsaid)
 
 
-def _said(memory: Memory) -> Iterator[str]:
+def _names_in(memory: Memory) -> Iterator[str]:
     """The names that a memory may be found by."""
     relations = [end for one in memory.relations for end in (one.subject, one.object)]
     for field in (memory.subject, memory.object, *memory.entities, *relations):
@@ -98,7 +100,7 @@ def _said(memory: Memory) -> Iterator[str]:
 async def _unsaid(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
     left = set(names)
     async for memory in every(store, owner, MemoryFilter()):
-        left.difference_update(_said(memory))
+        left.difference_update(_names_in(memory))
         if not left:
             break
     return left

@@ -287,7 +287,7 @@ class StateCallers(StatePart):
         rows = await self._database.read(lambda db: db.all(text, tenant=tenant, before=before, limit=limit))
         return [Audited(number=number, entry=msgspec.json.decode(entry, type=AuditEntry)) for number, entry in rows]
 
-    async def _leave_audit(self, db: Db, scope: Scope, name: str) -> None:
+    async def _unname_audit(self, db: Db, scope: Scope, name: str) -> None:
         """Put the digest for the owner's name in what was written before."""
         is_named = ":user IN (about, by_user)"
         if not db.names_users:
@@ -315,7 +315,7 @@ class StateCallers(StatePart):
         await db.run(f"DELETE FROM answers WHERE {OWNED}", **digest)
         counted = f"DELETE FROM uses WHERE {OWNED} AND {db.begins('what', 'arm', 'long')}"
         await db.run(counted, long=len(ARM), arm=ARM, **digest)
-        await self._leave_audit(db, scope, digest["user"])
+        await self._unname_audit(db, scope, digest["user"])
 
     async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
         async def work(db: Db) -> None:

@@ -125,7 +125,7 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
                 f"DELETE FROM owners WHERE {OWNED} AND NOT EXISTS (SELECT 1 FROM journal WHERE {OWNED})",
                 **owned(scope.owner),
             )
-            await self._erased.leave_choices(db, scope.owner)
+            await self._erased.keep_choices_unnamed(db, scope.owner)
         return gone
 
     async def _erase_texts(self, db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:

@@ -265,12 +265,12 @@ class Palace:
                 self._erase(is_it, number)
                 self._erase_below(pointer(number))
 
-    def leave_aliases(self, project: str) -> None:
+    def erase_aliases(self, project: str) -> None:
         """Erase the other names of wings that were told in a project, to whichever agent."""
         told = circle(project, None)
         self._erase("kind = 'alias' AND (parent = ? OR parent GLOB ?)", told, f"{told}&*")
 
-    def leave_closets(self, closets: Iterable[tuple[str, str]]) -> None:
+    def erase_closets(self, closets: Iterable[tuple[str, str]]) -> None:
         """Erase closets by their room's pointer and their name; their numbers are not given again."""
         for room, name in closets:
             self._erase("kind = 'closet' AND parent = ? AND name = ?", room, self._columns.name(name))
@@ -388,14 +388,14 @@ class StatePalace(StatePart):
         standing = await self._see(scope, lambda palace: palace.stand(places), named={room for _, room, _ in places})
         return standing or [False] * len(places)
 
-    async def leave_palace(self, scope: Scope, wings: Sequence[str]) -> None:
+    async def erase_wings(self, scope: Scope, wings: Sequence[str]) -> None:
         await self._change(scope, lambda palace: palace.leave(wings))
 
-    async def leave_aliases(self, scope: Scope, project: str) -> None:
-        await self._change(scope, lambda palace: palace.leave_aliases(project))
+    async def erase_aliases(self, scope: Scope, project: str) -> None:
+        await self._change(scope, lambda palace: palace.erase_aliases(project))
 
     async def rename_wings(self, scope: Scope, wings: Mapping[str, str], aliases: Collection[str]) -> None:
         await self._change(scope, lambda palace: palace.rename(wings, aliases))
 
-    async def leave_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
-        await self._change(scope, lambda palace: palace.leave_closets(closets))
+    async def erase_closets(self, scope: Scope, closets: Sequence[tuple[str, str]]) -> None:
+        await self._change(scope, lambda palace: palace.erase_closets(closets))

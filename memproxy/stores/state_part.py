@@ -264,7 +264,7 @@ class Erased:
         )
         return gone is not None
 
-    async def leave_choices(self, db: Db, owner: Owner) -> None:
+    async def keep_choices_unnamed(self, db: Db, owner: Owner) -> None:
         """What an erased owner has chosen holds on, without the name."""
         if await self.is_gone(db, owner):
             name = await self.name_of(db, owner)

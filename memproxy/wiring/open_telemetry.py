@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from memproxy import __version__
 from memproxy.errors import MemproxyError
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.traces import TRACEPARENT, Attributes, Span
 
@@ -145,7 +145,7 @@ class _Counted(SpanExporter):
         self._sending = OTLPSpanExporter()
         self._lock = threading.Lock()
         self._waiting = 0
-        self._lost = Seldom()
+        self._lost = LogLimit()
 
     def take(self, most: int) -> bool:
         """Count one more that waits; False, and told, where ``most`` do."""

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from tests.e2e.talk import body, extract_by_rules
 from tests.support.answers import chat_events, error, stream
 from tests.support.collector import Collector, running_collector
@@ -190,7 +190,7 @@ async def test_nobody_waits_for_a_collector_that_refuses_or_does_not_answer(
         assert time.monotonic() - asking < TRY_S, "less than one try of an export takes"
     lost = [line for line in proxy.log.splitlines() if "spans of traces are lost" in line]
     told = Counter((line.split()[3], "wait to be sent" in line) for line in lost)  # by process, and why
-    most = 1 + (time.monotonic() - began) // Seldom()._every_s
+    most = 1 + (time.monotonic() - began) // LogLimit()._every_s
     assert max(told.values()) <= most, lost
     assert {waits for _, waits in told} == {False, True}, lost
     assert "opentelemetry" not in proxy.log

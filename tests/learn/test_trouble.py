@@ -17,7 +17,7 @@ from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import state_trouble
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
 from memproxy.learn.model_outages import COUNTED, OUTAGE, delay_s
-from memproxy.logs import Seldom
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
@@ -259,7 +259,7 @@ def test_waiting_times_grow_and_are_bounded() -> None:
 
 
 def test_a_state_that_is_away_is_told_once_and_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
-    told = Seldom()
+    told = LogLimit()
     full, away = StateUnavailable("the disk is full"), StateUnavailable("it does not answer")
     for _ in range(50):
         state_trouble(told, "learn", full)

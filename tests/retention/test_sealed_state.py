@@ -93,7 +93,7 @@ async def test_what_is_written_is_read_back_and_the_file_has_no_text(tmp_path: P
         assert WORDS[1] in await state.palace_names(Scope(tenant="acme", user="cleo"))
         await state.rename_wings(BEN, {WORDS[1]: "other"}, [])
         assert {WORDS[1], "other"} & (await state.palace_names(BEN)).keys() == {"other"}
-        await state.leave_palace(BEN, ["other"])
+        await state.erase_wings(BEN, ["other"])
         assert WORDS[1] not in await state.palace_names(BEN)
         await state.forget_queries(ANN, {"s"}, {"t1"})
         receipt = await state.receipt(ANN, "r")

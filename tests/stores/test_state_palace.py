@@ -65,7 +65,7 @@ async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) ->
     assert (await state.place(OWNER, [Names(wing="nightjar", project="atlas")]))[0].wing == "lloyds"
     assert (await state.palace_names(ATLAS))["nightjar"] == "lloyds"
     assert (await state.palace_names(OWNER))["nightjar"] == "nightjar", "every wing is found by its own name"
-    await state.leave_palace(OWNER, ["lloyds"])
+    await state.erase_wings(OWNER, ["lloyds"])
     assert [row.name for row in await state.palace_rows(OWNER) if row.kind == "alias"] == ["dog"]
     await state.close()
 
@@ -120,7 +120,7 @@ async def test_a_wing_that_is_left_takes_all_that_is_in_it(state: SqliteState) -
     for n in range(1, 12):
         await state.place(OWNER, [Names(wing=f"w{n}", room="s", closet="c")])
     await state.place(OWNER, [Names(wing="w1", same=(("alias", "w1"),))])
-    await state.leave_palace(OWNER, ["w1", "never there"])
+    await state.erase_wings(OWNER, ["w1", "never there"])
     assert "alias" not in await state.palace_names(OWNER)
     assert await state.palace(OWNER, "W-001", after=0, limit=9) == []
     assert await state.palace(OWNER, "W-010/R-01", after=0, limit=9) == [PalacePlace(1, "c")]
