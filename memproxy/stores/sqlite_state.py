@@ -74,6 +74,7 @@ class SqliteState(StateOwners):
     place_anew = "installation"
     is_shared = False
     mine, released, claims = "true", "", ""
+    heads = "journal INDEXED BY journal_claimable"
     me: Mapping[str, str] = {}
 
     def __init__(
@@ -147,7 +148,7 @@ class SqliteState(StateOwners):
         return await self._database.write(work)
 
     async def _heads(self, db: Db, where: str, values: dict[str, Any]) -> list[Row]:
-        heads = f"SELECT number, kind, length(body), attempts, tenant, user_id FROM journal WHERE {where}"  # noqa: S608 - a constant
+        heads = f"SELECT number, kind, length(body), attempts, tenant, user_id FROM {self.heads} WHERE {where}"  # noqa: S608 - a constant
         return await db.all(f"{heads} ORDER BY number LIMIT :limit", **values)
 
     @asynccontextmanager

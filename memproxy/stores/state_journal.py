@@ -80,6 +80,11 @@ class StateJournal(StatePart):
     me: Mapping[str, str]
     """The value ``me``, where conditions have one."""
 
+    heads: ClassVar[str] = "journal"
+    """The table as heads are looked for in it; where the database has to be told, by their index: a model that is away
+    leaves rows without number behind each.
+    """
+
     def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:
         super().__init__(database, tasks, sealing)
         self._ends: SharedCommit[End, None] = SharedCommit(tasks, self._remove)
@@ -140,7 +145,7 @@ class StateJournal(StatePart):
 
         async def look(db: Db) -> bool:
             return (
-                await db.first(f"SELECT 1 FROM journal WHERE {self._claimable(db, lane)} LIMIT 1", **values) is not None
+                await db.first(f"SELECT 1 FROM {self.heads} WHERE {self._claimable(db, lane)} LIMIT 1", **values) is not None
             )
 
         async def work(db: Db) -> list[JournalRow]:
