@@ -144,9 +144,8 @@ class StateJournal(StatePart):
         values = {"lane": lane, "now": self._database.shared(now), "leaving": list(leaving), **self.me}
 
         async def look(db: Db) -> bool:
-            return (
-                await db.first(f"SELECT 1 FROM {self.heads} WHERE {self._claimable(db, lane)} LIMIT 1", **values) is not None
-            )
+            due = f"SELECT 1 FROM {self.heads} WHERE {self._claimable(db, lane)} LIMIT 1"
+            return await db.first(due, **values) is not None
 
         async def work(db: Db) -> list[JournalRow]:
             numbers, plan_bytes = list[int](), MOST_PLAN_BYTES
