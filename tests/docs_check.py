@@ -125,10 +125,9 @@ def metrics_table() -> str:
 
 
 def errors_table() -> str:
-    """The tree of errors and what each looks like in an answer."""
-    tree = textwrap.dedent((errors.__doc__ or "").split("\n\n")[1])
+    """The errors and what each looks like in an answer."""
     rows = map(_error_row, error_classes(errors.MemproxyError))
-    return f"```\n{tree}\n```\n\n" + _table(("error", "status", "type", "code", "meaning"), rows)
+    return _table(("error", "status", "type", "code", "meaning"), rows)
 
 
 def _error_row(each: type[errors.MemproxyError]) -> tuple[str, ...]:
@@ -158,11 +157,12 @@ def _call_row(each: Operation) -> tuple[str, ...]:
 
 
 def command_line() -> str:
-    """The command line's help as Markdown, from typer's own generator."""
+    """The command line's help as Markdown, from typer's own generator; ``--help`` itself is on every level."""
     words = ("--app", "app", "memproxy.commands", "utils", "docs", "--name", "memproxy")
     command = [sys.executable, "-m", "typer", *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    return done.stdout.partition("\n")[2].strip()
+    text = done.stdout.partition("\n")[2].replace("* `--help`: Show this message and exit.\n", "")
+    return text.replace("**Options**:\n\n\n", "").strip()
 
 
 def generated(name: str) -> str:
