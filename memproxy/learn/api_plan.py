@@ -412,7 +412,7 @@ async def _edit(known: PlanView, name: str, fields: Mapping[str, Any]) -> None:
             await known.forget(before)
     await known.change(name, {"updated_at": known.now, **fields})
     memory = await known.memory(name)
-    if before is not None and memory is not None and before.kind is not Kind.TURN:
+    if before is not None and memory is not None and _hides_turns(before):
         await _tell_turns(known, before, memory)
     if not _SLOT_FIELDS & fields.keys():
         return
@@ -427,6 +427,13 @@ async def _edit(known: PlanView, name: str, fields: Mapping[str, Any]) -> None:
             differing = [one for one in memory.__struct_fields__ if getattr(effects.new, one) != getattr(memory, one)]
             await known.change(name, {one: getattr(effects.new, one) for one in differing})
     await known.take(name)
+
+
+def _hides_turns(memory: Memory) -> bool:
+    """Whether the messages that state it go with it. A summary tells of a whole conversation: what is wrong with it, or
+    too much of it, is so of no message, and the facts that were read from them stay, too.
+    """
+    return memory.kind is not Kind.TURN and memory.predicate != SUMMARY
 
 
 async def _tell_turns(known: PlanView, before: Memory, after: Memory) -> None:
@@ -460,7 +467,7 @@ async def _delete(known: PlanView, body: PlanBody) -> None:
             await known.forget(memory)
             if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
                 await _drop_learned(known, memory)
-            elif by_call and is_told(memory):
+            elif by_call and is_told(memory) and _hides_turns(memory):
                 await succession.hide_stated(known, memory)
         await _drop(known, name, bury=learning)
         if before is not None and before.superseded_by == name:

@@ -179,6 +179,18 @@ async def test_a_summary_that_quotes_a_wrong_turn_is_withheld_or_ends(api: Api, 
     assert again["memory_ids"] == (["t1", "sum"] if waits else ["t1"])
 
 
+@pytest.mark.parametrize("how", ["edit", "correction", "delete"])
+async def test_what_is_done_to_a_summary_hides_none_of_its_messages(api: Api, how: str) -> None:
+    await learned(api, SUMMARY, said="I live in Berlin.")
+    if how == "edit":
+        await api.call("PATCH", "/v1/memory/sum", json={"content": "The user told of a move."})
+    elif how == "correction":
+        await say(api, memory_id="sum", signal="correction", text="The user told of a move.")
+    else:
+        await api.call("DELETE", "/v1/memory/sum")
+    assert "I live in Berlin." in (await api.call("POST", "/v1/memory/recall", json=WHERE)).json()["context"]
+
+
 async def test_a_correction_that_names_nothing_takes_the_place_of_the_only_fact_of_its_sort(api: Api) -> None:
     await learned(api, HOME, RENT, said="I live in Berlin. My rent is 1200 euros.")
     await say(api, memory_id="t1", signal="correction", text="It is Bern.")
