@@ -10,6 +10,7 @@ Large files are read piece by piece, and a value may be anything.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -39,6 +40,8 @@ _ZEP_LISTS = ("facts", "edges", "relevant_facts", "messages", *_ZEP_THREADS)
 _ZEP_IDS = uuid.UUID("c5d1f7ab-6f0a-5a5b-8f25-2f8f5c7f8f11")
 _ZEP_ROLES = {"human": "user", "ai": "assistant", "norole": "user", "function": "tool"}
 _KNOWN_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "document"})
+_CHATGPT_IDS = uuid.UUID("5d0c6d7e-3b0f-5c44-9a51-7e1f0c9b2a68")
+_MESSAGE_IDS = uuid.UUID("b1a7e0c2-94d3-5f0e-8d6a-2f4c7b9e1d35")
 _CHATGPT_ROLES = frozenset({"user", "assistant"})
 _CHATGPT_TEXTS = frozenset({"text", "multimodal_text"})
 
@@ -113,15 +116,15 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     untimed = written_at(path)
     for key, value in objects(path, _ZEP_LISTS):
         if key in _ZEP_THREADS or "messages" in value:
-            yield from _zep_thread(value)
+            yield from _zep_thread(value, untimed)
         elif "fact" in value:
             yield from _zep_fact(value, untimed)
         else:
             waiting.append(value)
             if len(waiting) >= BATCH:
-                yield from _zep_conversations(waiting)
+                yield from _zep_conversations(waiting, untimed)
                 waiting = []
-    yield from _zep_conversations(waiting)
+    yield from _zep_conversations(waiting, untimed)
 
 
 def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
@@ -149,17 +152,17 @@ def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
     }
 
 
-def _zep_thread(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _zep_thread(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
     session = value.get("thread_id") or value.get("session_id") or value.get("uuid")
     messages = [one for one in list_of(value.get("messages")) if isinstance(one, dict)]
     user = value.get("user_id")
     for begin in range(0, len(messages), BATCH):
         some = messages[begin : begin + BATCH]
-        yield from _zep_conversations([{"session_id": session, "user_id": user, **one} for one in some])
+        yield from _zep_conversations([{"session_id": session, "user_id": user, **one} for one in some], untimed)
 
 
-def _zep_conversations(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Messages by session, each session's as one conversation."""
+def _zep_conversations(messages: list[dict[str, Any]], untimed: str) -> Iterator[dict[str, Any]]:
+    """Messages by session, each session's as one conversation; one without a time of its own is of ``untimed``."""
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for one in messages:
         content = text_of(one.get("content"))
@@ -167,8 +170,8 @@ def _zep_conversations(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any
             session = text_of(one.get("thread_id") or one.get("session_id")) or "zep"
             groups.setdefault((session, text_of(one.get("user_id"))), []).append(_zep_message(one, content))
     for (session, user), said in groups.items():
-        messages = with_clear_ids(said)
-        yield {"turns": without_none({"session_id": session[:256], "user_id": user}) | {"messages": messages}}
+        turns = {"session_id": session[:256], "user_id": user, "timestamp": untimed}
+        yield {"turns": without_none(turns) | {"messages": with_clear_ids(with_lasting_ids(said, session))}}
 
 
 def _zep_message(one: dict[str, Any], content: str) -> dict[str, Any]:
@@ -192,16 +195,27 @@ def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
     regenerated or edited away is not. Text of the user and the assistant becomes turns at their own times; images,
     files, tools and hidden system texts are left out.
     """
+    untimed = written_at(path)
     for _, conversation in objects(path, ("conversations",), member="conversations.json"):
-        said = with_clear_ids(
-            line for message in _branch(conversation) if (line := _chatgpt_message(message)) is not None
-        )
-        session = text_of(conversation.get("conversation_id") or conversation.get("id"))
-        about = without_none({"title": text_of(conversation.get("title"))})
+        messages = [line for message in _branch(conversation) if (line := _chatgpt_message(message)) is not None]
+        if not messages:
+            continue
         began = time_of(conversation.get("create_time"))
+        session = text_of(conversation.get("conversation_id") or conversation.get("id"))
+        session = session or _chatgpt_session(began, messages[0])
+        said = with_clear_ids(with_lasting_ids(messages, session))
+        about = without_none({"title": text_of(conversation.get("title"))})
         for begin in range(0, len(said), BATCH):
-            turns = {"session_id": session, "timestamp": began, "metadata": about}
+            turns = {"session_id": session, "timestamp": began or untimed, "metadata": about}
             yield {"turns": without_none(turns) | {"messages": said[begin : begin + BATCH]}}
+
+
+def _chatgpt_session(began: str | None, first: dict[str, Any]) -> str:
+    """The session of a conversation that was exported without an id: made of how it began, so that a second import,
+    and one of a later export in which it goes on, is the same conversation.
+    """
+    said = "\x1f".join(str(part) for part in (began, first.get("id"), first["role"], first["content"]))
+    return str(uuid.uuid5(_CHATGPT_IDS, said))
 
 
 def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
@@ -357,6 +371,21 @@ def object_of(value: object) -> dict[str, Any]:
 def without_none(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def with_lasting_ids(messages: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
+    """The messages of this conversation. One that was exported without an id and without a time gets an id made of what
+    it says: it takes the time of the file, which a copy of the file does not share, and is to be the same there.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    lasting = []
+    for message in messages:
+        said = (message["role"], message["content"])
+        seen[said] += 1
+        is_named = "id" in message or "timestamp" in message
+        made = uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said]))))
+        lasting.append(message if is_named else {**message, "id": str(made)})
+    return lasting
 
 
 def with_clear_ids(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

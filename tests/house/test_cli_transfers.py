@@ -124,6 +124,18 @@ def test_import_reads_other_products_files(home: Path, tmp_path: Path) -> None:
     assert "Likes tea" in exported.stdout
 
 
+def test_a_chatgpt_export_without_ids_changes_nothing_the_second_time(home: Path, tmp_path: Path) -> None:
+    message = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["My parrot is Coco"]}}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"current_node": "a", "mapping": {"a": {"message": message}}}]), "utf-8")
+    exports = []
+    for _ in range(2):
+        assert run("import", str(path), "--format", "chatgpt", "--user", "ann").exit_code == 0
+        exports.append(run("export", "--user", "ann").stdout.splitlines())
+    assert sum("My parrot is Coco" in line for line in exports[0]) == 1
+    assert exports[0] == exports[1]
+
+
 @pytest.mark.parametrize("arguments", [["--format", "zep"], ["--format", "chatgpt"], []])
 def test_a_file_of_another_format_is_refused_with_a_remedy(home: Path, tmp_path: Path, arguments: list[str]) -> None:
     path = tmp_path / "x.json"

@@ -160,6 +160,42 @@ def test_the_current_branch_of_a_chatgpt_conversation_becomes_turns(tmp_path: Pa
     assert turns["messages"][0]["timestamp"] == "2023-11-14T22:13:20.500000+00:00"
 
 
+def test_a_chatgpt_conversation_without_an_id_is_the_same_one_every_time(tmp_path: Path) -> None:
+    unnamed = {name: value for name, value in CHAT.items() if name != "conversation_id"}
+    tree: Any = CHAT["mapping"]
+    goes_on = {**unnamed, "mapping": {**tree, "f": node("f", "e", "user", ["Bye"])}, "current_node": "f"}
+    other = {**unnamed, "create_time": 1_600_000_000.0}
+    lines = [list(chatgpt_lines(written(tmp_path, value))) for value in ([unnamed], [unnamed], [goes_on], [other])]
+    sessions = [line["turns"].get("session_id") for (line,) in lines]
+    assert sessions[0]
+    assert sessions[0] == sessions[1] == sessions[2] != sessions[3]
+
+
+@pytest.mark.parametrize("name", ["zep thread", "zep messages", "chatgpt"])
+def test_messages_without_a_time_are_as_old_as_the_file_and_the_same_in_a_copy_of_it(tmp_path: Path, name: str) -> None:
+    said = [{"role": "user", "content": text} for text in ("yes", "no", "yes")]
+    untimed = {"id": None, "create_time": None}
+    tree = {
+        "a": node("a", None, "user", ["yes"], **untimed),
+        "b": node("b", "a", "user", ["no"], **untimed),
+        "c": node("c", "b", "user", ["yes"], **untimed),
+    }
+    value: Any = {
+        "zep thread": {"threads": [{"thread_id": "t", "messages": said}]},
+        "zep messages": {"messages": said},
+        "chatgpt": [{"id": "c", "current_node": "c", "mapping": tree}],
+    }[name]
+    path = written(tmp_path, value)
+    read = IMPORTERS[name.split(maxsplit=1)[0]]
+    os.utime(path, (0, 1_700_000_000))
+    (first,) = read(path)
+    os.utime(path, (0, 1_800_000_000))
+    (copy,) = read(path)
+    assert first["turns"]["timestamp"] == "2023-11-14T22:13:20+00:00"
+    assert first["turns"]["messages"] == copy["turns"]["messages"]
+    assert len({one["id"] for one in first["turns"]["messages"]}) == 3
+
+
 def test_the_archive_of_chatgpt_is_read_as_it_comes(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:
