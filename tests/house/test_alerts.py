@@ -1,9 +1,11 @@
 """Every alert fires and is silent as deploy/alerts_test.yml says, and what that says notices a rule that is broken."""
 
+import json
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,13 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
+@cache
+def cases_file() -> dict[str, Any]:
+    """The file of tests, every value as it is written: else 0x20, which is twenty times 0, is 32."""
+    loaded: dict[str, Any] = yaml.load(TESTS.read_text(encoding="utf-8"), yaml.BaseLoader)
+    return loaded
+
+
 def rules() -> list[dict[str, Any]]:
     loaded = yaml.safe_load(RULES.read_text(encoding="utf-8"))
     return [rule for group in loaded["groups"] for rule in group["rules"]]
@@ -28,13 +37,11 @@ def rules() -> list[dict[str, Any]]:
 
 def written(folder: Path, changed: list[dict[str, Any]], *, only: str | None = None) -> Path:
     """The file of tests beside these rules; of one alert's cases, if it is named."""
-    tests = yaml.load(TESTS.read_text(encoding="utf-8"), yaml.BaseLoader)  # else 0x20, twenty times 0, is 32
-    if only is not None:
-        tests["tests"] = [case for case in tests["tests"] if case["alert_rule_test"][0]["alertname"] == only]
+    cases = [case for case in cases_file()["tests"] if only in {None, case["alert_rule_test"][0]["alertname"]}]
     folder.mkdir()
-    groups = {"groups": [{"name": "memproxy", "rules": changed}]}
-    (folder / RULES.name).write_text(yaml.safe_dump(groups, width=1000), encoding="utf-8")
-    (folder / TESTS.name).write_text(yaml.safe_dump(tests, width=1000), encoding="utf-8")
+    # as JSON, which is YAML too, and written a hundred times as fast
+    (folder / RULES.name).write_text(json.dumps({"groups": [{"name": "memproxy", "rules": changed}]}), "utf-8")
+    (folder / TESTS.name).write_text(json.dumps({**cases_file(), "tests": cases}), "utf-8")
     return folder / TESTS.name
 
 

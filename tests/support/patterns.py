@@ -28,31 +28,8 @@ _LONG = 60
 """Repetitions within one fragment: of a long word, or of many blanks."""
 
 GENERAL = (
-    *(
-        " ",
-        "\n",
-        " \n",
-        '"',
-        "'",
-        "“",
-        "(",
-        "[",
-        "{",
-        "<",
-        ">",
-        ",",
-        ".",
-        "-",
-        "_",
-        ":",
-        "/",
-        "![",
-        "0",
-        "a",
-        "A",
-        "é",
-        "中",
-    ),
+    *" \n\"'“([{<>,.-_:/0aAé中",
+    *(" \n", "!["),
     *("a ", "Aa ", "a, ", "a. ", "a-", "a'", "0,", "0 ", "a\n", "my ", "the ", "User's ", "not ", "and "),
 )
 """What is tried on every pattern."""
