@@ -88,7 +88,7 @@ async def _state(settings: Settings, home: Path, held: contextlib.AsyncExitStack
         file = SqliteFile(path, sync="full")
         await file.open()
         held.push_async_callback(file.close)
-        return str(path), SqliteTables(SqliteDatabase(file, TaskOwner("move")))
+        return str(path), SqliteTables(SqliteDatabase(file, TaskOwner("state")))
     from memproxy.stores.postgres_moving import PostgresTables  # noqa: PLC0415 - an extra
     from memproxy.stores.postgres_state_database import PostgresDatabase  # noqa: PLC0415 - the same
 
