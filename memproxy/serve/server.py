@@ -116,6 +116,9 @@ class WatchedProtocol(HttpToolsProtocol):
         if self._owed_since is not None and not self._owes_body and self._owed_bytes > MOST_HEADER_BYTES:
             self._refuse(431, "The request's headers are too long.")
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Uvicorn would tell the operator to install a library for websockets; the relay answers with 501."""
+
     def on_headers_complete(self) -> None:
         """Called by the parser."""
         if not self.url.startswith(b"/"):

@@ -173,10 +173,13 @@ async def test_a_configured_key_replaces_the_clients_and_the_clients_still_ident
         assert relay.engine.asked[0].scope.tenant.startswith("key:")
 
 
-async def test_websockets_get_a_501(relay: Rig) -> None:
+async def test_websockets_get_a_501_and_no_operator_is_told_to_install_something(
+    relay: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
     answer = await relay.client.get("/v1/realtime", headers=headers)
     assert answer.status_code == 501
+    assert "WebSocket library" not in caplog.text
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/v1", "/v2/models", "/internal/recall", "/v1x/models"])
