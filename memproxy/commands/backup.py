@@ -241,17 +241,20 @@ def working_folder(folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: it cannot be made.
     """
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be made ({error.strerror}). Name a folder elsewhere.") from error
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+    with contextlib.ExitStack() as cleaning:
+        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)  # a signal may come as soon as it is there
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            cleaning.pop_all()
+            raise ConfigError(f"{folder} cannot be made ({error.strerror}). Name a folder elsewhere.") from error
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
 
 
 @contextlib.contextmanager
