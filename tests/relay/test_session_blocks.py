@@ -285,7 +285,7 @@ class SlowBlocks(SqliteState):
 
 async def test_a_request_does_not_wait_for_a_state_that_hangs(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     state = SlowBlocks(tmp_path / "state.db")
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 9_000}) as relay:
         relay.engine.recall = Memories(numbered(100))
         answer = await relay.chat(*turns(1))
         state.may_answer.set()
