@@ -110,17 +110,17 @@ def _may_be_a_date(value: object) -> bool:
     return isinstance(value, int) and bool(_DATE_IN_DIGITS.fullmatch(str(value)))
 
 
-def parse_content(value: object, *, silent: bool) -> object:
+def parse_content(value: object, *, may_be_empty: bool) -> object:
     """A message's content: a string, or OpenAI's list of parts, of which the texts are joined by newlines and images,
-    audio and files are passed over, as chat does. ``silent``: it may say nothing; None then says just that.
+    audio and files are passed over, as chat does. ``may_be_empty``: it may say nothing; None then says just that.
     """
     if value is None:
         value = ""
     if isinstance(value, list):
         texts = [_part_text(part, place) for place, part in enumerate(value)]
         said = [text for text in texts if text is not None]
-        silent, value = silent or len(said) < len(texts), "\n".join(said)
-    if isinstance(value, str) and not silent and not value.strip():
+        may_be_empty, value = may_be_empty or len(said) < len(texts), "\n".join(said)
+    if isinstance(value, str) and not may_be_empty and not value.strip():
         raise ValueError("must not be empty")
     return value
 

@@ -102,15 +102,15 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     """Every relation of an entity with its validity, oldest first."""
     scope, name = call.scope(), call.path["name"]
     after = number_after("timeline", query.cursor)
-    same = await api.state.palace_names(scope)
-    key, now = _key(same, name), api.parts.clock.now()
+    main_names = await api.state.palace_names(scope)
+    key, now = _main_name(main_names, name), api.parts.clock.now()
 
     def naming(memories: list[Memory]) -> list[tuple[datetime, Memory, Relation]]:
         return [
             (edge.valid_from or memory.created_at, memory, edge)
             for memory in memories
             for edge in edges(memory)
-            if key in {_key(same, edge.subject), _key(same, edge.object)}
+            if key in {_main_name(main_names, edge.subject), _main_name(main_names, edge.object)}
         ]
 
     found: list[tuple[datetime, Memory, Relation]] = []
@@ -139,12 +139,13 @@ def _entry(memory: Memory, edge: Relation, now: datetime) -> TimelineEntry:
     )
 
 
-def _key(same: Mapping[str, str], name: str) -> str:
-    key = subject_name(name) if slug(name) else name.strip()  # a name without letters or numbers is not the user's
-    return same.get(key, key)
+def _main_name(main_names: Mapping[str, str], name: str) -> str:
+    """The name by which an entity is known that may be called otherwise (its aliases and their main names)."""
+    key = subject_name(name) if slug(name) else name.strip()  # of "?!" subject_name would make the user
+    return main_names.get(key, key)
 
 
-async def below_categories(api: Backends, scope: Scope, where: MemoryFilter) -> MemoryFilter:
+async def with_subcategories(api: Backends, scope: Scope, where: MemoryFilter) -> MemoryFilter:
     """The filter with everything below a category that is named with a slash at its end (``user-preferences/``)."""
     prefixes = tuple(f"{name.rstrip('*').rstrip('/')}/" for name in where.categories if name.endswith(("/", "/*")))
     if not prefixes:
@@ -152,6 +153,7 @@ async def below_categories(api: Backends, scope: Scope, where: MemoryFilter) -> 
     found = [name for name in where.categories if not name.endswith(("/", "/*"))]
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=where.now)):
         found += [one.category for one in page if one.category and one.category.startswith(prefixes)]
+    # prefixes are no category: they match nothing, where no category at all would match everything
     return msgspec.structs.replace(where, categories=tuple(dict.fromkeys(found)) or prefixes)
 
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, field_val
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
 from memproxy.api.fields import Content, FactKind, Label, Labels, Metadata, Name, OptionalTime, Phrase, Trusted, Unit
-from memproxy.api.knowledge import below_categories
+from memproxy.api.knowledge import with_subcategories
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
 from memproxy.api.palace import in_palace
 from memproxy.api.versions import expected, tagged
@@ -179,7 +179,7 @@ async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
 async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPage:
     """List memories, newest first."""
     scope, where = scope_and_filter(call.identity, query, api.parts.clock.now())
-    where = await in_palace(api, scope, query, await below_categories(api, scope, where))
+    where = await in_palace(api, scope, query, await with_subcategories(api, scope, where))
     page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
     return MemoryPage([call.show(memory) for memory in page.memories], page.next_cursor)
 

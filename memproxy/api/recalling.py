@@ -10,7 +10,7 @@ from pydantic import ConfigDict, FailFast, Field
 from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends, scope_and_filter
 from memproxy.api.fields import MAX_MESSAGES, Limit, Name, Query, ReadableContent
-from memproxy.api.knowledge import below_categories
+from memproxy.api.knowledge import with_subcategories
 from memproxy.api.models import Body, Filters, Shown, ShownMemory
 from memproxy.api.palace import in_palace
 from memproxy.api.receipts import contents_of, with_contents
@@ -93,7 +93,7 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
     if not body.active and body.as_of is None:
         where = msgspec.structs.replace(where, active=True)
     api.require("store")
-    where = await in_palace(api, scope, body, await below_categories(api, scope, where))
+    where = await in_palace(api, scope, body, await with_subcategories(api, scope, where))
     found = await api.parts.recall.search(scope, body.query, limit=body.limit, where=where)
     api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
     data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]

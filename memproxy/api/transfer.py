@@ -30,7 +30,7 @@ from memproxy.api.fields import (
 from memproxy.api.http import MOST_JSON_BYTES, OFF_LOOP_BYTES, check_names, read_lines_body, validate
 from memproxy.api.memories import DescribedFields, RelationBody
 from memproxy.api.models import Body, Cursor, Shown
-from memproxy.api.turns import Conversation, NewTurns, check_ids, conflicting, journal_conversation
+from memproxy.api.turns import JournaledConversation, NewTurns, check_ids, conflicting, journal_conversation
 from memproxy.auth import resolve_scope
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory, Source, to_public
@@ -386,7 +386,7 @@ class _Import:
         self._query = query
         self.done = Imported(query.dry_run, 0, 0, 0, 0, 0, [], [])
 
-    async def journal(self, body: bytes) -> tuple[list[int], list[Conversation]]:
+    async def journal(self, body: bytes) -> tuple[list[int], list[JournaledConversation]]:
         """Journal what the lines of a body hold; the numbers of the rows, and the conversations."""
         lines: list[Line] = []
         rest = read_lines(body)
@@ -565,7 +565,7 @@ class _Import:
             stored += [one async for one in every(self._api.store, scope, where)]
         return {vector_key(memory): memory for memory in stored}
 
-    async def _journal_turns(self, lines: Sequence[Line]) -> list[Conversation]:
+    async def _journal_turns(self, lines: Sequence[Line]) -> list[JournaledConversation]:
         """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""
         conversations = []
         for one in lines:

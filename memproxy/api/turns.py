@@ -34,10 +34,10 @@ from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.ports import JournalKind, MemoryFilter
 
 WAIT_S = 55.0
-"""How long `?wait=true` (and the indexing of a large call) may take; as documented."""
+"""How long `?wait=true` (and the indexing of a large call) may take (docs/api.md)."""
 
 STEP_S = 1.0
-"""Seconds between two checks that the store answers and has room: a large call is waited for, an outage is not."""
+"""Seconds between two checks that the store answers and has room: an outage ends the wait for a large call."""
 
 _MOST_IDS = 200
 """Turns that are looked up at once."""
@@ -49,7 +49,7 @@ UNTIMED = datetime(1, 1, 1, tzinfo=UTC)
 RESERVED_METADATA = frozenset({"role", "seq", "name"})
 """Keys of a turn's metadata that are ours."""
 
-_INSTEAD = ("tool_calls", "tool_call_id", "function_call", "refusal", "audio")
+_FIELDS_INSTEAD_OF_TEXT = ("tool_calls", "tool_call_id", "function_call", "refusal", "audio")
 """What a message without text may hold instead; a tool may also have answered nothing."""
 
 Unread = Annotated[Any, Field(description="Taken, as chat takes it, and not kept.")]
@@ -78,7 +78,7 @@ class MessageBody(Body):
     @classmethod
     def _says_or_calls(cls, content: object, info: ValidationInfo) -> object:
         """Only what stands for something else may be without text; any other message is a mistake."""
-        return parse_content(content, silent=any(info.data.get(name) for name in _INSTEAD))
+        return parse_content(content, may_be_empty=any(info.data.get(name) for name in _FIELDS_INSTEAD_OF_TEXT))
 
 
 class NewTurns(Body):
@@ -131,17 +131,17 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     number = await _append(api, scope, body, messages, Source.API)
     indexed = number is None or await _is_indexed(api, scope, number, deadline)
     pairs = zip(body.messages, messages, strict=True)
-    given_ids = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
-    taken = TurnIds(turn_ids=[given_ids[message.id or ""] for message in messages], session_id=scope.session or "")
+    client_id_of = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
+    answer = TurnIds(turn_ids=[client_id_of[message.id or ""] for message in messages], session_id=scope.session or "")
     if indexed and (conflicts := await conflicting(api, scope, _with_own_ids(body, messages))):
-        taken.conflicts = [given_ids[name] for name in conflicts]
+        answer.conflicts = [client_id_of[name] for name in conflicts]
     if query.wait:
         learned = indexed and await api.parts.worker.learned(scope, _left(deadline))
-        taken.learning = "done" if learned else "pending"
-    return Reply(taken, 201) if indexed else Reply(taken, 202, QUEUED)
+        answer.learning = "done" if learned else "pending"
+    return Reply(answer, 201) if indexed else Reply(answer, 202, QUEUED)
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class JournaledConversation(msgspec.Struct, frozen=True):
     """A conversation in the journal: its row's number (None when nothing was said), its scope, and those of its
     messages that say something under an id of their own.
     """
@@ -153,7 +153,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 async def journal_conversation(
     api: Backends, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None
-) -> Conversation:
+) -> JournaledConversation:
     """Journal a conversation of the owner, without waiting."""
     scope = Scope(
         tenant=scope.tenant,
@@ -163,13 +163,15 @@ async def journal_conversation(
         session=body.session_id or f"ses_{uuid.uuid4().hex}",
     )
     messages = await _messages(api, scope, body, only_project)
-    return Conversation(await _append(api, scope, body, messages, source), scope, _with_own_ids(body, messages))
+    return JournaledConversation(
+        await _append(api, scope, body, messages, source), scope, _with_own_ids(body, messages)
+    )
 
 
 async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:
     """The messages as they are kept, each with the id that it will have: its own, else one made of
     what identifies it and of its occurrence within this call. Ids that a key of one project gives are the project's
-    own, but for those by which it sees a turn of the conversation.
+    own, except those under which the key sees a turn of this conversation already.
     """
     given = [
         Message(

@@ -208,7 +208,7 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
     seen = _Seen.of(table, columns, ranked=ranked)
     if table.has_no_vectors:
         odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
-        return _told(table, odds, ranked=ranked)
+        return _as_scores(table, odds, ranked=ranked)
     sums = weighted(columns, recipe.hybrid, count, table.nothing)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
@@ -221,10 +221,10 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
         odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, table, odds, without, ranked=ranked), odds)
-    return _told(table, odds, ranked=ranked)
+    return _as_scores(table, odds, ranked=ranked)
 
 
-def _told(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Array, list[int]]:
+def _as_scores(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Array, list[int]]:
     """The scores that odds mean, a block's with what was said later."""
     if ranked:
         return fusion.probability(odds), []

@@ -493,7 +493,7 @@ class EngineClient:
     async def full(self, scope: Scope) -> Full | None:
         """Whose quota of memories is full; None where the engine does not say."""
         try:
-            return await self._told(FULL_PATH, scope, Full, self._deadline_s)
+            return await self._asked(FULL_PATH, scope, Full, self._deadline_s)
         except EngineUnavailable:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -504,7 +504,7 @@ class EngineClient:
     async def replay(self, asked: ReplayAsked) -> ReplayTold:
         """The last messages of a session; whatever goes wrong is answered as its reason."""
         try:
-            return await self._told(REPLAY_PATH, asked, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
+            return await self._asked(REPLAY_PATH, asked, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
         except NotSent:
             return ReplayTold(reason="engine")
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
@@ -512,7 +512,7 @@ class EngineClient:
             log.debug("a session is not replayed: %r", error)
             return ReplayTold(reason="timeout" if isinstance(error, TimeoutError) else "engine")
 
-    async def _told(self, path: str, asked: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
+    async def _asked(self, path: str, asked: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
         """What the engine answers; the breaker learns from it.
 
         Raises:

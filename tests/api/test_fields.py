@@ -67,10 +67,10 @@ def test_what_is_no_time_is_refused(value: object) -> None:
 
 def test_text_parts_are_joined_and_pictures_passed_over_but_no_text_is_lost() -> None:
     parts = ["zero", {"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}]
-    assert parse_content([*parts, {"type": "input_text", "text": "two"}], silent=False) == "zero\none\ntwo"
-    assert parse_content([parts[2]], silent=False) == ""
+    assert parse_content([*parts, {"type": "input_text", "text": "two"}], may_be_empty=False) == "zero\none\ntwo"
+    assert parse_content([parts[2]], may_be_empty=False) == ""
     with pytest.raises(ValueError, match="part 1 is no text"):
-        parse_content([{"type": "text", "text": "one"}, {"type": "txt", "text": "two"}], silent=True)
+        parse_content([{"type": "text", "text": "one"}, {"type": "txt", "text": "two"}], may_be_empty=True)
 
 
 @given(
