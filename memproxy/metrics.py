@@ -47,6 +47,18 @@ _OF_TASKS = {
 }
 """Owners of background tasks (`tasks.TaskOwner`), whose failures count under the owner's name."""
 
+_ERRORS = {
+    RELAY: "relay.blocks relay.blocks_late relay.capture relay.captured relay.choices relay.decide relay.full "
+    "relay.inject relay.journal_late relay.limits relay.made relay.position relay.read relay.sessions "
+    "relay.conversation relay.replay relay.tap relay.tools state.sealed",
+    ENGINE: "engine.api engine.audit engine.close models.quantise models.reranker learn.turns learn.learn learn.index "
+    "learn.triggers learn.vectors learn.recover learn.settle learn.plan learn.outage learn.model_outage learn.judge "
+    "learn.deletion learn.dream recall.rewrite recall.rerank recall.own_words recall.tokens store.payload "
+    "store.rebuild store.sealed state.sealed state.taken_over",
+    STATE: "state.sealed",
+}
+"""Where else failures are counted, by the process."""
+
 KNOWN: dict[str, dict[str, Rows]] = {
     "requests": {
         RELAY: _pairs(dict.fromkeys(("chat", "responses", "relayed", "memory"), "200 499 500 502 503 504")),
@@ -121,45 +133,9 @@ KNOWN: dict[str, dict[str, Rows]] = {
     "trace_spans": dict.fromkeys((RELAY, ENGINE), _each("sent", "failed", "dropped")),
     "receipts_dropped": {RELAY: _each("relay"), ENGINE: _each("full", "state")},
     "internal_errors": {
-        RELAY: _each(
-            *("relay.blocks", "relay.blocks_late", "relay.capture", "relay.captured", "relay.choices", "relay.decide"),
-            *(
-                "relay.full",
-                "relay.inject",
-                "relay.journal_late",
-                "relay.limits",
-                "relay.made",
-                "relay.position",
-                "relay.read",
-                "relay.sessions",
-            ),
-            *(
-                "relay.conversation",
-                "relay.replay",
-                "relay.tap",
-                "relay.tools",
-                "relay process",
-                "state.sealed",
-                *_OF_TASKS[RELAY].split(),
-            ),
-        ),
-        ENGINE: _each(
-            *("engine.api", "engine.audit", "engine.close", "models.quantise", "models.reranker", "learn.turns"),
-            *("learn.learn", "learn.index", "learn.triggers", "learn.vectors", "learn.recover", "learn.settle"),
-            *(
-                "learn.plan",
-                "learn.outage",
-                "learn.model_outage",
-                "learn.judge",
-                "learn.deletion",
-                "learn.dream",
-                "recall.rewrite",
-                "recall.rerank",
-            ),
-            *("recall.own_words", "recall.tokens", "store.payload", "store.rebuild", "store.sealed", "state.sealed"),
-            *("state.taken_over", "engine process", "state calls", *_OF_TASKS[ENGINE].split()),
-        ),
-        STATE: _each("state engines", "state writer", "state.sealed", *_OF_TASKS[STATE].split()),
+        RELAY: _each("relay process", *_ERRORS[RELAY].split(), *_OF_TASKS[RELAY].split()),
+        ENGINE: _each("engine process", "state calls", *_ERRORS[ENGINE].split(), *_OF_TASKS[ENGINE].split()),
+        STATE: _each("state engines", "state writer", *_ERRORS[STATE].split(), *_OF_TASKS[STATE].split()),
     },
 }
 """The label values of counters that are known words, by the process that counts them. A test compares them with the
