@@ -36,6 +36,13 @@ async def server(folders: Folders) -> AsyncIterator[Proxy]:
             async with proxy.client() as client:
                 for said in ("I live in Bern.", "Where do I live?", "hello"):
                     assert (await chat(client, said)).status == 200
+
+            async def are_counted() -> bool:
+                return bool(json.loads((await top(proxy, "--json")).stdout)["store_points"])
+
+            await eventually(
+                are_counted, what="the engine has looked how many points there are"
+            )  # it does now and then
             yield proxy
 
 
