@@ -336,7 +336,7 @@ class Engine:
 
     def readiness(self) -> dict[str, str]:
         """Each part: ``ready``, ``loading``, ``off``, ``degraded: why`` or ``refused: why``."""
-        embedder = self.parts.embedder.state
+        embedder = self.parts.recall.embedder_state
         if embedder.startswith("unavailable"):
             embedder = f"degraded{embedder.removeprefix('unavailable')}"
         parts = {**self._readiness.parts, "embedder": embedder, "learning": self.parts.worker.learning}

@@ -23,6 +23,8 @@ DEGRADED = "degraded"
 MEASURE_EVERY_S = 10.0
 LOOK_AGAIN_S = 1.0
 """How often a part that is away, or that a recall could not reach, is looked at."""
+LOADING_LOOK_S = 0.2
+"""How often to look whether the embedder has loaded: recalls are not whole before `Recall.prepare` has used it."""
 
 
 @runtime_checkable
@@ -101,7 +103,7 @@ class Readiness:
         while True:
             prepared = await self._recall.prepare()
             self._doubted.clear()
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(LOOK_AGAIN_S if prepared else LOADING_LOOK_S)
             if prepared and all(self.parts[part] == READY for part in self._opened):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._doubted.wait(), MEASURE_EVERY_S - LOOK_AGAIN_S)

@@ -120,7 +120,13 @@ class Recall:
         embedder is still loading.
         """
         await self._ranker.topics.prepare(self._embedder)
-        return self._embedder.state != "loading"
+        return self.embedder_state != "loading"
+
+    @property
+    def embedder_state(self) -> str:
+        """The embedder's state, still ``loading`` while the examples of topics wait for it."""
+        state = self._embedder.state
+        return "loading" if state == "ready" and not self._ranker.topics.known else state
 
     async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.

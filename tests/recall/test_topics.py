@@ -3,12 +3,14 @@ all that is known.
 """
 
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from memproxy.ports import Embedder
 from memproxy.recall.topics import Topics, shipped
-from tests.recall.making import NOW, PATIENT, Bench, asking, fact, turn
+from tests.recall.making import NOW, PATIENT, Bench, asking, bench, fact, turn
 from tests.support.shared import needs_model
 
 pytestmark = [pytest.mark.model, needs_model]
@@ -38,6 +40,16 @@ async def test_who_asks_for_everything_gets_a_profile_of_several_topics(with_mod
     await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
     answer = await with_model.recall.recall(asking(query))
     assert all(word in answer.context for word in ("sesame", "tenor horn", "glaze"))
+
+
+@with_one_model
+async def test_the_embedder_counts_as_loading_until_everything_can_be_asked_for(
+    loaded_model: Embedder, tmp_path: Path
+) -> None:
+    async with bench(tmp_path, embedder=loaded_model) as made:
+        assert made.recall.embedder_state == "loading"
+        assert await made.recall.prepare()
+        assert made.recall.embedder_state == "ready"
 
 
 @with_one_model
