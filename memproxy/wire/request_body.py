@@ -89,11 +89,10 @@ class RequestBody(ABC):
             raise Unreadable("too_long")
         self.model = self._string("model")
         self.stream = self.field("stream") is True
-        self.user = self._string("user")
-        self.safety_identifier = self._string("safety_identifier")
+        self.user = user_name(self.field("user"))
+        self.safety_identifier = user_name(self.field("safety_identifier"))
         metadata = _decoded(self._own("metadata"))
-        named = metadata.get("user_id") if isinstance(metadata, dict) else None
-        self.metadata_user_id = named if isinstance(named, str) and named else None
+        self.metadata_user_id = user_name(metadata.get("user_id")) if isinstance(metadata, dict) else None
         self.context = read_context(self._own("memory_context"))
         self.config = read_config(self._own("memory_config"))
         self._ours = self._fields_of_ours()
@@ -388,6 +387,15 @@ def _decoded(raw: msgspec.Raw | None) -> Any:
         return None if raw is None else _ANY.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def user_name(value: Any) -> str | None:
+    """Whom a field of the API's own names: a whole number by its digits, as in a token. What is no name at all is one
+    that no user can have, for nobody but the unnamed are the default user.
+    """
+    if value is None or isinstance(value, str):
+        return value or None
+    return str(value) if type(value) is int else "\0"
 
 
 def quoted(text: str) -> bytes:

@@ -18,7 +18,16 @@ from memproxy.core.turn import INSTRUCTIONS
 from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of
 from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
 from memproxy.wire.own_fields import OURS
-from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
+from memproxy.wire.request_body import (
+    Blocks,
+    Position,
+    RequestBody,
+    quoted,
+    readable,
+    role_message,
+    system_message,
+    user_name,
+)
 from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS, text_of
 from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
 from memproxy.wire.sse import SseEvent
@@ -352,7 +361,7 @@ def _user_fields(response: dict[str, Any]) -> dict[str, str]:
         "safety_identifier": response.get("safety_identifier"),
         "user": response.get("user"),
     }
-    return {name: value for name, value in fields.items() if isinstance(value, str)}
+    return {name: named for name, value in fields.items() if (named := user_name(value))}
 
 
 def _said(item: dict[str, Any]) -> str:

@@ -322,12 +322,24 @@ async def test_an_endless_name_is_refused(relay: Rig, upstream: ScriptedUpstream
     assert upstream.received == []
 
 
-@pytest.mark.parametrize("fields", [{"user": "x" * 257}, {"safety_identifier": "x" * 257}])
-async def test_an_endless_name_in_a_field_of_the_providers_costs_the_memory_alone(
-    relay: Rig, upstream: ScriptedUpstream, fields: dict[str, str]
+@pytest.mark.parametrize(
+    "fields", [{"user": "x" * 257}, {"safety_identifier": "x" * 257}, {"user": ["ann"]}, {"metadata": {"user_id": 7.5}}]
+)
+async def test_no_usable_name_in_a_field_of_the_providers_costs_the_memory_alone(
+    relay: Rig, upstream: ScriptedUpstream, fields: dict[str, object]
 ) -> None:
     upstream.default = lambda _received: completion("Ten.")
     assert await posted(relay, chat_of([QUESTION], **fields)) == "skipped; reason=unusable_user"
+
+
+@pytest.mark.parametrize("fields", [{"user": 7}, {"metadata": {"user_id": 7}}])
+async def test_a_number_names_a_user_and_not_the_default_one(
+    relay: Rig, upstream: ScriptedUpstream, fields: dict[str, object]
+) -> None:
+    upstream.default = lambda _received: completion("Ten.")
+    await posted(relay, chat_of([QUESTION], **fields))
+    await eventually(lambda: len(relay.engine.captured) == 1)
+    assert relay.engine.captured[0].scope.user == "7"
 
 
 async def test_an_endless_key_names_nobody(relay: Rig, upstream: ScriptedUpstream) -> None:

@@ -191,8 +191,8 @@ def test_a_request_without_messages_goes_on_untouched(messages: bytes) -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"user": 7, "metadata": "x", "n": "3", "stream": "yes", "model": 1, "tools": {}, "safety_identifier": None},
-        {"user": None, "metadata": {"user_id": 5}, "n": -1, "stream": None, "model": None, "tools": [1, None, {}]},
+        {"user": "", "metadata": "x", "n": "3", "stream": "yes", "model": 1, "tools": {}, "safety_identifier": None},
+        {"user": None, "metadata": {"user_id": ""}, "n": -1, "stream": None, "model": None, "tools": [1, None, {}]},
         {
             "messages": [
                 1,
