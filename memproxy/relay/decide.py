@@ -344,6 +344,7 @@ class Decider:
                 now=now,
                 named=named,
                 again=len(chat.said_again),
+                all_digests=chat.digests,
             )
         try:
             found = await _in_time(finding)

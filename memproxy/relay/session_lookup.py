@@ -4,14 +4,15 @@ A continued conversation is recognised by the user's messages alone: clients alt
 re-render them) and put dates into system prompts. A conversation is named by a chain of digests over its user messages;
 a request with messages 1..n continues the session that was noted for 1..n-1. Clients that trim old messages are met by
 a second key over the last two. The digest of the assistant's last answer only breaks ties between conversations that
-began alike.
+began alike. Where the message before was never seen here (memory was off, two came at once, another server answered),
+the longest beginning counts whose answer the request brings.
 """
 
 import functools
 import hashlib
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -61,6 +62,9 @@ class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
     pair: str | None
     pair_before: str | None
 
+
+EARLIER_BEGINNINGS = 64
+"""How many shorter beginnings of a conversation are looked for where none of the usual keys is known."""
 
 REMEMBERED_LINKS = 4_096
 """Links of chains that are remembered, digests of digests: a conversation's messages come again with each request."""
@@ -145,13 +149,14 @@ class Sessions:
         now: datetime,
         named: str | None = None,
         again: int = 0,
+        all_digests: Collection[str] = (),
     ) -> Conversation:
         """The session that the user messages of these digests continue, or a new one.
 
         ``answer`` is the text of the request's last assistant message. A conversation's first message always begins a
         new session, for it has no prefix, unless it is a tool loop's follow-up. ``named`` is the session that the
         client names. ``again`` messages before the last one are captured with it, perhaps once more: the conversation
-        says when each came.
+        says when each came. ``all_digests`` are those of all messages, the assistant's too.
 
         Raises:
             StateUnavailable: the state store does not answer.
@@ -168,10 +173,19 @@ class Sessions:
             session, said_at = same[0].session, same[0].said_at
         elif candidates := next((known[key] for key in wanted[1:] if known.get(key)), None):
             session = _choose(candidates, answer).session
+        elif earlier := await self._find_earlier(scope, digests, all_digests):
+            session = earlier
         else:
             return Conversation.beginning(now, remembered)
         before = await self._times(scope, named or session, _chains(digests[:-1], again)) if again else ()
         return Conversation(session=session, said_at=said_at, asked_at=now, keys=remembered, said_before=before)
+
+    async def _find_earlier(self, scope: Scope, digests: Sequence[str], all_digests: Collection[str]) -> str | None:
+        if not (shorter := digests[:-2]) or not all_digests:
+            return None
+        keys = _chains(shorter, min(len(shorter), EARLIER_BEGINNINGS))[::-1]
+        known = await self._look_up(scope, keys)
+        return next((one.session for key in keys for one in known.get(key, []) if one.answer in all_digests), None)
 
     async def _times(self, scope: Scope, session: str, keys: list[str]) -> tuple[datetime | None, ...]:
         known = await self._look_up(scope, keys, least=len(keys))

@@ -30,7 +30,8 @@ async def find(
     sessions: Sessions, *texts: str, owner: Scope = OWNER, answer: str | None = None, tool: bool = False
 ) -> Conversation:
     digests, now = [text_digest(text) for text in texts], NOW + timedelta(minutes=len(texts))
-    return await sessions.find(owner, digests, answer=answer, tool_followup=tool, now=now)
+    said = [*digests, text_digest(answer or "")]
+    return await sessions.find(owner, digests, answer=answer, tool_followup=tool, now=now, all_digests=said)
 
 
 def keys_of(texts: list[str]) -> PrefixKeys:
@@ -75,6 +76,15 @@ async def test_a_trimmed_history_is_recognised_by_its_last_two_messages(state: S
         conversation = await find(sessions, *texts[:length]) if length > 1 else conversation
         await sessions.remember(OWNER, conversation, str(length))
     assert (await find(sessions, "two", "three", "four")).session == conversation.session
+
+
+async def test_messages_that_were_not_seen_do_not_end_a_conversation(state: SqliteState) -> None:
+    sessions = Sessions(state)
+    first = await find(sessions, "one")
+    await sessions.remember(OWNER, first, "1")
+    assert (await find(sessions, "one", "unseen", "unseen too", "two", answer="1")).session == first.session
+    assert (await find(Sessions(state), "one", "unseen", "two", answer="1")).session == first.session
+    assert (await find(sessions, "one", "unseen", "two", answer="of another conversation")).begins
 
 
 async def test_conversations_that_began_alike_are_told_apart_by_the_answer(state: SqliteState) -> None:
