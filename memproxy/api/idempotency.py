@@ -51,7 +51,7 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
         state, now = api.state, api.parts.clock.now()
         given = await state.given_answer(scope, keyed.name)
         if given is None or now - given.at > ANSWERS_KEPT:
-            given = GivenAnswer(asked=keyed.asked, at=now)
+            given = GivenAnswer(request_digest=keyed.asked, at=now)
             await state.keep_answer(scope, keyed.name, given)
         if (known := _again(keyed, given)) is not None:
             return known
@@ -120,7 +120,7 @@ def _what(request: Request, identity: Identity) -> str:
 
 
 def _again(keyed: _KeyedCall, given: GivenAnswer) -> Response | None:
-    if given.asked != keyed.asked:
+    if given.request_digest != keyed.asked:
         raise KeyReused(
             "This idempotency key came with another call before: take a new key for a new call.", param=HEADER
         )

@@ -143,7 +143,7 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
                     await source.state.check_unused()
                     await copying.take(source)
                     await copying.check(source)
-                    told = f"was moved to {target.place} (store {target.store_id}) on {datetime.now(UTC):%Y-%m-%d}"
+                    told = f"was moved to {target.location} (store {target.store_id}) on {datetime.now(UTC):%Y-%m-%d}"
                     await source.state.set_meta(MOVED, told)
                     await target.state.set_meta(MOVED, "")
             return copying.end(switched=True)
@@ -198,14 +198,18 @@ class _Copying:
     def _check_fits(self, source: Side) -> None:
         target = self._target
         if source.moved and (not target.moved or target.store_id not in source.moved):
-            raise ConfigError(f"The installation in {source.place} {source.moved}. Start it, or move it from, there.")
+            raise ConfigError(
+                f"The installation in {source.location} {source.moved}. Start it, or move it from, there."
+            )
         if self.passes == 0 and self._is_used() and source.store_id not in target.moved:
             raise ConfigError(
-                f"{target.place} holds an installation already, and not what an earlier run copied from this one. Name "
-                "an empty database and collection in --to."
+                f"{target.location} holds an installation already, and not what an earlier run copied from this one. "
+                "Name an empty database and collection in --to."
             )
         if source.sealed and not self._sealed:
-            raise ConfigError(f"privacy.encrypt: the installation in {source.place} is encrypted; set it in --to, too.")
+            raise ConfigError(
+                f"privacy.encrypt: the installation in {source.location} is encrypted; set it in --to, too."
+            )
         if source.vectors != target.vectors and source.vectors[1] is not None:
             raise ConfigError(
                 f"embedding: the memories have vectors of {source.vectors[1]} ({source.vectors[0]} numbers), --to "
@@ -226,12 +230,12 @@ class _Copying:
             there = await digests(copied)
             if there != self._known[name]:
                 raise MemproxyError(
-                    f"{name}: {self._target.place} holds {len(there)} after the copy, {len(self._known[name])} were "
+                    f"{name}: {self._target.location} holds {len(there)} after the copy, {len(self._known[name])} were "
                     "copied, or some of them differ. Nothing was switched; run it again."
                 )
         if (count := await source.points.count()) != len(self._known[MEMORIES]):
             raise MemproxyError(
-                f"{count} memories are in {source.place}, and {len(self._known[MEMORIES])} were copied."
+                f"{count} memories are in {source.location}, and {len(self._known[MEMORIES])} were copied."
             )
 
     def _pieces(self) -> Iterator[tuple[str, Any]]:
@@ -243,11 +247,11 @@ class _Copying:
         """What was done."""
         memories = len(self._known[MEMORIES])
         rows = sum(map(len, self._known.values())) - memories
-        return Moved(place=self._target.place, memories=memories, rows=rows, passes=self.passes, switched=switched)
+        return Moved(place=self._target.location, memories=memories, rows=rows, passes=self.passes, switched=switched)
 
 
 def _from(source: Side) -> str:
-    return f"the installation of {source.place} (store {source.store_id})"
+    return f"the installation of {source.location} (store {source.store_id})"
 
 
 async def _size(source: Side) -> int:

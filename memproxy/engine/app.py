@@ -112,7 +112,7 @@ class EngineApp:
                 await error_answer(_ENDING)(scope, receive, send)
 
 
-def _asked(kind: type[Message], call: Callable[[Message], Awaitable[object]], status: int = 200) -> Endpoint:
+def _post_endpoint(kind: type[Message], call: Callable[[Message], Awaitable[object]], status: int = 200) -> Endpoint:
     """Answers a `POST` of such a message with what ``call`` makes of it."""
     decoder = msgspec.json.Decoder(kind)
 
@@ -123,14 +123,14 @@ def _asked(kind: type[Message], call: Callable[[Message], Awaitable[object]], st
     return answered
 
 
-def _told(name: str, read: Callable[[], object]) -> Endpoint:
+def _get_endpoint(name: str, read: Callable[[], object]) -> Endpoint:
     """Answers a `GET` with what is read then."""
 
-    async def told(_request: Request) -> Response:
+    async def read_endpoint(_request: Request) -> Response:
         return answer(read())
 
-    told.__name__ = name
-    return told
+    read_endpoint.__name__ = name
+    return read_endpoint
 
 
 def _tenant(request: Request) -> str | None:
@@ -148,8 +148,8 @@ def _internal(engine: Engine) -> list[Route]:
     async def full(scope: Scope) -> Full:
         return Full(whose=await engine.full(scope))
 
-    async def backup(asked: BackupAsked) -> BackupTold:
-        return engine.back_up(Path(asked.folder), state=asked.state)
+    async def backup(request: BackupAsked) -> BackupTold:
+        return engine.back_up(Path(request.folder), state=request.state)
 
     async def prune(request: Request) -> Response:
         """By the command line: prune everybody, or its tenant's users, or tell what would go."""
@@ -159,19 +159,19 @@ def _internal(engine: Engine) -> list[Route]:
     async def owners(request: Request) -> Response:
         """By the command line: everybody who has memories, or its tenant's users, as pairs."""
         tenant = _tenant(request)
-        return answer({"data": [one.owner for one in await engine.everybody() if tenant in {None, one.tenant}]})
+        return answer({"data": [scope.owner for scope in await engine.everybody() if tenant in {None, scope.tenant}]})
 
     endpoints = [
-        ("POST", DECIDED_PATH, _asked(list[ReceiptPart], decided, 204)),
-        ("POST", FULL_PATH, _asked(Scope, full)),
-        ("POST", REPLAY_PATH, _asked(ReplayAsked, engine.replay)),
+        ("POST", DECIDED_PATH, _post_endpoint(list[ReceiptPart], decided, 204)),
+        ("POST", FULL_PATH, _post_endpoint(Scope, full)),
+        ("POST", REPLAY_PATH, _post_endpoint(ReplayAsked, engine.replay)),
         ("POST", PRUNE_PATH, prune),
         ("GET", OWNERS_PATH, owners),
-        ("POST", REINDEX_PATH, _asked(ReindexAsked, engine.reindex)),
-        ("GET", REINDEX_PATH, _told("reindex", lambda: engine.reindexing.progress)),
-        ("POST", BACKUP_PATH, _asked(BackupAsked, backup)),
-        ("GET", BACKUP_PATH, _told("backup", lambda: engine.backing_up.progress)),
-        ("GET", READY_PATH, _told("ready", engine.readiness)),
+        ("POST", REINDEX_PATH, _post_endpoint(ReindexAsked, engine.reindex)),
+        ("GET", REINDEX_PATH, _get_endpoint("reindex", lambda: engine.reindexing.progress)),
+        ("POST", BACKUP_PATH, _post_endpoint(BackupAsked, backup)),
+        ("GET", BACKUP_PATH, _get_endpoint("backup", lambda: engine.backing_up.progress)),
+        ("GET", READY_PATH, _get_endpoint("ready", engine.readiness)),
     ]
     return [Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in endpoints]
 
@@ -248,11 +248,11 @@ def build_app(engine: Engine) -> EngineApp:
 
     encode = msgspec.json.Encoder().encode
 
-    async def recall(asked: RecallRequest) -> bytes:
-        return encode(await engine.recall(asked))
+    async def recall(request: RecallRequest) -> bytes:
+        return encode(await engine.recall(request))
 
-    async def captured(told: Captured) -> bytes:
-        engine.captured(told)
+    async def captured(notice: Captured) -> bytes:
+        engine.captured(notice)
         return b""
 
     api = api_routes(engine.backends())

@@ -209,15 +209,15 @@ class Engine:
         asyncio.get_running_loop().call_soon(self._note, request, answer)
         return answer.explained(0) if isinstance(answer, Judgement) else answer
 
-    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+    async def replay(self, request: ReplayAsked) -> ReplayTold:
         """The end of a session's log, of what user and assistant said in it; what its user said just before is waited
         for. Within the recall's deadline, and never anything of another session, project or agent.
         """
         if not self._readiness.is_open("store"):
             return ReplayTold(reason="loading" if self._readiness.parts["store"] == LOADING else "store")
-        parts, scope = self.parts, asked.scope
+        parts, scope = self.parts, request.scope
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session or "",))
-        wanted = asked.turns + 2 * step_of(asked.turns) + 1
+        limit = request.turns + 2 * step_of(request.turns) + 1
         log_end, cursor = list[Memory](), None
         with self._recalls.used(), parts.worker.serving():
             try:
@@ -225,17 +225,19 @@ class Engine:
                 async with asyncio.timeout(parts.settings.recall.deadline_ms / 1000):
                     rows = await parts.store.columns(scope, where, ("trust", "quarantined"))
                     count = sum(trust in _SAID and not quarantined for trust, quarantined in rows)
-                    while len(log_end) < min(wanted, count):
+                    while len(log_end) < min(limit, count):
                         page = await parts.store.page(scope, where, limit=_PAGE, cursor=cursor)
-                        log_end += [one for one in page.memories if one.trust in _SAID and not one.quarantined]
+                        log_end += [
+                            memory for memory in page.memories if memory.trust in _SAID and not memory.quarantined
+                        ]
                         if (cursor := page.next_cursor) is None:
                             break
             except TimeoutError:
                 return ReplayTold(reason="timeout")
             except (StoreUnavailable, StateUnavailable):
                 return ReplayTold(reason="store")
-        said = [Said(one.trust.value, one.content) for one in in_order(log_end)]
-        shown = replayed(said, before=max(0, count - len(said)), most=asked.turns, tokens=asked.tokens)
+        messages = [Said(memory.trust.value, memory.content) for memory in in_order(log_end)]
+        shown = replayed(messages, before=max(0, count - len(messages)), most=request.turns, tokens=request.tokens)
         return ReplayTold(said=shown, reason=None if whole else "late")
 
     def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:
@@ -283,7 +285,7 @@ class Engine:
                 continue
             users += 1
             if dry_run:
-                pruned += Counter(one.reason for one in await self._pruner.due(owner))
+                pruned += Counter(item.reason for item in await self._pruner.due(owner))
             else:
                 pruned += await self._pruner.prune(owner)
         return {"users": users, "pruned": dict(pruned), "dry_run": dry_run}
@@ -303,7 +305,7 @@ class Engine:
         entry = JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(plan))
         return await worker.applied(await worker.submit(entry), self.parts.write_timeout_s)
 
-    async def reindex(self, asked: ReindexAsked) -> ReindexTold:
+    async def reindex(self, request: ReindexAsked) -> ReindexTold:
         """Begin to rewrite the whole store for the configured embedder, or join the running reindex. A store that
         was refused is served afterwards.
 
@@ -322,7 +324,7 @@ class Engine:
         if not refused:
             self._readiness.require("store")
         expected = await self.parts.state.get_meta(STORE_ID)
-        return self.reindexing.begin(asked, expected_id=expected, opened=self._serve if refused else None)
+        return self.reindexing.begin(request, expected_id=expected, opened=self._serve if refused else None)
 
     def back_up(self, folder: Path, *, state: bool = True) -> BackupTold:
         """Begin a backup into this folder; ``state``: of the state as well.
@@ -376,9 +378,9 @@ class Engine:
     async def _open_store(self) -> None:
         state = self.parts.state
         expected = await state.get_meta(STORE_ID)
-        found = await self.parts.store.open(expected)
-        if found != expected:
-            await state.set_meta(STORE_ID, found)
+        store_id = await self.parts.store.open(expected)
+        if store_id != expected:
+            await state.set_meta(STORE_ID, store_id)
 
     async def _serve(self) -> None:
         """State and store are open now."""

@@ -34,21 +34,21 @@ _POLL_S = 0.1
 
 
 @contextlib.contextmanager
-def _telling(told: ReindexTold | BackupTold, what: str) -> Iterator[None]:
+def _telling(progress: ReindexTold | BackupTold, what: str) -> Iterator[None]:
     """Tell how the work within ended. Whatever it is, store and state go on serving."""
     try:
         yield
     except MemproxyError as error:
         log.error("the %s ended early: %s", what, error.message)
-        told.state, told.error = FAILED, error.message
+        progress.state, progress.error = FAILED, error.message
     except Exception as error:
         # whatever it is, whoever waits for the work must be told
         metrics().internal_errors.labels(where=f"engine.{what}").inc()
         log.error("the %s failed unexpectedly", what, exc_info=error)
-        told.state = FAILED
-        told.error = f"It failed unexpectedly ({type(error).__name__}); the log says where."
+        progress.state = FAILED
+        progress.error = f"It failed unexpectedly ({type(error).__name__}); the log says where."
     else:
-        told.state, told.error = DONE, None
+        progress.state, progress.error = DONE, None
 
 
 class Reindexing:
@@ -63,7 +63,7 @@ class Reindexing:
         """How far the running one is, or how the last one ended."""
 
     def begin(
-        self, asked: ReindexAsked, *, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
+        self, request: ReindexAsked, *, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
     ) -> ReindexTold:
         """Begin one, unless one runs. ``opened`` is called once a store that was not open has been opened by it.
 
@@ -71,11 +71,11 @@ class Reindexing:
             Conflict: the caller's configuration has another embedder.
         """
         embedding = self._parts.settings.embedding
-        here = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
-        if asked != here:
+        configured = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
+        if request != configured:
             raise Conflict(
-                f"The running server has embedding {_named(here)}, this configuration {_named(asked)}. Start the "
-                "server anew with this configuration (chat goes on without memory then), and run `memproxy reindex` "
+                f"The running server has embedding {_named(configured)}, this configuration {_named(request)}. "
+                "Start the server anew with this configuration (chat goes on without memory then), and run `memproxy reindex` "
                 "again; or stop it first."
             )
         if self.progress.state not in {LOADING, COPYING}:
@@ -126,8 +126,8 @@ class Reindexing:
                 log.warning("the reindex did not clear up behind it: %s", error.message)
 
 
-def _named(asked: ReindexAsked) -> str:
-    return f"{asked.provider}:{asked.model}" + (f" ({asked.dimension} dimensions)" if asked.dimension else "")
+def _named(request: ReindexAsked) -> str:
+    return f"{request.provider}:{request.model}" + (f" ({request.dimension} dimensions)" if request.dimension else "")
 
 
 class BackingUp:

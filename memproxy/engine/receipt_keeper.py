@@ -52,49 +52,49 @@ class ReceiptKeeper:
         self._waiting: list[_Waiting] = []
         self._tenants: Counter[str] = Counter()
         self._writer: asyncio.Task[None] | None = None
-        self._asked = asyncio.Event()
+        self._flush_now = asyncio.Event()
 
     def note(self, request: RecallRequest, answer: RecallAnswer) -> None:
         """Queue the receipt of an answer, with an explanation of its candidates; returns at once."""
-        told = answer.explained(LEFT_OUT_SHOWN) if isinstance(answer, Judgement) else answer
-        self._add(request.scope.tenant, partial(self._part, request.asked_at or self._clock.now(), request, told))
+        explained = answer.explained(LEFT_OUT_SHOWN) if isinstance(answer, Judgement) else answer
+        self._add(request.scope.tenant, partial(self._part, request.asked_at or self._clock.now(), request, explained))
 
     def note_parts(self, parts: Sequence[ReceiptPart]) -> None:
         """Have these written; returns at once."""
         for part in parts:
             self._add(part.scope.tenant, partial(_itself, part))
 
-    def _add(self, tenant: str, made: Callable[[], ReceiptPart]) -> None:
+    def _add(self, tenant: str, make_part: Callable[[], ReceiptPart]) -> None:
         if len(self._waiting) >= MOST_WAITING or self._tenants[tenant] >= MOST_OF_A_TENANT:
             metrics().receipts_dropped.labels(reason="full").inc()
             return
-        self._waiting.append((tenant, made))
+        self._waiting.append((tenant, make_part))
         self._tenants[tenant] += 1
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "write")
 
     async def written(self) -> None:
         """Returns when all that was noted so far is written (or dropped)."""
-        self._asked.set()
+        self._flush_now.set()
         if self._writer is not None:
             await asyncio.wait({self._writer})
 
     async def close(self) -> None:
         """Write what waits."""
-        self._asked.set()
+        self._flush_now.set()
         await self._tasks.drain(GRACE_S)
 
     async def _write(self) -> None:
-        await happens(self._asked, GATHER_S)  # others may have come meanwhile
+        await happens(self._flush_now, GATHER_S)  # others may have come meanwhile
         while self._waiting:
             some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             self._tenants -= Counter(tenant for tenant, _ in some)
             await self._write_some(some)
-        self._asked.clear()
+        self._flush_now.clear()
 
     async def _write_some(self, some: list[_Waiting]) -> None:
         try:
-            await self._state.note_receipts([made() for _, made in some])
+            await self._state.note_receipts([make_part() for _, make_part in some])
         except StateUnavailable as error:
             metrics().receipts_dropped.labels(reason="state").inc(len(some))
             log.warning("%d receipts are not written: %s", len(some), error.message)
@@ -124,6 +124,6 @@ def _itself(part: ReceiptPart) -> ReceiptPart:
 
 def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every injected candidate, and the best of the others, in their order."""
-    others = (one["memory_id"] for one in candidates if not one["injected"])
-    kept = set(islice(others, LEFT_OUT_SHOWN))
-    return [one for one in candidates if one["injected"] or one["memory_id"] in kept]
+    others = (candidate["memory_id"] for candidate in candidates if not candidate["injected"])
+    best_left_out = set(islice(others, LEFT_OUT_SHOWN))
+    return [candidate for candidate in candidates if candidate["injected"] or candidate["memory_id"] in best_left_out]

@@ -51,9 +51,9 @@ def write(file: int, at: int, piece: bytes) -> int:
     written = 0
     for start, end in data_runs(piece):
         with memoryview(piece)[start:end] as run:
-            place = 0
-            while place < len(run):
-                place += os.pwrite(file, run[place:], at + start + place)
+            offset = 0
+            while offset < len(run):
+                offset += os.pwrite(file, run[offset:], at + start + offset)
         written += end - start
     return written
 
@@ -77,24 +77,26 @@ def data_runs(piece: bytes) -> Iterator[tuple[int, int]]:
 
 def copy(source: Path, target: Path) -> None:
     """Copy a file into a new one without its holes."""
-    taken = os.open(source, os.O_RDONLY)
+    source_file = os.open(source, os.O_RDONLY)
     try:
-        os.fsync(taken)  # a file system may take for a hole what was mapped and is not on the disk yet (OpenZFS did)
-        made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.fsync(
+            source_file
+        )  # a file system may take for a hole what was mapped and is not on the disk yet (OpenZFS did)
+        target_file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            for at, piece in pieces(taken):
-                write(made, at, piece)
-            os.ftruncate(made, os.fstat(taken).st_size)
+            for at, piece in pieces(source_file):
+                write(target_file, at, piece)
+            os.ftruncate(target_file, os.fstat(source_file).st_size)
         finally:
-            os.close(made)
+            os.close(target_file)
     finally:
-        os.close(taken)
+        os.close(source_file)
 
 
 def data_size(path: Path) -> int:
     """Bytes of a file that take room on the disk, as far as the file system tells."""
-    found = path.stat()
-    return min(found.st_size, found.st_blocks * 512)
+    status = path.stat()
+    return min(status.st_size, status.st_blocks * 512)
 
 
 def _extents(file: int) -> Iterator[tuple[int, int]]:

@@ -193,7 +193,7 @@ class TokenMeter:
             before = tally.get(source, (0, 0))
             tally[source] = (before[0] + given, before[1] + made)
         now = self._clock.now()
-        await self._state.note_tokens(tenant, source, given=given, made=made, at=_hour(now))
+        await self._state.note_tokens(tenant, source, input_tokens=given, output_tokens=made, at=_hour(now))
         owner = _OWNER.get()
         if self._per_user is not None and owner is not None and source in _LEARNING:
             await self._state.spend([token_charge(*owner, amount=given + made)], now)

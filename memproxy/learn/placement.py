@@ -63,7 +63,7 @@ class Palace:
         return await asyncio.to_thread(find, turns, known)
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
-        places = await self._state.place(scope, names) if names else []
+        places = await self._state.allot_numbers(scope, names) if names else []
         return [
             msgspec.structs.replace(memory, wing=place.wing, room=name.room, closet=name.closet, pointer=place.pointer)
             for memory, name, place in zip(memories, names, places, strict=True)

@@ -126,9 +126,9 @@ class Reindexer:
             for memory in scanned.memories:
                 self.owners.add((memory.tenant, memory.user_id))
                 yield memory
-            if scanned.next_place is None:
+            if scanned.next_id is None:
                 return
-            after = scanned.next_place
+            after = scanned.next_id
 
     async def _session(self, scope: Scope) -> AsyncIterator[_Task]:
         """The turns of a session, newest first. What may have more before it in time waits for the next page."""
@@ -163,7 +163,7 @@ class Reindexer:
         for start in range(0, len(ordered), self._batch):
             some = ordered[start : start + self._batch]
             there = await self._rebuild.current(some)
-            await self._rebuild.remove(set(some) - {self._rebuild.place(memory) for memory in there})
+            await self._rebuild.remove(set(some) - {self._rebuild.point_id(memory) for memory in there})
             await self._bring([await self._with_neighbours(memory) for memory in there])
 
     async def _with_neighbours(self, memory: Memory) -> _Task:
@@ -177,8 +177,8 @@ class Reindexer:
         """Write to the new collection what it does not have like this yet."""
         made = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
-            kept = await self._rebuild.kept([self._rebuild.place(memory) for memory, _ in made])
-            missing = [one for one in made if not self._is_kept(*one, kept.get(self._rebuild.place(one[0])))]
+            kept = await self._rebuild.stored([self._rebuild.point_id(memory) for memory, _ in made])
+            missing = [one for one in made if not self._is_kept(*one, kept.get(self._rebuild.point_id(one[0])))]
             self.progress.kept += len(made) - len(missing)
             made = missing
         if made:

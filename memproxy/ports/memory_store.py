@@ -97,7 +97,7 @@ class Notes(msgspec.Struct):
     when the memory is changed, forgotten or erased.
     """
 
-    made: object = None
+    derived: object = None
 
 
 @runtime_checkable
@@ -170,8 +170,8 @@ Written = Callable[[Scope, Sequence[Memory] | None], Awaitable[None]]
 class TellsChanges(Protocol):
     """A store that announces each change before the call that makes it returns."""
 
-    def on_changed(self, told: Written) -> None:
-        """``told`` is awaited with every change; it raises nothing."""
+    def on_changed(self, callback: Written) -> None:
+        """``callback`` is awaited with every change; it raises nothing."""
 
 
 HotPlace = tuple[str | None, str | None]
@@ -322,7 +322,7 @@ class Scanned(msgspec.Struct, frozen=True, kw_only=True):
     """Some of all memories: where the next call goes on (None at the end), and how many could not be read."""
 
     memories: list[Memory]
-    next_place: str | None
+    next_id: str | None
     damaged: int = 0
 
 
@@ -350,7 +350,7 @@ class Rebuild(Protocol):
     def total(self) -> int:
         """Memories in the first collection when this began."""
 
-    def place(self, memory: Memory) -> str:
+    def point_id(self, memory: Memory) -> str:
         """Where the memory is, in both collections."""
 
     async def scan(self, after: str | None, *, limit: int) -> Scanned:
@@ -359,19 +359,19 @@ class Rebuild(Protocol):
     async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
         """Turns of ``scope.session`` (None: of no session) in the first collection, newest first."""
 
-    async def current(self, places: Collection[str]) -> list[Memory]:
+    async def current(self, point_ids: Collection[str]) -> list[Memory]:
         """These memories as the first collection has them now; those that are gone are left out."""
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         """The turns right before and after these in their sessions, in the first collection."""
 
-    async def kept(self, places: Collection[str]) -> dict[str, Kept]:
+    async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
         """What the new collection has of these, by place."""
 
     async def write(self, points: Sequence[Point]) -> None:
         """Write to the new collection."""
 
-    async def remove(self, places: Collection[str]) -> None:
+    async def remove(self, point_ids: Collection[str]) -> None:
         """Delete from the new collection."""
 
     async def remove_strays(self) -> None:

@@ -29,9 +29,11 @@ MOVED = "moved"
 says which, in words)."""
 
 
-def has_moved(place: str, moved: str) -> ConfigError:
+def has_moved(location: str, moved: str) -> ConfigError:
     """The state must not be used; ``moved`` says why (`MOVED`)."""
-    return ConfigError(f"The state in {place} {moved}. `memproxy move --help` says how to go on, or to take it back.")
+    return ConfigError(
+        f"The state in {location} {moved}. `memproxy move --help` says how to go on, or to take it back."
+    )
 
 
 class JournalKind(enum.StrEnum):
@@ -197,7 +199,7 @@ class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     it has not been answered yet, or (``erased``) what it answered was deleted since.
     """
 
-    asked: str
+    request_digest: str
     at: datetime
     answer: bytes | None = None
     erased: bool = False
@@ -364,7 +366,7 @@ class SessionStore(Protocol):
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
 
     async def remember_session(
-        self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
+        self, scope: Scope, keys: Sequence[str], session: KnownSession, *, asked_at: datetime | None = None
     ) -> None:
         """Note that these prefixes belong to that session; not if it was erased since ``asked_at``."""
 
@@ -436,7 +438,7 @@ class ReceiptStore(Protocol):
 class PalaceStore(Protocol):
     """The numbers and names of every owner's wings, rooms and closets."""
 
-    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+    async def allot_numbers(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         """Allot numbers in the owner's palace to what has none yet, in one commit, and answer where each stands. A
         number never gets another meaning, also when what it named is erased.
         """
@@ -516,7 +518,9 @@ class UsageStore(Protocol):
     async def uses(self, tenant: str, beginning: str) -> list[Use]:
         """Everything that was counted of the tenant's users whose ``what`` begins so, past windows too."""
 
-    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+    async def note_tokens(
+        self, tenant: str, source: str, *, input_tokens: int, output_tokens: int, at: datetime
+    ) -> None:
         """Count input and output tokens of a model call of ours in the hour that begins ``at``."""
 
     async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
@@ -547,7 +551,7 @@ class AnswerStore(Protocol):
     async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
         """What is kept under this name of the owner's; None when there is nothing (any more)."""
 
-    async def keep_answer(self, scope: Scope, name: str, given: GivenAnswer) -> None:
+    async def keep_answer(self, scope: Scope, name: str, answer: GivenAnswer) -> None:
         """Keep it, in place of an earlier one; for `ANSWERS_KEPT` at least."""
 
     async def drop_answer(self, scope: Scope, name: str) -> None:
@@ -709,8 +713,8 @@ class StateStore(
     def clock(self) -> Callable[[], datetime]:
         """The clock that all machines on this state go by. The caller gives the state all times by it from now on."""
 
-    def on_rows(self, told: Callable[[], None]) -> None:
-        """``told`` is called when another engine may have written rows to be claimed."""
+    def on_rows(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called when another engine may have written rows to be claimed."""
 
     async def open(self) -> None:
         """Open, create or migrate."""

@@ -110,9 +110,9 @@ class Reader:
 
     def of(self, memory: Memory, notes: Notes) -> Reading:
         """The reading kept beside the memory; made and kept from now on if there is none."""
-        made = notes.made
+        made = notes.derived
         if not isinstance(made, Reading):
-            made = notes.made = self.read(memory)
+            made = notes.derived = self.read(memory)
         return made
 
     def read(self, memory: Memory) -> Reading:

@@ -29,7 +29,7 @@ BATCH = 200
 """Memories read and written together."""
 
 
-class _Seen(msgspec.Struct):
+class _Accesses(msgspec.Struct):
     times: int
     last: datetime
 
@@ -42,19 +42,19 @@ class AccessCounter:
         self._clock = clock
         self._gather_s = gather_s
         self._tasks = TaskOwner("retention.accesses")
-        self._waiting: dict[tuple[str, str], dict[str, _Seen]] = {}
+        self._waiting: dict[tuple[str, str], dict[str, _Accesses]] = {}
         self._count = 0
         self._writer: asyncio.Task[None] | None = None
-        self._asked = asyncio.Event()
+        self._write_now = asyncio.Event()
 
     def note(self, scope: Scope, memory_ids: Iterable[str]) -> None:
         """These were recalled just now; returns at once."""
         now, mine = self._clock.now(), self._waiting.setdefault(scope.owner, {})
         for name in memory_ids:
-            if (seen := mine.get(name)) is not None:
-                seen.times, seen.last = seen.times + 1, now
+            if (accesses := mine.get(name)) is not None:
+                accesses.times, accesses.last = accesses.times + 1, now
             elif self._count < MOST_WAITING:
-                mine[name] = _Seen(1, now)
+                mine[name] = _Accesses(1, now)
                 self._count += 1
             else:
                 metrics().accesses_dropped.inc()
@@ -65,35 +65,35 @@ class AccessCounter:
 
     async def written(self) -> None:
         """Returns when all that was noted so far is written."""
-        self._asked.set()
+        self._write_now.set()
         if self._writer is not None:
             await asyncio.wait({self._writer})
 
     async def close(self, grace_s: float) -> None:
         """Write what waits, within ``grace_s`` seconds."""
-        self._asked.set()
+        self._write_now.set()
         await self._tasks.drain(grace_s)
 
     async def _write(self) -> None:
-        await happens(self._asked, self._gather_s)  # others may have come meanwhile
+        await happens(self._write_now, self._gather_s)  # others may have come meanwhile
         while self._waiting:
-            owner, seen = self._waiting.popitem()
-            self._count -= len(seen)
+            owner, accesses = self._waiting.popitem()
+            self._count -= len(accesses)
             try:
-                await self._write_of(Scope(tenant=owner[0], user=owner[1]), seen)
+                await self._write_of(Scope(tenant=owner[0], user=owner[1]), accesses)
             except MemproxyError as error:
-                metrics().accesses_dropped.inc(len(seen))
-                log.warning("the retrievals of %d memories are not counted: %s", len(seen), error.message)
-        self._asked.clear()
+                metrics().accesses_dropped.inc(len(accesses))
+                log.warning("the retrievals of %d memories are not counted: %s", len(accesses), error.message)
+        self._write_now.clear()
 
-    async def _write_of(self, owner: Scope, seen: dict[str, _Seen]) -> None:
-        names = list(seen)
+    async def _write_of(self, owner: Scope, accesses: dict[str, _Accesses]) -> None:
+        names = list(accesses)
         for start in range(0, len(names), BATCH):
             stored = await self._store.get(owner, names[start : start + BATCH])
             changes = {
                 name: {
-                    "access_count": memory.access_count + seen[name].times,
-                    "last_accessed_at": seen[name].last,
+                    "access_count": memory.access_count + accesses[name].times,
+                    "last_accessed_at": accesses[name].last,
                 }
                 for name, memory in stored.items()
             }

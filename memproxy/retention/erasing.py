@@ -67,7 +67,7 @@ class Eraser:
         self._longest_wait_s = longest_wait_s
         self._tasks = TaskOwner("retention.erasing")
         self._lock = asyncio.Lock()
-        self._asked = 0
+        self._requests = 0
         self._done = 0
         self._rested = self._rested_for_waiting = 0.0
         self._later: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class Eraser:
     @property
     def pending(self) -> bool:
         """Whether deleted text may still be in a file."""
-        return self._done < self._asked
+        return self._done < self._requests
 
     async def resume(self) -> None:
         """Go on with what an earlier process did not get to. Raises `errors.StateUnavailable`."""
@@ -104,29 +104,29 @@ class Eraser:
         Raises:
             StoreUnavailable, StateUnavailable: it may be; it is tried again.
         """
-        self._asked += 1
-        wanted = self._asked
+        self._requests += 1
+        request_number = self._requests
         try:
             await self._rest()
-            await self._run(wanted)
+            await self._run(request_number)
         except MemproxyError:
             self._ask()
             raise
 
     async def _rest(self) -> None:
-        left = self._rested_for_waiting - monotonic()
-        if left > self._longest_wait_s:
+        rest_s = self._rested_for_waiting - monotonic()
+        if rest_s > self._longest_wait_s:
             raise StoreUnavailable(
                 "The store's files were written anew just now; what was deleted since leaves them later."
             )
-        await asyncio.sleep(max(0.0, left))
+        await asyncio.sleep(max(0.0, rest_s))
 
     async def close(self) -> None:
         """Leave what is left to the next start."""
         await self._tasks.cancel()
 
     def _ask(self) -> None:
-        self._asked += 1
+        self._requests += 1
         if self._later is None or self._later.done():
             self._later = self._tasks.start(self._until_done(), "erase")
 
@@ -134,16 +134,16 @@ class Eraser:
         while self.pending:
             await asyncio.sleep(max(self._gather_s, self._rested - monotonic()))
             try:
-                await self._run(self._asked)
+                await self._run(self._requests)
             except MemproxyError as error:
                 log.warning("deleted text may be in files until this works: %s", error.message)
                 await asyncio.sleep(AGAIN_S)
 
-    async def _run(self, wanted: int) -> None:
+    async def _run(self, request_number: int) -> None:
         async with self._lock:
-            if self._done >= wanted:
+            if self._done >= request_number:
                 return
-            covered, began = self._asked, monotonic()
+            covered, began = self._requests, monotonic()
             with self._announced:
                 await self._store.optimize()
                 await self._state.wipe()

@@ -25,9 +25,9 @@ async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Me
     Raises:
         StateUnavailable: some may be left.
     """
-    if turns := [one for one in gone if one.kind is Kind.TURN]:
+    if turns := [memory for memory in gone if memory.kind is Kind.TURN]:
         owner = scope.whole
-        await state.forget_queries(owner, {one.session_id or "" for one in turns}, {one.id for one in turns})
+        await state.forget_queries(owner, {turn.session_id or "" for turn in turns}, {turn.id for turn in turns})
 
 
 async def erase_empty_places(store: MemoryStore, state: PalaceStore, scope: Scope, gone: Sequence[Memory]) -> None:
@@ -46,13 +46,13 @@ async def erase_empty_places(store: MemoryStore, state: PalaceStore, scope: Scop
         for memory in gone
         if memory.wing and memory.room and memory.closet and memory.pointer and memory.wing not in empty
     }
-    left = [
+    empty_closets = [
         (parent, closet)
         for wing, room, closet, parent in sorted(closets)
         if not await store.count(owner, MemoryFilter(wings=(wing,), rooms=(room,), closets=(closet,)))
     ]
-    if left:
-        await state.erase_closets(owner, left)
+    if empty_closets:
+        await state.erase_closets(owner, empty_closets)
 
 
 async def erase_unsaid_names(
@@ -76,7 +76,7 @@ async def erase_unsaid_names(
     names = {row.name for row in rows if row.name != USER and not is_role(row.name)}
     if gone is not None:
         names &= {name for memory in gone for name in _names_in(memory)}
-    unsaid = await _unsaid(store, owner, names) if names else set()
+    unsaid = await _unmentioned(store, owner, names) if names else set()
     if not unsaid:
         return
     renamed = _renamed(rows, unsaid)
@@ -89,7 +89,7 @@ async def erase_unsaid_names(
 
 def _names_in(memory: Memory) -> Iterator[str]:
     """The names that a memory may be found by."""
-    relations = [end for one in memory.relations for end in (one.subject, one.object)]
+    relations = [end for relation in memory.relations for end in (relation.subject, relation.object)]
     for field in (memory.subject, memory.object, *memory.entities, *relations):
         if field:
             yield subject_name(field)
@@ -97,13 +97,13 @@ def _names_in(memory: Memory) -> Iterator[str]:
     yield from mentions(memory.content)
 
 
-async def _unsaid(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
-    left = set(names)
+async def _unmentioned(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
+    unmentioned = set(names)
     async for memory in every(store, owner, MemoryFilter()):
-        left.difference_update(_names_in(memory))
-        if not left:
+        unmentioned.difference_update(_names_in(memory))
+        if not unmentioned:
             break
-    return left
+    return unmentioned
 
 
 def _renamed(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:

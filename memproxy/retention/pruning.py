@@ -46,7 +46,7 @@ class Policies:
         self.every_s = settings.prune_every_s
 
     @property
-    def wanted(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything is pruned at all."""
         settings = self._settings
         return settings.prune or bool(settings.tenants) or (settings.ttl_days or settings.max_per_user) is not None
@@ -66,7 +66,7 @@ class Policies:
     @property
     def has_time_to_live(self) -> bool:
         """Whether any tenant's memories expire by themselves."""
-        own = (one.ttl_days for one in self._settings.tenants.values())
+        own = (policy.ttl_days for policy in self._settings.tenants.values())
         return any(days is not None for days in (self._settings.ttl_days, *own))
 
 
@@ -102,7 +102,7 @@ class Pruner:
 
     def start(self) -> None:
         """Begin to look at everybody now and then, where anything is to be pruned."""
-        if self._policies.wanted:
+        if self._policies.is_active:
             self._tasks.start(self._pass_again(), "pass")
             self._tasks.start(self._look_at_noted(), "noted")
 
@@ -128,7 +128,7 @@ class Pruner:
         live = await self._store.count(owner, MemoryFilter(now=now))
         if live == total and (policy.most is None or live <= policy.most):
             return []
-        return due([one async for one in every(self._store, owner, MemoryFilter())], policy, now=now)
+        return due([memory async for memory in every(self._store, owner, MemoryFilter())], policy, now=now)
 
     async def prune(self, scope: Scope) -> Counter[str]:
         """Prune a user; how many went, by reason.
@@ -142,21 +142,21 @@ class Pruner:
             if await self._plan(owner, _deletion(batch)):
                 gone[batch[0].reason] += len(batch)
                 metrics().memories_pruned.labels(reason=batch[0].reason).inc(len(batch))
-                await forget_queries_of(self._state, owner, [one.memory for one in batch])
+                await forget_queries_of(self._state, owner, [item.memory for item in batch])
         if gone:
-            told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
-            log.info("pruned %d memories of one user (%s)", gone.total(), told)
+            reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
+            log.info("pruned %d memories of one user (%s)", gone.total(), reasons)
         return gone
 
     async def everybody(self) -> list[Scope]:
         """All users, for a pass."""
-        found: list[Scope] = []
+        users: list[Scope] = []
         after: tuple[str, str] | None = None
         while True:
             owners = await self._state.owners(after=after, limit=OWNERS)
-            found += [Scope(tenant=tenant, user=user) for tenant, user in owners]
+            users += [Scope(tenant=tenant, user=user) for tenant, user in owners]
             if len(owners) < OWNERS:
-                return found
+                return users
             after = owners[-1]
 
     async def _pass_again(self) -> None:
@@ -184,7 +184,7 @@ class Pruner:
 
 def _deletion(batch: Sequence[Due]) -> PlanBody:
     """The row that deletes these; a turn's namesake in another session stays."""
-    ids, first = [one.memory.id for one in batch], batch[0].memory
+    ids, first = [item.memory.id for item in batch], batch[0].memory
     if first.kind is Kind.TURN and first.session_id is not None:
         return PlanBody(delete_where=Deletion(ids=ids, session_ids=[first.session_id]), deleted_by=batch[0].reason)
     return PlanBody(deletes=ids, deleted_by=batch[0].reason)

@@ -99,9 +99,9 @@ class PostgresState(PostgresJournal, StateOwners):
         """The database's clock, for a process that gives all times by it."""
         return self._database.clock()
 
-    def on_rows(self, told: Callable[[], None]) -> None:
-        """``told`` is called when any replica has written rows that may be claimed."""
-        self._replicas.on(ROWS, lambda _: told())
+    def on_rows(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called when any replica has written rows that may be claimed."""
+        self._replicas.on(ROWS, lambda _: callback())
 
     def news(self) -> bytes:
         return self._replicas.news()

@@ -49,48 +49,48 @@ class CollectionRebuild:
     def total(self) -> int:
         return self._total
 
-    def place(self, memory: Memory) -> str:
+    def point_id(self, memory: Memory) -> str:
         return place_of(memory)
 
     async def scan(self, after: str | None, *, limit: int) -> Scanned:
         found = await self._first.scroll(EVERYBODY, limit=limit, after_id=after)
         read = memories(found)
         following = found[-1].id if len(found) == limit else None
-        return Scanned(memories=read, next_place=following, damaged=len(found) - len(read))
+        return Scanned(memories=read, next_id=following, damaged=len(found) - len(read))
 
     async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
         begin = Cursor.read(cursor) if cursor is not None else None
         found, following = await newest(self._first, turns_of(scope, scope.session), limit=limit, cursor=begin)
         return Page(memories=memories(found), next_cursor=following.text() if following else None)
 
-    async def current(self, places: Collection[str]) -> list[Memory]:
-        return memories(await self._first.retrieve(list(places)))
+    async def current(self, point_ids: Collection[str]) -> list[Memory]:
+        return memories(await self._first.retrieve(list(point_ids)))
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         groups = await asyncio.gather(*(around(self._first, scope, turn, reach=1) for turn in turns))
         given = {place_of(turn) for turn in turns}
         near = {place_of(memory): memory for group in groups for memory in group}
-        return [memory for place, memory in near.items() if place not in given]
+        return [memory for point_id, memory in near.items() if point_id not in given]
 
-    async def kept(self, places: Collection[str]) -> dict[str, Kept]:
-        found = {one.id: one for one in await self._new.stored(list(places))}
+    async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
+        found = {one.id: one for one in await self._new.stored(list(point_ids))}
         read = placed([one.found for one in found.values()])
         return {
-            place: Kept(
+            point_id: Kept(
                 memory=memory,
-                bm25=found[place].bm25,
-                embedded=found[place].embedded,
-                late=bool(tokens_of(found[place].found)),
+                bm25=found[point_id].bm25,
+                embedded=found[point_id].embedded,
+                late=bool(tokens_of(found[point_id].found)),
             )
-            for place, memory in read
+            for point_id, memory in read
         }
 
     async def write(self, points: Sequence[Point]) -> None:
         await self._new.upsert([self._written(point) for point in points])
 
-    async def remove(self, places: Collection[str]) -> None:
-        if places:
-            await self._new.delete(Where((HasId(tuple(places)),)))
+    async def remove(self, point_ids: Collection[str]) -> None:
+        if point_ids:
+            await self._new.delete(Where((HasId(tuple(point_ids)),)))
 
     async def remove_strays(self) -> None:
         after: str | None = None

@@ -166,8 +166,10 @@ class RedisUses:
     async def uses(self, tenant: str, beginning: str) -> list[Use]:
         return await self._state.uses(tenant, beginning)
 
-    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
-        await self._state.note_tokens(tenant, source, given=given, made=made, at=at)
+    async def note_tokens(
+        self, tenant: str, source: str, *, input_tokens: int, output_tokens: int, at: datetime
+    ) -> None:
+        await self._state.note_tokens(tenant, source, input_tokens=input_tokens, output_tokens=output_tokens, at=at)
 
     async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
         return await self._state.tokens_spent(tenant, since=since)

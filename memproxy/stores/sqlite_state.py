@@ -125,7 +125,7 @@ class SqliteState(StateOwners):
     def clock(self) -> Callable[[], datetime]:
         return self._database.time
 
-    def on_rows(self, told: Callable[[], None]) -> None:
+    def on_rows(self, callback: Callable[[], None]) -> None:
         """There is no other engine."""
 
     async def other_engines(self) -> int:

@@ -209,11 +209,11 @@ class StateCallers(StatePart):
             )
             if row is None:
                 return None
-            return GivenAnswer(asked=row[0], at=db.moment(row[1]), answer=row[2], erased=bool(row[3]))
+            return GivenAnswer(request_digest=row[0], at=db.moment(row[1]), answer=row[2], erased=bool(row[3]))
 
         return await self._database.read(work)
 
-    async def keep_answer(self, scope: Scope, name: str, given: GivenAnswer) -> None:
+    async def keep_answer(self, scope: Scope, name: str, answer: GivenAnswer) -> None:
         async def work(db: Db) -> None:
             await db.run(
                 """
@@ -223,10 +223,10 @@ class StateCallers(StatePart):
                     asked = excluded.asked, at = excluded.at, answer = excluded.answer, erased = excluded.erased
                 """,
                 name=name,
-                **msgspec.structs.asdict(given),
+                **msgspec.structs.asdict(answer),
                 **await self._answerer(db, scope),
             )
-            before = given.at - ANSWERS_KEPT
+            before = answer.at - ANSWERS_KEPT
             await db.drop_some("answers", "tenant, user_id, name", "at < :before", _PRUNED_AT_ONCE, before=before)
 
         await self._database.write(work)
@@ -317,7 +317,9 @@ class StateCallers(StatePart):
         await db.run(counted, long=len(ARM), arm=ARM, **digest)
         await self._unname_audit(db, scope, digest["user"])
 
-    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+    async def note_tokens(
+        self, tenant: str, source: str, *, input_tokens: int, output_tokens: int, at: datetime
+    ) -> None:
         async def work(db: Db) -> None:
             await db.run(
                 """
@@ -328,8 +330,8 @@ class StateCallers(StatePart):
                 tenant=tenant,
                 at=at,
                 source=source,
-                given=given,
-                made=made,
+                given=input_tokens,
+                made=output_tokens,
             )
             past = "DELETE FROM model_tokens WHERE tenant = :tenant AND hour < :before"
             await db.run(past, tenant=tenant, before=at - TOKENS_KEPT)

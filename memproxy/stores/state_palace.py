@@ -360,7 +360,7 @@ class StatePalace(StatePart):
     async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
         """Erase the owner's palace, or the rooms of one session, within a transaction."""
 
-    async def place(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
+    async def allot_numbers(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         named = {name for one in names for name in (one.room, one.closet)}
         return await self._change(scope, lambda palace: palace.place(names), named=named, makes=True) or []
 

@@ -180,19 +180,19 @@ class StateSessions(StateJournal):
         return await self._database.glance(work)
 
     async def remember_session(
-        self, scope: Scope, keys: Sequence[str], known: KnownSession, *, asked_at: datetime | None = None
+        self, scope: Scope, keys: Sequence[str], session: KnownSession, *, asked_at: datetime | None = None
     ) -> None:
         self._remembered += 1
-        known = msgspec.structs.replace(known, said_at=self._database.shared(known.said_at))
+        session = msgspec.structs.replace(session, said_at=self._database.shared(session.said_at))
 
         async def work(db: Db) -> None:
-            place = msgspec.structs.replace(scope, session=known.session)
+            place = msgspec.structs.replace(scope, session=session.session)
             if not await self._erased.is_too_late(db, place, asked_at):
-                await _remember(db, await self._sealing.made(db, scope.owner), scope.owner, keys, known)
+                await _remember(db, await self._sealing.made(db, scope.owner), scope.owner, keys, session)
 
         await self._database.write(work, scope.owner)
         if self._remembered % PRUNE_EVERY == 1:
-            key, before = "tenant, user_id, key, session", known.said_at - KEYS_KEPT
+            key, before = "tenant, user_id, key, session", session.said_at - KEYS_KEPT
             await self._database.write(
                 lambda db: db.drop_some("session_keys", key, "said_at < :before", PRUNED_AT_ONCE, before=before)
             )

@@ -146,8 +146,8 @@ class VectorStore:
         """Give every memory of a tenant this time. Called before `open`."""
         self._time_to_live = time_to_live
 
-    def on_changed(self, told: Told) -> None:
-        self._told.append(told)
+    def on_changed(self, callback: Told) -> None:
+        self._told.append(callback)
 
     async def _tell(self, scope: Scope, written: Sequence[Memory] | None) -> None:
         for told in self._told:

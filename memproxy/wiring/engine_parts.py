@@ -137,16 +137,16 @@ def make_hot(settings: Settings, caches: Caches, state: StateStore, store: Memor
     """The memories that are kept hot. None where nothing would use them: the store is a part of this process, and no
     session begins with stable facts.
     """
-    kept: HotStore
+    hot_store: HotStore
     if caches.server is not None:
         from memproxy.stores.redis_uses import RedisHot  # noqa: PLC0415 - an extra
 
-        kept = RedisHot(caches.server, state, OwnersColumns(state), ttl_s=settings.cache.ttl_s)
+        hot_store = RedisHot(caches.server, state, OwnersColumns(state), ttl_s=settings.cache.ttl_s)
     elif settings.store.backend != "edge" or settings.recall.first_turn_facts:
-        kept = HotInProcess(ttl_s=settings.cache.ttl_s)
+        hot_store = HotInProcess(ttl_s=settings.cache.ttl_s)
     else:
         return None
-    return Hot(kept, store=store, settings=settings, clock=clock, changes=caches.changes)
+    return Hot(hot_store, store=store, settings=settings, clock=clock, changes=caches.changes)
 
 
 class Roles(NamedTuple):

@@ -123,10 +123,10 @@ def _check_traces() -> None:
     if not is_there:
         raise _not_installed("telemetry.traces", "the exporter of OpenTelemetry", "otel", "telemetry.traces: false")
     for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if (asked := os.environ.get(name) or _OTLP) != _OTLP:
+        if (protocol := os.environ.get(name) or _OTLP) != _OTLP:
             raise ConfigError(
-                f"telemetry.traces: {name} is {asked!r}, and only {_OTLP} is spoken (collectors take it on port 4318). "
-                "Set it to that, or leave it out."
+                f"telemetry.traces: {name} is {protocol!r}, and only {_OTLP} is spoken (collectors take it on port "
+                "4318). Set it to that, or leave it out."
             )
 
 

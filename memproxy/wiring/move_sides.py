@@ -23,7 +23,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     (None: there are none).
     """
 
-    place: str
+    location: str
     state: StateTables
     points: StoredPoints
     store_id: str
@@ -65,13 +65,13 @@ async def opened_side(settings: Settings, home: Path, *, copied: Path | None = N
         settings = settings.model_copy(update={"state": state, "store": store})
     settings = settings.model_copy(update={"store": settings.store.model_copy(update={"index_bytes": 0})})
     async with contextlib.AsyncExitStack() as held:
-        place, tables = await _state(settings, home, held)
+        location, tables = await _state(settings, home, held)
         embedder = make_embedder(settings, home, local_files_only=True)
         memories = make_store(settings, home, embedder)
         store_id = await memories.open(await tables.meta(STORE_ID))
         held.push_async_callback(memories.close)
         yield Side(
-            place=f"{place} and {_shown_memories(settings, home)}",
+            location=f"{location} and {_shown_memories(settings, home)}",
             state=tables,
             points=StoredPoints(memories.engine),
             store_id=store_id,

@@ -52,8 +52,8 @@ class OpenTelemetrySpan:
 
     @property
     def name(self) -> str:
-        known = self.within.get_span_context()
-        return f"00-{known.trace_id:032x}-{known.span_id:016x}-{int(known.trace_flags):02x}"
+        context = self.within.get_span_context()
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
     def note(self, attributes: Attributes) -> None:
         self.within.set_attributes({name: value for name, value in attributes.items() if value is not None})
@@ -98,13 +98,13 @@ class OpenTelemetryTraces:
             around = set_span_in_context(parent.within, around)
         elif isinstance(parent, Mapping):
             around = _W3C.extract(parent, around)
-        linked = [get_current_span(_W3C.extract({TRACEPARENT: one}, Context())).get_span_context() for one in links]
+        linked = [get_current_span(_W3C.extract({TRACEPARENT: link}, Context())).get_span_context() for link in links]
         span = OpenTelemetrySpan(
             self._tracer.start_span(
                 name,
                 around,
                 kind=SpanKind[kind.upper()],
-                links=[Link(one) for one in linked if one.is_valid],
+                links=[Link(context) for context in linked if context.is_valid],
                 start_time=began_ns,
             )
         )

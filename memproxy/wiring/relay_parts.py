@@ -57,7 +57,7 @@ def make_relay(
     gate, budgets = Gate(settings.gate), Budgets(settings)
     block_keeper = BlockKeeper(state, tasks, settings)
     conversations = Conversations(settings, state, engine, caches.working or state)
-    made = MadeResponses(sessions, tasks)
+    made_responses = MadeResponses(sessions, tasks)
     tools = MemoryTools(engine, tasks, settings)
     positions = Positions(settings.inject.position, state, tasks)
     experiment = Experiment(settings.experiment.holdout, secret, state)
@@ -72,7 +72,7 @@ def make_relay(
         if authenticator is None or reads_files or changed:
             authenticator = make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
         before = now
-        admission = Admission(now, authenticator, made, upstream.name)
+        admission = Admission(now, authenticator, made_responses, upstream.name)
         decider = Decider(
             secret=secret,
             authenticator=authenticator,

@@ -247,6 +247,8 @@ async def test_what_calls_wrote_is_activity(api: Api) -> None:
 
 async def test_statistics_tell_what_models_cost_the_tenant(api: Api) -> None:
     clock = api.engine.backends().parts.clock
-    await api.engine.backends().state.note_tokens(api.tenant, "extract", given=100, made=20, at=clock.now())
+    await api.engine.backends().state.note_tokens(
+        api.tenant, "extract", input_tokens=100, output_tokens=20, at=clock.now()
+    )
     cost = (await api.call("GET", "/v1/memory/stats")).json()["cost"]
     assert cost["today"] == cost["year"] == {"extract": {"input_tokens": 100, "output_tokens": 20}}

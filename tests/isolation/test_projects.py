@@ -116,7 +116,9 @@ async def test_a_tenants_cost_is_told_to_who_speaks_for_all_of_it(
     own_api: Api, permissions: set[str], told: bool
 ) -> None:
     clock = own_api.engine.backends().parts.clock
-    await own_api.engine.backends().state.note_tokens("acme", "extract", given=100, made=20, at=clock.now())
+    await own_api.engine.backends().state.note_tokens(
+        "acme", "extract", input_tokens=100, output_tokens=20, at=clock.now()
+    )
     someone = Identity(tenant="acme", default_user="alice", bound_user=True, permissions=frozenset(permissions))
     seen = await own_api.call("GET", "/v1/memory/stats", identity=someone)
     assert seen.status_code == 200

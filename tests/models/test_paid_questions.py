@@ -31,10 +31,12 @@ class Away(SqliteState):
 
     away = False
 
-    async def note_tokens(self, tenant: str, source: str, *, given: int, made: int, at: datetime) -> None:
+    async def note_tokens(
+        self, tenant: str, source: str, *, input_tokens: int, output_tokens: int, at: datetime
+    ) -> None:
         if self.away:
             raise StateUnavailable("it is away")
-        await super().note_tokens(tenant, source, given=given, made=made, at=at)
+        await super().note_tokens(tenant, source, input_tokens=input_tokens, output_tokens=output_tokens, at=at)
 
 
 @asynccontextmanager

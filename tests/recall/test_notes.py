@@ -19,8 +19,8 @@ async def reading(it: Bench) -> Reading:
     """What is kept beside the one memory that there is."""
     await it.recall.search(ANN, QUERY, limit=5, where=MemoryFilter())
     (found,) = await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query(QUERY), limit=5))
-    assert isinstance(found.notes.made, Reading)
-    return found.notes.made
+    assert isinstance(found.notes.derived, Reading)
+    return found.notes.derived
 
 
 async def test_what_was_made_of_a_memory_is_used_again(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_a_memory_is_read_before_it_is_found_and_nothing_is_left_of_it_whe
             await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query(QUERY), limit=5))
         await it.store.settle()
         (found,) = await it.store.search(ANN, HybridQuery(bm25=it.lexical.encode_query("bread"), limit=5))
-        made = found.notes.made
+        made = found.notes.derived
         assert isinstance(made, Reading)
         assert made.letters
         del found

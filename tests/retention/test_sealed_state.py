@@ -54,7 +54,7 @@ async def fill(state: StateStore, scope: Scope) -> int:
     await state.note_receipts([ReceiptPart(request_id="r", scope=scope, at=now, recalled=recalled)])
     rejected = Outcome(result="rejected", content=TEXT, turn_id="t1", request_ids=["r"])
     await state.note_outcomes(number, [rejected], NOON)
-    await state.place(scope, [Names(wing=WORDS[1], room="s", closet=WORDS[2], same=(("dog", "biscuit"),))])
+    await state.allot_numbers(scope, [Names(wing=WORDS[1], room="s", closet=WORDS[2], same=(("dog", "biscuit"),))])
     return number
 
 

@@ -61,7 +61,7 @@ async def test_what_is_erased_while_a_full_disk_ends_a_reindex_leaves_its_unfini
     await store.upsert(ANN, points)
     rebuild = await store.begin_rebuild(None)
     await rebuild.write(points)
-    places = [rebuild.place(one.memory) for one in points]
+    places = [rebuild.point_id(one.memory) for one in points]
     disk.mib = 20
     with pytest.raises(StoreUnavailable, match="memories are written again when"):
         await rebuild.write(points)
@@ -69,7 +69,7 @@ async def test_what_is_erased_while_a_full_disk_ends_a_reindex_leaves_its_unfini
     await rebuild.close()
     again = await store.begin_rebuild(None)
     assert again.resumed
-    assert list(await again.kept(places)) == places[1:]
+    assert list(await again.stored(places)) == places[1:]
     await again.close()
     await store.close()
 

@@ -86,8 +86,8 @@ async def test_sessions_of_whom_nothing_may_be_learned_are_not_due(states: list[
 
 async def test_old_answers_go(states: list[SqliteState]) -> None:
     state = states[0]
-    await state.keep_answer(ANN, "a", GivenAnswer(asked="x", at=NOW, answer=b"1"))
-    await state.keep_answer(ANN, "b", GivenAnswer(asked="x", at=NOW + timedelta(hours=25), answer=b"2"))
+    await state.keep_answer(ANN, "a", GivenAnswer(request_digest="x", at=NOW, answer=b"1"))
+    await state.keep_answer(ANN, "b", GivenAnswer(request_digest="x", at=NOW + timedelta(hours=25), answer=b"2"))
     assert await state.given_answer(ANN, "a") is None
     assert await state.given_answer(Scope(tenant="acme", user="ben"), "b") is None
     await state.erase_answers(ANN)

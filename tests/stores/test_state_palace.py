@@ -30,39 +30,39 @@ async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
 
 async def test_numbers_are_given_once_and_per_owner(state: SqliteState) -> None:
     wanted = [Names(wing="a", room="s1"), Names(wing="b", room="s1"), Names(wing="a", room="s2")]
-    first = await state.place(OWNER, wanted)
+    first = await state.allot_numbers(OWNER, wanted)
     assert first == [Placed("a", "W-001/R-01"), Placed("b", "W-002/R-01"), Placed("a", "W-001/R-02")]
-    assert await state.place(OWNER, wanted) == first
-    assert await state.place(OTHER, wanted[1:2]) == [Placed("b", "W-001/R-01")]
+    assert await state.allot_numbers(OWNER, wanted) == first
+    assert await state.allot_numbers(OTHER, wanted[1:2]) == [Placed("b", "W-001/R-01")]
     await state.close()
 
 
 async def test_a_sessions_turns_stay_in_the_wing_of_the_first(state: SqliteState) -> None:
-    first = await state.place(OWNER, [Names(wing="a", room="s", drawer=True)])
-    later = await state.place(OWNER, [Names(wing="b", room="s", drawer=True), Names(wing="b", room="s")])
+    first = await state.allot_numbers(OWNER, [Names(wing="a", room="s", drawer=True)])
+    later = await state.allot_numbers(OWNER, [Names(wing="b", room="s", drawer=True), Names(wing="b", room="s")])
     assert [place.pointer for place in first + later] == ["W-001/R-01/D-001", "W-001/R-01/D-002", "W-002/R-01"]
     await state.close()
 
 
 async def test_two_names_of_one_subject_are_one_wing_and_two_wings_stay_two(state: SqliteState) -> None:
-    await state.place(OWNER, [Names(wing="dog"), Names(wing="rex", same=(("dog", "rex"),))])
+    await state.allot_numbers(OWNER, [Names(wing="dog"), Names(wing="rex", same=(("dog", "rex"),))])
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog"}
-    await state.place(OWNER, [Names(wing="cat"), Names(wing="dog", same=(("cat", "dog"),))])
+    await state.allot_numbers(OWNER, [Names(wing="cat"), Names(wing="dog", same=(("cat", "dog"),))])
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog", "cat": "cat"}
     await state.close()
 
 
 async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) -> None:
-    await state.place(OWNER, [Names(wing="rex", same=(("dog", "rex"),))])
-    await state.place(OWNER, [Names(wing="nightjar", same=(("nightjar", "lloyds"),), project="atlas")])
+    await state.allot_numbers(OWNER, [Names(wing="rex", same=(("dog", "rex"),))])
+    await state.allot_numbers(OWNER, [Names(wing="nightjar", same=(("nightjar", "lloyds"),), project="atlas")])
     wings = {"rex": "rex", "lloyds": "lloyds", "dog": "rex"}
     assert await state.palace_names(ATLAS) == await state.palace_names(ATLAS, writing=True)
     assert await state.palace_names(ATLAS) == await state.palace_names(OWNER) == wings | {"nightjar": "lloyds"}
     assert await state.palace_names(APOLLO) == wings
     assert await state.palace_names(OWNER, writing=True) == wings
-    placed = await state.place(OWNER, [Names(wing="nightjar", project=p) for p in ("atlas", "apollo", None)])
+    placed = await state.allot_numbers(OWNER, [Names(wing="nightjar", project=p) for p in ("atlas", "apollo", None)])
     assert [place.wing for place in placed] == ["lloyds", "nightjar", "nightjar"]
-    assert (await state.place(OWNER, [Names(wing="nightjar", project="atlas")]))[0].wing == "lloyds"
+    assert (await state.allot_numbers(OWNER, [Names(wing="nightjar", project="atlas")]))[0].wing == "lloyds"
     assert (await state.palace_names(ATLAS))["nightjar"] == "lloyds"
     assert (await state.palace_names(OWNER))["nightjar"] == "nightjar", "every wing is found by its own name"
     await state.erase_wings(OWNER, ["lloyds"])
@@ -73,7 +73,7 @@ async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) ->
 async def test_a_name_told_to_an_agent_holds_for_that_one_and_is_seen_by_who_sees_all_agents(
     state: SqliteState,
 ) -> None:
-    await state.place(OWNER, [Names(wing="a", same=(("b", "a"),), project="atlas", agent="coder")])
+    await state.allot_numbers(OWNER, [Names(wing="a", same=(("b", "a"),), project="atlas", agent="coder")])
     seen = {scope: set(await state.palace_names(scope)) for scope in (OWNER, ATLAS, APOLLO, CODER)}
     assert seen == {OWNER: {"a", "b"}, ATLAS: {"a", "b"}, APOLLO: {"a"}, CODER: {"a", "b"}}
     assert set(await state.palace_names(ATLAS, writing=True)) == {"a"}
@@ -84,18 +84,18 @@ async def test_a_name_told_to_an_agent_holds_for_that_one_and_is_seen_by_who_see
 
 
 async def test_a_role_that_is_taken_over_in_a_project_is_taken_over_there_alone(state: SqliteState) -> None:
-    await state.place(OWNER, [Names(wing="tom", same=(("boss", "tom"),))])
-    await state.place(OWNER, [Names(wing="kim", same=(("boss", "kim"),), project="atlas")])
+    await state.allot_numbers(OWNER, [Names(wing="tom", same=(("boss", "tom"),))])
+    await state.allot_numbers(OWNER, [Names(wing="kim", same=(("boss", "kim"),), project="atlas")])
     known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
     assert known == ["kim", "tom"]
-    await state.place(OWNER, [Names(wing="ann", same=(("boss", "ann"),), project="atlas")])
+    await state.allot_numbers(OWNER, [Names(wing="ann", same=(("boss", "ann"),), project="atlas")])
     known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
     assert known == ["ann", "tom"]
     await state.close()
 
 
 async def test_exported_names_keep_where_they_were_told_and_old_ones_hold_everywhere(state: SqliteState) -> None:
-    await state.place(OWNER, [Names(wing="a", same=(("b", "a"),), project="a & b/ü")])
+    await state.allot_numbers(OWNER, [Names(wing="a", same=(("b", "a"),), project="a & b/ü")])
     rows = await state.palace_rows(OWNER)
     assert await state.adopt_palace(OTHER, [*rows, PalaceRow(kind="alias", parent="", name="old", number=1)])
     told = Scope(tenant="t", user="v", project="a & b/ü")
@@ -108,23 +108,23 @@ async def test_exported_names_keep_where_they_were_told_and_old_ones_hold_everyw
 
 
 async def test_an_erased_session_gives_no_number_to_another(state: SqliteState) -> None:
-    await state.place(OWNER, [Names(wing="a", room="s1", closet="x", drawer=True), Names(wing="a", room="s2")])
+    await state.allot_numbers(OWNER, [Names(wing="a", room="s1", closet="x", drawer=True), Names(wing="a", room="s2")])
     await state.forget(OWNER, session="s1")
     assert await state.palace(OWNER, "W-001", after=0, limit=9) == [PalacePlace(2, "s2")]
     assert await state.palace(OWNER, "W-001/R-01", after=0, limit=9) == []
-    assert (await state.place(OWNER, [Names(wing="a", room="s1")]))[0].pointer == "W-001/R-03"
+    assert (await state.allot_numbers(OWNER, [Names(wing="a", room="s1")]))[0].pointer == "W-001/R-03"
     await state.close()
 
 
 async def test_a_wing_that_is_left_takes_all_that_is_in_it(state: SqliteState) -> None:
     for n in range(1, 12):
-        await state.place(OWNER, [Names(wing=f"w{n}", room="s", closet="c")])
-    await state.place(OWNER, [Names(wing="w1", same=(("alias", "w1"),))])
+        await state.allot_numbers(OWNER, [Names(wing=f"w{n}", room="s", closet="c")])
+    await state.allot_numbers(OWNER, [Names(wing="w1", same=(("alias", "w1"),))])
     await state.erase_wings(OWNER, ["w1", "never there"])
     assert "alias" not in await state.palace_names(OWNER)
     assert await state.palace(OWNER, "W-001", after=0, limit=9) == []
     assert await state.palace(OWNER, "W-010/R-01", after=0, limit=9) == [PalacePlace(1, "c")]
-    assert (await state.place(OWNER, [Names(wing="w1")]))[0].pointer == "W-012/R-01"
+    assert (await state.allot_numbers(OWNER, [Names(wing="w1")]))[0].pointer == "W-012/R-01"
     await state.forget(OWNER, session=None)
     assert await state.palace(OWNER, "", after=0, limit=9) == []
     await state.close()
@@ -141,7 +141,7 @@ async def test_no_pointer_ever_means_two_things(
     rooms: dict[str, tuple[str, str]] = {}
     drawers: list[str] = []
     for wing, room, drawer in steps:
-        (place,) = await state.place(owner, [Names(wing=wing, room=room, drawer=drawer)])
+        (place,) = await state.allot_numbers(owner, [Names(wing=wing, room=room, drawer=drawer)])
         name, _, rest = place.pointer.partition("/D-")
         assert rooms.setdefault(name, (place.wing, room)) == (place.wing, room)
         drawers += [place.pointer] if rest else []
@@ -168,8 +168,8 @@ WANTED = st.builds(
 async def test_many_are_placed_as_one_after_the_other(tmp_path: Path, wanted: list[Names]) -> None:
     opened = SqliteState(tmp_path / f"{uuid4().hex}.db", sync="normal")
     await opened.open()
-    together = await opened.place(OWNER, wanted)
-    assert together == [(await opened.place(OTHER, [names]))[0] for names in wanted]
+    together = await opened.allot_numbers(OWNER, wanted)
+    assert together == [(await opened.allot_numbers(OTHER, [names]))[0] for names in wanted]
     assert await opened.palace_rows(OWNER) == await opened.palace_rows(OTHER)
     names = [(place.wing, one.room, place.pointer) for place, one in zip(together, wanted, strict=True)]
     wrong = [(wing, "s3", where) for wing, _, where in names]
