@@ -75,8 +75,8 @@ class Reindexing:
         if request != configured:
             raise Conflict(
                 f"The running server has embedding {_named(configured)}, this configuration {_named(request)}. "
-                "Start the server anew with this configuration (chat goes on without memory then), and run `memproxy reindex` "
-                "again; or stop it first."
+                "Start the server anew with this configuration (chat goes on without memory then), and run "
+                "`memproxy reindex` again; or stop it first."
             )
         if self.progress.state not in {LOADING, COPYING}:
             self.progress = ReindexTold(run=uuid4().hex, state=LOADING)

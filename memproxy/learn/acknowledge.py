@@ -71,7 +71,7 @@ class Acknowledger:
         self._outages: dict[int, int] = {}
         self._waiting: set[Owner] = set()
         self._keyless: dict[int, str] = {}
-        self._left: dict[str, float] = {}
+        self._keyless_until: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
         self.troubles = LogLimit()
@@ -108,19 +108,19 @@ class Acknowledger:
                 log.warning("row %d could not be released (%s); the next start takes it up", number, error)
 
     @property
-    def left(self) -> list[str]:
+    def keyless_tenants(self) -> list[str]:
         """Tenants whose models this engine has no key for: others, which may have one, learn for them."""
         now = monotonic()
-        for tenant in [tenant for tenant, until in self._left.items() if until <= now]:
-            del self._left[tenant]
+        for tenant in [tenant for tenant, until in self._keyless_until.items() if until <= now]:
+            del self._keyless_until[tenant]
             for number in [number for number, of in self._keyless.items() if of == tenant]:
                 self._has_key(number)
-        return list(self._left)
+        return list(self._keyless_until)
 
     def new_key(self, tenant: str) -> None:
         """The tenant's requests bring another key: rows that wait for one go on."""
         self.new_keys += 1
-        self._left.pop(tenant, None)
+        self._keyless_until.pop(tenant, None)
         if numbers := [number for number, of in self._keyless.items() if of == tenant]:
             self._tasks.start(self._go_on(numbers), "rows with another key")
 
@@ -157,8 +157,8 @@ class Acknowledger:
     async def _ended_anywhere(self, number: int, waiter: asyncio.Future[None], timeout_s: float) -> None:
         """Returns when the row has ended, here or by another engine, or after ``timeout_s``."""
         until, pause_s = monotonic() + timeout_s, LOOKS_S[0]
-        while (left := until - monotonic()) > 0 and not waiter.done():
-            await asyncio.wait([waiter], timeout=min(left, pause_s))
+        while (remaining_s := until - monotonic()) > 0 and not waiter.done():
+            await asyncio.wait([waiter], timeout=min(remaining_s, pause_s))
             pause_s = min(2 * pause_s, LOOKS_S[1])
             if waiter.done() or number in self._held:
                 continue
@@ -270,7 +270,7 @@ class Acknowledger:
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         wait_s = _KEY_WAIT_S
         if self._parts.state.is_shared:
-            self._left[tenant] = monotonic() + _KEY_WAIT_S
+            self._keyless_until[tenant] = monotonic() + _KEY_WAIT_S
             wait_s = 0.0
         await self._put_back(row, error.message, self._in(wait_s), counted=False)
         if self.new_keys != keys_before:  # it came while that was written
@@ -328,10 +328,10 @@ def error_of(ending: Ending) -> MemproxyError:
     return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
 
 
-def state_trouble(told: LogLimit, where: str, error: MemproxyError) -> None:
-    """Note that the state or the store did not answer; the caller tries again, every second or so. ``told`` limits how
+def state_trouble(limit: LogLimit, where: str, error: MemproxyError) -> None:
+    """Note that the state or the store did not answer; the caller tries again, every second or so. ``limit`` bounds how
     often that is logged.
     """
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
-    if count := told.due(f"{where}: {error.message}"):
+    if count := limit.due(f"{where}: {error.message}"):
         log.warning("%s: %s; tried again (%d times since this was told)", where, error, count)

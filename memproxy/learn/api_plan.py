@@ -48,27 +48,27 @@ MOST_TOLD = 100
 """Outcomes noted of one plan: an import of thousands is not thousands of events."""
 
 
-def written(asked: PlanBody, plan: PlanBody) -> list[Outcome]:
+def written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
     """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
     ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
     Facts that went with a message, as ``plan`` has it, get the message's outcome.
     """
-    told = [
+    outcomes = [
         Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
-        for memory in asked.upserts
+        for memory in request.upserts
     ]
-    told += [Outcome(result="edited", reason="api", memory_id=name) for name in asked.changes]
-    told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in asked.deletes]
-    if (gone := asked.delete_where) is not None:
-        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in gone.ids]
+    outcomes += [Outcome(result="edited", reason="api", memory_id=name) for name in request.changes]
+    outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in request.deletes]
+    if (gone := request.delete_where) is not None:
+        outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in gone.ids]
         scopes = {"session": gone.session_ids, "project": gone.project_ids, "agent": gone.agent_ids}
         reason = next((name for name, ids in scopes.items() if ids), "user")
-        told += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
-        along = [name for name in plan.deletes if name not in asked.deletes] if gone.ids else []
-        told += [Outcome(result="deleted", reason=asked.deleted_by, memory_id=name) for name in along]
-    if asked.undo_session is not None:
-        told.append(Outcome(result="deleted", reason="session"))
-    return [*asked.outcomes, *told][:MOST_TOLD]
+        outcomes += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
+        along = [name for name in plan.deletes if name not in request.deletes] if gone.ids else []
+        outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in along]
+    if request.undo_session is not None:
+        outcomes.append(Outcome(result="deleted", reason="session"))
+    return [*request.outcomes, *outcomes][:MOST_TOLD]
 
 
 EVIDENCE = "evidence"
@@ -77,55 +77,55 @@ EVIDENCE = "evidence"
 _PAGE = 200
 
 
-async def unlearn(known: PlanView, turn: Memory) -> list[Memory]:
+async def unlearn(view: PlanView, turn: Memory) -> list[Memory]:
     """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
     Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
     is the person's own word.
     """
-    same_id = await _all(known, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
-    elsewhere = {one.session_id for one in same_id} - {turn.session_id}
-    told = await _all(known, MemoryFilter(turn_ids=(turn.id,), kinds=FACTS))
-    told = [known.current(fact) for fact in told if fact.session_id not in elsewhere]
-    names = sorted({name for fact in told for name in fact.turn_ids} - {turn.id})
+    same_id = await _all(view, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
+    elsewhere = {other.session_id for other in same_id} - {turn.session_id}
+    facts = await _all(view, MemoryFilter(turn_ids=(turn.id,), kinds=FACTS))
+    facts = [view.current(fact) for fact in facts if fact.session_id not in elsewhere]
+    names = sorted({name for fact in facts for name in fact.turn_ids} - {turn.id})
     others: list[Memory] = []
     for start in range(0, len(names), _PAGE):
-        others += await _all(known, MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,)))
+        others += await _all(view, MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,)))
     lost = []
-    for fact in told:
-        there = {one.id: one for one in sorted(others, key=lambda one: one.session_id == fact.session_id)}
-        left = [there[name] for name in fact.turn_ids if name in there]
-        if fact.predicate == SUMMARY or (not left and turn.superseded_by != fact.id):
+    for fact in facts:
+        there = {other.id: other for other in sorted(others, key=lambda other: other.session_id == fact.session_id)}
+        remaining = [there[name] for name in fact.turn_ids if name in there]
+        if fact.predicate == SUMMARY or (not remaining and turn.superseded_by != fact.id):
             lost.append(fact)
         else:
-            await known.change(fact.id, _without(fact, {turn.id}, left, known.now))
+            await view.change(fact.id, _without(fact, {turn.id}, remaining, view.now))
     return lost
 
 
-def _without(fact: Memory, gone: Set[str], left: Sequence[Memory], now: datetime) -> dict[str, Any]:
-    """The fields of a fact that stays, without the turns that are ``gone``: its words, and when it was said by those
-    that are ``left``.
+def _without(fact: Memory, gone: Set[str], remaining: Sequence[Memory], now: datetime) -> dict[str, Any]:
+    """The fields of a fact that stays, without the turns that are ``gone``: its words, and when it was said by the
+    ``remaining`` ones.
     """
     noted = dict(fact.metadata)
     quoted = noted.get(EVIDENCE)
-    if isinstance(quoted, str) and not any(quoted in one.content for one in left):
+    if isinstance(quoted, str) and not any(quoted in turn.content for turn in remaining):
         del noted[EVIDENCE]
     fields: dict[str, Any] = {
         "turn_ids": [name for name in fact.turn_ids if name not in gone],
         "metadata": noted,
         "updated_at": now,
     }
-    if left:
-        first, last = min(one.created_at for one in left), max(one.created_at for one in left)
+    if remaining:
+        first, last = min(turn.created_at for turn in remaining), max(turn.created_at for turn in remaining)
         fields["metadata"] = noted | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
         if fact.valid_from == said_at(fact):
             fields["valid_from"] = first
-        if fact.session_id not in {one.session_id for one in left}:
-            fields["session_id"] = left[0].session_id
+        if fact.session_id not in {turn.session_id for turn in remaining}:
+            fields["session_id"] = remaining[0].session_id
     return fields
 
 
-async def _all(known: PlanView, where: MemoryFilter) -> list[Memory]:
-    return [one async for one in every(known.store, known.owner, where)]
+async def _all(view: PlanView, where: MemoryFilter) -> list[Memory]:
+    return [memory async for memory in every(view.store, view.owner, where)]
 
 
 class _Owned(msgspec.Struct, frozen=True):
@@ -143,43 +143,52 @@ class _Owned(msgspec.Struct, frozen=True):
     orders: list[Memory]
 
 
-async def undo(known: PlanView, session: str, within: Scope) -> Counter[str]:
+async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
     is. What another project has there stays, without what it knows from messages that go.
     """
-    owned = await _owned(known, session, within)
+    owned = await _owned(view, session, within)
     for fact in owned.facts:
         if fact.id not in owned.lost and not owned.gone.isdisjoint(fact.turn_ids):
-            left = [turn for turn in owned.turns if turn.id in fact.turn_ids]
-            await known.change(fact.id, _without(fact, owned.gone, left, known.now))
+            remaining = [turn for turn in owned.turns if turn.id in fact.turn_ids]
+            await view.change(fact.id, _without(fact, owned.gone, remaining, view.now))
     for fact in owned.lost.values():
-        await _undo_fact(known, fact, owned)
+        await _undo_fact(view, fact, owned)
     for fact in owned.facts:
-        kept = owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")
+        survivor = owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")
         # what a dream merged into a fact that is undone, and that was told elsewhere, is active again
-        if kept is not None and fact.id not in owned.lost and fact.superseded_by == kept.id and is_told(kept):
+        if (
+            survivor is not None
+            and fact.id not in owned.lost
+            and fact.superseded_by == survivor.id
+            and is_told(survivor)
+        ):
             noted = without(fact.metadata, MERGED_INTO)
-            await known.change(fact.id, {"superseded_by": None, "metadata": noted, "updated_at": known.now})
-            await _give_back(known, fact.id, owned.orders)
-    replaced = await _give_back_all(known, owned)
+            await view.change(fact.id, {"superseded_by": None, "metadata": noted, "updated_at": view.now})
+            await _give_back(view, fact.id, owned.orders)
+    replaced = await _give_back_all(view, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
-        if fields := _hidden(turn, lost) or await _unmarked(known, turn, owned, replaced):
-            known.mark(turn, fields)
-    await _give_back_summaries(known, owned)
+        if fields := _hidden(turn, lost) or await _unmarked(view, turn, owned, replaced):
+            view.change_turn(turn, fields)
+    await _give_back_summaries(view, owned)
     ids = [turn.id for turn in owned.going]
     if ids:
-        known.sweep(Deletion(ids=ids, session_ids=[session]))
+        view.sweep(Deletion(ids=ids, session_ids=[session]))
     return Counter({"delete": len(ids) + len(owned.lost)})
 
 
-async def _owned(known: PlanView, session: str, within: Scope) -> _Owned:
-    stored = await _all(known, MemoryFilter())
-    memories = [known.current(one) if one.kind is not Kind.TURN else one for one in stored]
-    here = {id(one) for one in memories if one.session_id == session and within.sees(one.project_id, one.agent_id)}
-    turns = [one for one in memories if one.kind is Kind.TURN and id(one) not in here]
-    going = [one for one in memories if one.kind is Kind.TURN and id(one) in here]
-    facts = [one for one in memories if one.kind is not Kind.TURN]
+async def _owned(view: PlanView, session: str, within: Scope) -> _Owned:
+    stored = await _all(view, MemoryFilter())
+    memories = [view.current(memory) if memory.kind is not Kind.TURN else memory for memory in stored]
+    here = {
+        id(memory)
+        for memory in memories
+        if memory.session_id == session and within.sees(memory.project_id, memory.agent_id)
+    }
+    turns = [memory for memory in memories if memory.kind is Kind.TURN and id(memory) not in here]
+    going = [memory for memory in memories if memory.kind is Kind.TURN and id(memory) in here]
+    facts = [memory for memory in memories if memory.kind is not Kind.TURN]
     elsewhere = {turn.id for turn in turns}
     gone = frozenset(turn.id for turn in going) - elsewhere
 
@@ -192,90 +201,92 @@ async def _owned(known: PlanView, session: str, within: Scope) -> _Owned:
     return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
 
 
-async def _undo_fact(known: PlanView, fact: Memory, owned: _Owned) -> None:
+async def _undo_fact(view: PlanView, fact: Memory, owned: _Owned) -> None:
     """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
-    now = known.now
-    fact = await known.memory(fact.id) or fact
-    before = await known.memory(fact.supersedes) if fact.supersedes else None
-    await known.unlink(fact.id)
-    await known.delete(fact.id)
+    now = view.now
+    fact = await view.memory(fact.id) or fact
+    before = await view.memory(fact.supersedes) if fact.supersedes else None
+    await view.unlink(fact.id)
+    await view.delete(fact.id)
     if before is None or before.superseded_by != fact.id:
         return
-    after = await known.memory(fact.superseded_by) if fact.superseded_by else None
-    taken = retracted_at(fact)
+    after = await view.memory(fact.superseded_by) if fact.superseded_by else None
+    retraction_time = retracted_at(fact)
     if after is not None:
         opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
         fields = trimmed([opened], begins(after), now=now).get(before.id, {})
-        await known.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
-    elif taken is not None and noted_id(fact.metadata, RETRACTED_BY) not in owned.gone:
+        await view.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
+    elif retraction_time is not None and noted_id(fact.metadata, RETRACTED_BY) not in owned.gone:
         opened = msgspec.structs.replace(before, **reopened(before, now=now))
-        closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), taken, now=now)
-        await known.change(before.id, {"superseded_by": None} | closed)
-    elif fact.active or taken is not None:
-        await _give_back(known, before.id, owned.orders)
+        closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), retraction_time, now=now)
+        await view.change(before.id, {"superseded_by": None} | closed)
+    elif fact.active or retraction_time is not None:
+        await _give_back(view, before.id, owned.orders)
 
 
-async def _give_back_all(known: PlanView, owned: _Owned) -> dict[str, str]:
+async def _give_back_all(view: PlanView, owned: _Owned) -> dict[str, str]:
     """Make active again what the undone turns took back. Returns, by turn, the statement that has meanwhile replaced
     what the turn says. The latest statement takes its slot, and a summary that repeats what was replaced stays
     inactive.
     """
     replaced: dict[str, str] = {}
-    taken = [fact for fact in owned.facts if noted_id(fact.metadata, RETRACTED_BY) in owned.gone]
-    for fact in sorted(taken, key=last_said_at, reverse=True):
+    retracted = [fact for fact in owned.facts if noted_id(fact.metadata, RETRACTED_BY) in owned.gone]
+    for fact in sorted(retracted, key=last_said_at, reverse=True):
         if fact.id in owned.lost:
             continue
-        await _give_back(known, fact.id, owned.orders)
-        given = await known.memory(fact.id)
-        if given is not None and given.superseded_by is not None:
-            replaced |= dict.fromkeys(given.turn_ids, given.superseded_by)
-    for fact in taken:
+        await _give_back(view, fact.id, owned.orders)
+        restored = await view.memory(fact.id)
+        if restored is not None and restored.superseded_by is not None:
+            replaced |= dict.fromkeys(restored.turn_ids, restored.superseded_by)
+    for fact in retracted:
         if fact.id not in owned.lost and fact.predicate == SUMMARY and replaced.keys() & set(fact.turn_ids):
-            await known.change(fact.id, {"active": False, "valid_to": known.now, "updated_at": known.now})
+            await view.change(fact.id, {"active": False, "valid_to": view.now, "updated_at": view.now})
     return replaced
 
 
-async def _give_back_summaries(known: PlanView, owned: _Owned) -> None:
+async def _give_back_summaries(view: PlanView, owned: _Owned) -> None:
     """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
     they tell holds again.
     """
     undone = owned.gone | owned.lost.keys()
-    ended = [one for one in owned.facts if one.id not in owned.lost and undone & set(noted_ids(one.metadata, ENDED_BY))]
+    ended = [
+        fact for fact in owned.facts if fact.id not in owned.lost and undone & set(noted_ids(fact.metadata, ENDED_BY))
+    ]
     for summary in ended:
-        facts = [now_so for one in owned.facts if (now_so := await known.memory(one.id)) is not None]
-        turns = [msgspec.structs.replace(turn, **known.marked(turn)) for turn in (*owned.turns, *owned.going)]
-        left = still_ended_by(summary, facts, turns)
-        await known.change(summary.id, outdated_with(summary, left) | {"updated_at": known.now})
-        if not left:
-            await _give_back(known, summary.id, owned.orders)
+        facts = [now_so for fact in owned.facts if (now_so := await view.memory(fact.id)) is not None]
+        turns = [msgspec.structs.replace(turn, **view.marked(turn)) for turn in (*owned.turns, *owned.going)]
+        causes = still_ended_by(summary, facts, turns)
+        await view.change(summary.id, outdated_with(summary, causes) | {"updated_at": view.now})
+        if not causes:
+            await _give_back(view, summary.id, owned.orders)
 
 
-async def _give_back(known: PlanView, name: str, orders: Sequence[Memory]) -> None:
+async def _give_back(view: PlanView, name: str, orders: Sequence[Memory]) -> None:
     """Make a memory active again, with its slot. One of the orders to forget everything that means it ends it;
     when somebody else holds its slot by now, it stays in the history, before what was said later.
     """
-    memory, now = await known.memory(name), known.now
+    memory, now = await view.memory(name), view.now
     if memory is None or memory.active:
         return
     fields = reopened(memory, now=now)
     opened = msgspec.structs.replace(memory, **fields)
     if (order := meant_by(orders, opened)) is not None:
-        await known.change(name, fields | ended_with(opened, order, now=now))
+        await view.change(name, fields | ended_with(opened, order, now=now))
         return
-    holder = await known.holder(memory.slot) if memory.slot else None
+    holder = await view.holder(memory.slot) if memory.slot else None
     if holder is None:
-        await known.change(name, fields)
-        await known.take(name)
+        await view.change(name, fields)
+        await view.take(name)
         return
-    chain = await known.chain(holder)
+    chain = await view.chain(holder)
     if chain and chain[0].supersedes is None and position(opened, chain) == 0:  # all of that was said later
         after = chain[0]
         fields |= trimmed([opened], begins(after), now=now).get(name, {}) | {"superseded_by": after.id}
-        await known.change(name, fields | {"active": False})
-        await known.change(after.id, {"supersedes": name, "updated_at": now})
+        await view.change(name, fields | {"active": False})
+        await view.change(after.id, {"supersedes": name, "updated_at": now})
         return
     noted = without(memory.metadata, RETRACTED_BY, RETRACTED_AT, PENDING)
-    await known.change(name, {"metadata": noted, "updated_at": now})
+    await view.change(name, {"metadata": noted, "updated_at": now})
 
 
 def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
@@ -284,11 +295,11 @@ def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
     """
     if turn.trust is not Trust.ASSISTANT or not turn.active:
         return {}
-    told = next((fact for fact in lost if repeats(turn.content, fact, None)), None)
-    return {} if told is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: told.id}}
+    repeated = next((fact for fact in lost if repeats(turn.content, fact, None)), None)
+    return {} if repeated is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: repeated.id}}
 
 
-async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
+async def _unmarked(view: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
     """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
     what took the place of what such a turn says.
     """
@@ -308,7 +319,7 @@ async def _unmarked(known: PlanView, turn: Memory, owned: _Owned, replaced: Mapp
     if noted != turn.metadata:
         fields["metadata"] = noted
     if (lost := owned.lost.get(turn.superseded_by or "")) is not None:
-        fields["superseded_by"] = await _successor(known, lost, owned)
+        fields["superseded_by"] = await _successor(view, lost, owned)
     return fields
 
 
@@ -320,16 +331,16 @@ def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | 
     return later.id if later is not None else None
 
 
-async def _successor(known: PlanView, lost: Memory, owned: _Owned) -> str | None:
+async def _successor(view: PlanView, lost: Memory, owned: _Owned) -> str | None:
     """What still supersedes a turn's statement: the next in the chain that stays, if it says something else than the
     one that the lost fact had replaced.
     """
-    after, seen = lost.superseded_by, {lost.id}
-    while after in owned.lost and after not in seen:
-        seen.add(after)
+    after, visited = lost.superseded_by, {lost.id}
+    while after in owned.lost and after not in visited:
+        visited.add(after)
         after = owned.lost[after].superseded_by
-    later = await known.memory(after) if after else None
-    before = await known.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
+    later = await view.memory(after) if after else None
+    before = await view.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
     if later is None or (before is not None and same_value(slot_value(before), slot_value(later))):
         return None
     return later.id
@@ -349,7 +360,7 @@ _EXTRACTOR = "extractor"
 _BY_CALL = PlanBody().deleted_by
 
 
-async def asked_for(known: PlanView, body: PlanBody, within: Scope) -> Counter[str]:
+async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counter[str]:
     """Add to a plan everything the row asks for, of who stands ``within``; how many of each operation that is.
 
     Raises:
@@ -357,76 +368,78 @@ async def asked_for(known: PlanView, body: PlanBody, within: Scope) -> Counter[s
     """
     counts: Counter[str] = Counter()
     if body.dream is not None:
-        return await dreamt(known, body)
-    await known.load([*body.changes, *body.deletes])
+        return await dreamt(view, body)
+    await view.load([*body.changes, *body.deletes])
     slots = [slot_name(memory) for memory in body.upserts if memory.active]
     graves = [tombstone(memory.id) for memory in body.upserts]
-    await known.load_slots([*graves, *(slot for slot in slots if slot is not None)])
+    await view.load_slots([*graves, *(slot for slot in slots if slot is not None)])
     for memory in body.upserts:
-        counts[await _put(known, memory)] += 1
+        counts[await _put(view, memory)] += 1
     for name, fields in body.changes.items():
-        await _edit(known, name, fields)
+        await _edit(view, name, fields)
         counts["change"] += 1
     for session, turns in body.turn_changes.items():
-        place = msgspec.structs.replace(known.owner, session=session or None)
-        for turn in (await known.store.get(place, list(turns))).values():
-            known.mark(turn, _beside(known.marked(turn), _noted_still(turn, turns[turn.id])))
+        session_scope = msgspec.structs.replace(view.owner, session=session or None)
+        for turn in (await view.store.get(session_scope, list(turns))).values():
+            view.change_turn(turn, _beside(view.marked(turn), _with_our_notes(turn, turns[turn.id])))
             counts["change"] += 1
     if body.deletes:
-        await _delete(known, body)
+        await _delete(view, body)
         counts["delete"] += len(body.deletes)
     if body.undo_session is not None:
-        counts += await undo(known, body.undo_session, within)
+        counts += await undo(view, body.undo_session, within)
     if body.delete_where is not None:
         by_call = body.deleted_by == _BY_CALL
-        counts += Counter(delete=await _delete_where(known, body.delete_where, by_call=by_call))
+        counts += Counter(delete=await _delete_where(view, body.delete_where, by_call=by_call))
     return counts
 
 
-async def _put(known: PlanView, memory: Memory) -> str:
+async def _put(view: PlanView, memory: Memory) -> str:
     memory = msgspec.structs.replace(memory, slot=slot_name(memory))
-    await known.unbury(memory.id)
-    holder = await known.holder(memory.slot) if memory.slot and memory.active else None
+    await view.unbury(memory.id)
+    holder = await view.holder(memory.slot) if memory.slot and memory.active else None
     if holder is None or holder == memory.id:
-        await known.add(memory)
+        await view.add(memory)
         return Operation.ADD.value
-    target = await known.memory(holder)
+    target = await view.memory(holder)
     if target is None:
         # Registered, and not in the store yet: an earlier plan that is still to be applied. It will find itself
         # superseded (`apply.Applier`).
-        await known.add(msgspec.structs.replace(memory, supersedes=holder))
+        await view.add(msgspec.structs.replace(memory, supersedes=holder))
     else:
-        await succession.supersede(known, memory, target)
+        await succession.supersede(view, memory, target)
     return Operation.UPDATE.value
 
 
-async def _edit(known: PlanView, name: str, fields: Mapping[str, Any]) -> None:
+async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
     """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
     slot's holder stand there in the order of their times. What its turns say is not learned from them again where
     the statement was changed, nor given out of them beside what it says now.
     """
-    before = await known.memory(name)
+    before = await view.memory(name)
     if before is not None:
-        fields = _noted_still(before, fields)
+        fields = _with_our_notes(before, fields)
         if _STATED & fields.keys():
-            await known.forget(before)
-    await known.change(name, {"updated_at": known.now, **fields})
-    memory = await known.memory(name)
+            await view.forget(before)
+    await view.change(name, {"updated_at": view.now, **fields})
+    memory = await view.memory(name)
     if before is not None and memory is not None and _hides_turns(before):
-        await _tell_turns(known, before, memory)
+        await _tell_turns(view, before, memory)
     if not _SLOT_FIELDS & fields.keys():
         return
     slot = slot_name(memory) if memory is not None and memory.active else None
-    holder = await known.holder(slot) if slot else None
+    holder = await view.holder(slot) if slot else None
     if memory is not None and holder is not None and holder != name:
-        chain = await known.chain(holder)
-        effects = place(memory, chain[-1:], now=known.now)
+        chain = await view.chain(holder)
+        effects = place(memory, chain[-1:], now=view.now)
         for other, changed in effects.changes.items():
-            await known.change(other, changed)
+            await view.change(other, changed)
         if effects.new is not None:
-            differing = [one for one in memory.__struct_fields__ if getattr(effects.new, one) != getattr(memory, one)]
-            await known.change(name, {one: getattr(effects.new, one) for one in differing})
-    await known.take(name)
+            differing = [
+                field for field in memory.__struct_fields__ if getattr(effects.new, field) != getattr(memory, field)
+            ]
+            await view.change(name, {field: getattr(effects.new, field) for field in differing})
+    await view.take(name)
 
 
 def _hides_turns(memory: Memory) -> bool:
@@ -436,105 +449,105 @@ def _hides_turns(memory: Memory) -> bool:
     return memory.kind is not Kind.TURN and memory.predicate != SUMMARY
 
 
-async def _tell_turns(known: PlanView, before: Memory, after: Memory) -> None:
+async def _tell_turns(view: PlanView, before: Memory, after: Memory) -> None:
     """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
     it made hold again they may tell again.
     """
     if not is_told(before):
         if is_told(after):
-            await succession.show_stated(known, before)
+            await succession.show_stated(view, before)
     elif after.superseded_by:
-        if (by := await known.memory(after.superseded_by)) is not None:
-            await succession.mark_stated(known, before, by)
+        if (by := await view.memory(after.superseded_by)) is not None:
+            await succession.mark_stated(view, before, by)
     elif not is_told(after):
-        await succession.hide_stated(known, before)
+        await succession.hide_stated(view, before)
     elif affirms(before) != affirms(after) or not terms(before.content) <= terms(after.content):
-        await succession.mark_stated(known, before, after)
+        await succession.mark_stated(view, before, after)
 
 
-async def _delete(known: PlanView, body: PlanBody) -> None:
+async def _delete(view: PlanView, body: PlanBody) -> None:
     """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
     plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
     What somebody deleted is not given out of its turns either; what was pruned was only too much.
     """
-    learning = await _is_learning(known)
+    learning = await _is_learning(view)
     by_call = body.deleted_by == _BY_CALL
     for name in body.deletes:
         before: Memory | None = None
-        if (memory := await known.memory(name)) is not None:
+        if (memory := await view.memory(name)) is not None:
             if body.gives_back and memory.supersedes and memory.superseded_by is None:
-                before = await known.memory(memory.supersedes)
-            await known.forget(memory)
+                before = await view.memory(memory.supersedes)
+            await view.forget(memory)
             if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
-                await _drop_learned(known, memory)
+                await _drop_learned(view, memory)
             elif by_call and is_told(memory) and _hides_turns(memory):
-                await succession.hide_stated(known, memory)
-        await _drop(known, name, bury=learning)
+                await succession.hide_stated(view, memory)
+        await _drop(view, name, bury=learning)
         if before is not None and before.superseded_by == name:
-            await _give_back(known, before.id, ())
-            await succession.unmark(known, before, name)
+            await _give_back(view, before.id, ())
+            await succession.unmark(view, before, name)
 
 
-async def _is_learning(known: PlanView) -> bool:
+async def _is_learning(view: PlanView) -> bool:
     """Whether a plan may be saved that does not know of what is deleted now."""
-    if any((await known.state.backlog(known.owner)).get("learn", {}).values()):
+    if any((await view.state.backlog(view.owner)).get("learn", {}).values()):
         return True
     # every plan that these were noted for is carried out
-    await known.state.drop_slots(known.owner, GONE_PREFIX)
+    await view.state.drop_slots(view.owner, GONE_PREFIX)
     return False
 
 
-async def _drop_learned(known: PlanView, turn: Memory) -> int:
+async def _drop_learned(view: PlanView, turn: Memory) -> int:
     """What goes with a deleted message; where the assistant repeats it, that is hidden."""
-    lost = await unlearn(known, turn)
-    learning = await _is_learning(known) if lost else False
+    lost = await unlearn(view, turn)
+    learning = await _is_learning(view) if lost else False
     for memory in lost:
         if memory.predicate != SUMMARY:
-            await succession.hide_repeated(known, memory)
-        await _drop(known, memory.id, bury=learning)
+            await succession.hide_repeated(view, memory)
+        await _drop(view, memory.id, bury=learning)
     return len(lost)
 
 
-async def _delete_where(known: PlanView, gone: Deletion, *, by_call: bool) -> int:
+async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int:
     """Delete by scope, when the plan is applied; the slots that are held there now become free with it. What was
     learned from messages alone that a call names goes with them: how many memories that is.
     """
     lost = 0
     for session in gone.session_ids if gone.ids and by_call else ():
-        here = [turn for turn in await known.turns(session, gone.ids) if turn.session_id in gone.session_ids]
-        lost += sum([await _drop_learned(known, turn) for turn in here])
-    known.sweep(gone)
+        here = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]
+        lost += sum([await _drop_learned(view, turn) for turn in here])
+    view.sweep(gone)
     if (
         gone != Deletion()
     ):  # else all slots of the user go (`learn.erasure`); what was encrypted cannot be read any more
         where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
-        async for memory in every(known.store, known.owner, where):
-            await known.release(memory)
+        async for memory in every(view.store, view.owner, where):
+            await view.release(memory)
     return lost
 
 
-async def _drop(known: PlanView, name: str, *, bury: bool) -> None:
+async def _drop(view: PlanView, name: str, *, bury: bool) -> None:
     """Delete a memory; its chain closes over the gap."""
-    await known.unlink(name)
-    await known.delete(name)
+    await view.unlink(name)
+    await view.delete(name)
     if bury:
-        await known.bury(name)
+        await view.bury(name)
 
 
-def _noted_still(memory: Memory, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_our_notes(memory: Memory, requested: Mapping[str, Any]) -> Mapping[str, Any]:
     """The requested changes of a memory, with its notes on how it ended and was said kept. The caller may not know them
     (they came after its read, or it sends metadata of its own), and they decide what is learned and given back.
     """
-    if "metadata" not in asked:
-        return asked
+    if "metadata" not in requested:
+        return requested
     ours = _NOTED | (_NOTED_OF_LEARNED if _EXTRACTOR in memory.metadata else frozenset())
-    theirs = without(asked["metadata"], *ours)
-    return {**asked, "metadata": theirs | {name: memory.metadata[name] for name in ours & memory.metadata.keys()}}
+    theirs = without(requested["metadata"], *ours)
+    return {**requested, "metadata": theirs | {name: memory.metadata[name] for name in ours & memory.metadata.keys()}}
 
 
-def _beside(planned: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _beside(planned: Mapping[str, Any], requested: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is asked of a turn, with what hid or showed it in this plan: a fact that it tells, and that changes too."""
-    if "metadata" not in planned or "metadata" not in asked:
-        return asked
-    noted, hidden = without(asked["metadata"], RETRACTED_BY), planned["metadata"].get(RETRACTED_BY)
-    return {**asked, "metadata": noted if hidden is None else noted | {RETRACTED_BY: hidden}}
+    if "metadata" not in planned or "metadata" not in requested:
+        return requested
+    noted, hidden = without(requested["metadata"], RETRACTED_BY), planned["metadata"].get(RETRACTED_BY)
+    return {**requested, "metadata": noted if hidden is None else noted | {RETRACTED_BY: hidden}}

@@ -37,28 +37,30 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
     """
     store = parts.store
     owner = scope.at(None, None)
-    names = [name for one in plan.upserts for name in (one.id, one.supersedes) if name is not None]
+    names = [name for memory in plan.upserts for name in (memory.id, memory.supersedes) if name is not None]
     stored = await store.get(owner, [*names, *plan.changes]) if names or plan.changes else {}
     upserts = []
-    for one in plan.upserts:
-        written = stored.get(one.id, one)  # a fact that was written before and taken back since stays so
-        was_ended = one.active and not written.active and RETRACTED_BY in written.metadata
-        upserts.append(_with_its_chain(written if was_ended else one, stored.get(one.supersedes or ""), now))
-    upserts = [await _by_orders(store, owner, one, now) for one in upserts]
-    if any(_is_learned(one) for one in upserts):
+    for memory in plan.upserts:
+        written = stored.get(memory.id, memory)  # a fact that was written before and taken back since stays so
+        was_ended = memory.active and not written.active and RETRACTED_BY in written.metadata
+        upserts.append(_with_its_chain(written if was_ended else memory, stored.get(memory.supersedes or ""), now))
+    upserts = [await _by_orders(store, owner, memory, now) for memory in upserts]
+    if any(_is_learned(memory) for memory in upserts):
         traces = await traces_of(store, owner, now)
-        upserts = [taken_back(traces, one, now) or one if _is_learned(one) else one for one in upserts]
+        upserts = [taken_back(traces, memory, now) or memory if _is_learned(memory) else memory for memory in upserts]
     for before, after in zip(plan.upserts, upserts, strict=True):
         if before.active and not after.active and before.slot:
             change = SlotChange(slot=before.slot, expected=before.id, new=None)
             await parts.state.change_slots(owner, [change])
-    kept = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
+    current_changes = {
+        name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)
+    }
     turns = {}
     for session, changes in plan.turn_changes.items():
-        place = msgspec.structs.replace(owner, session=session or None)
-        there = await store.get(place, list(changes)) if changes else {}
+        session_scope = msgspec.structs.replace(owner, session=session or None)
+        there = await store.get(session_scope, list(changes)) if changes else {}
         turns[session] = {name: fields for name, fields in changes.items() if not _shows(there.get(name), fields)}
-    plan = msgspec.structs.replace(plan, upserts=upserts, changes=kept, turn_changes=turns)
+    plan = msgspec.structs.replace(plan, upserts=upserts, changes=current_changes, turn_changes=turns)
     return await _without_forgotten(parts, owner, plan)
 
 
@@ -89,8 +91,8 @@ async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: date
     """A fact as an order to forget everything, carried out since, leaves it."""
     if not _is_learned(memory):
         return memory
-    place = msgspec.structs.replace(owner, session=memory.session_id)
-    turns = await store.get(place, memory.turn_ids)
+    session_scope = msgspec.structs.replace(owner, session=memory.session_id)
+    turns = await store.get(session_scope, memory.turn_ids)
     by = {str(turn.metadata[ALL_FORGOTTEN_BY]) for turn in turns.values() if is_all_forgotten(turn.metadata)}
     orders = (await store.get(owner, sorted(by))).values() if by else ()
     meant = [order for order in orders if last_said_at(memory) <= order.created_at]
@@ -106,10 +108,12 @@ def _is_learned(memory: Memory) -> bool:
 
 def _with_its_chain(memory: Memory, before: Memory | None, now: datetime) -> Memory:
     """A fact whose predecessor was retracted after it was said: the retraction covers it too."""
-    taken = retracted_at(before) if before is not None and not before.active else None
-    if before is None or taken is None or not _is_learned(memory) or last_said_at(memory) >= taken:
+    retraction_time = retracted_at(before) if before is not None and not before.active else None
+    if before is None or retraction_time is None or not _is_learned(memory) or last_said_at(memory) >= retraction_time:
         return memory
-    return msgspec.structs.replace(memory, **take_back(memory, str(before.metadata[RETRACTED_BY]), taken, now=now))
+    return msgspec.structs.replace(
+        memory, **take_back(memory, str(before.metadata[RETRACTED_BY]), retraction_time, now=now)
+    )
 
 
 def _is_outdated(stored: Memory | None, fields: Mapping[str, Any]) -> bool:
@@ -148,9 +152,9 @@ class Applier:
         self._palace = Palace(parts.state)
         self._deleted: Callable[[], Awaitable[None]] | None = None
 
-    def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
-        """``told`` is called when something was deleted, whose text may still be in the store's files."""
-        self._deleted = told
+    def on_deleted(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """``callback`` is called when something was deleted, whose text may still be in the store's files."""
+        self._deleted = callback
 
     async def apply(
         self,
@@ -158,15 +162,15 @@ class Applier:
         plan: PlanBody,
         *,
         now: datetime,
-        given: Mapping[str, GivenVectors] | None = None,
+        given_vectors: Mapping[str, GivenVectors] | None = None,
     ) -> None:
-        """Write everything the plan holds; durable after the store's next flush. ``given`` are vectors that came with
-        memories (`core.transfer_lines.vector_key`).
+        """Write everything the plan holds; durable after the store's next flush. ``given_vectors`` came with memories
+        (`core.transfer_lines.vector_key`).
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = scope.at(None, None)
         try:
-            await self._write(owner, plan, now, given or {})
+            await self._write(owner, plan, now, given_vectors or {})
         except StoreUnavailable:
             # without room on the disk nothing is written, while a deletion takes none: it must not wait for the rest
             if _deletes(plan):
@@ -174,10 +178,14 @@ class Applier:
             raise
         await self._take_away(owner, plan)
 
-    async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given: Mapping[str, GivenVectors]) -> None:
+    async def _write(
+        self, owner: Scope, plan: PlanBody, now: datetime, given_vectors: Mapping[str, GivenVectors]
+    ) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._changed(owner, plan.changes)
-        points = await self._points(owner, memories, given) + await self._parts.vectors.with_neighbours(owner, whole)
+        points = await self._points(owner, memories, given_vectors) + await self._parts.vectors.with_neighbours(
+            owner, whole
+        )
         if points:
             await self._parts.store.upsert(owner, points)
         if fields:
@@ -202,11 +210,15 @@ class Applier:
         if self._deleted is not None and _deletes(plan):
             await self._deleted()
 
-    async def _points(self, owner: Scope, memories: Sequence[Memory], given: Mapping[str, GivenVectors]) -> list[Point]:
+    async def _points(
+        self, owner: Scope, memories: Sequence[Memory], given_vectors: Mapping[str, GivenVectors]
+    ) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""
-        came_with = [given.get(vector_key(memory)) if given else None for memory in memories]
+        came_with = [given_vectors.get(vector_key(memory)) if given_vectors else None for memory in memories]
         pairs = list(zip(memories, came_with, strict=True))
-        made = iter(await self._parts.vectors.points(owner, [one for one, came in pairs if not (came and came.dense)]))
+        new_points = iter(
+            await self._parts.vectors.points(owner, [memory for memory, came in pairs if not (came and came.dense)])
+        )
         points = []
         for memory, came in pairs:
             words = SparseVector(indices=came.indices, values=came.values) if came is not None else None
@@ -214,7 +226,7 @@ class Applier:
                 dense = [unpacked(part) for part in came.dense]
                 points.append(Point(memory=memory, dense=dense, bm25=words, tokens=came.tokens))
             else:
-                point = next(made)
+                point = next(new_points)
                 if words is not None and words.indices:  # it includes the turns around a turn
                     point.bm25 = words
                 points.append(point)
@@ -265,24 +277,24 @@ class Applier:
         """
         read = [name for name, fields in changes.items() if (_PLACING_FIELDS | _SEARCHED_FIELDS) & fields.keys()]
         stored = await self._parts.store.get(owner, read) if read else {}
-        facts = {name: merged(one, changes[name]) for name, one in stored.items()}
-        moving = [one for name, one in facts.items() if _PLACING_FIELDS & changes[name].keys()]
-        placed = await self._palace.again(owner, [one for one in moving if one.kind is not Kind.TURN])
-        facts |= {one.id: one for one in placed}
+        facts = {name: merged(memory, changes[name]) for name, memory in stored.items()}
+        moving = [memory for name, memory in facts.items() if _PLACING_FIELDS & changes[name].keys()]
+        placed = await self._palace.again(owner, [memory for memory in moving if memory.kind is not Kind.TURN])
+        facts |= {memory.id: memory for memory in placed}
         whole = [
             after
             for name, after in facts.items()
             if _SEARCHED_FIELDS & changes[name].keys() and _searched(stored[name]) != _searched(after)
         ]
         again = {memory.id for memory in whole}
-        payload = {**changes, **{one.id: {**changes[one.id], **places_of(one)} for one in placed}}
+        payload = {**changes, **{memory.id: {**changes[memory.id], **places_of(memory)} for memory in placed}}
         return whole, {name: fields for name, fields in payload.items() if name not in again}
 
 
 def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
     """Whether none of its messages is left; a summary rests on all of its messages."""
-    told = set(memory.turn_ids)
-    return not told <= there if memory.predicate == SUMMARY else not told & there
+    turn_ids = set(memory.turn_ids)
+    return not turn_ids <= there if memory.predicate == SUMMARY else not turn_ids & there
 
 
 def _deletes(plan: PlanBody) -> bool:

@@ -103,7 +103,7 @@ class TokenMeter:
         self._clock = clock
         self._budgets = budgets(learn) if learn is not None else []
         self._per_user = per_user
-        self._told: dict[tuple[str, str], datetime] = {}
+        self._logged: dict[tuple[str, str], datetime] = {}
 
     async def admit(self, tenant: str) -> None:
         """Return when the tenant may make another call.
@@ -127,10 +127,10 @@ class TokenMeter:
         owner, now = _OWNER.get(), self._clock.now()
         if self._per_user is None or owner is None:
             return
-        found = await self._state.spent(token_charge(*owner), now)
-        if found.used >= self._per_user:
+        spent = await self._state.spent(token_charge(*owner), now)
+        if spent.used >= self._per_user:
             metrics().learn_budget_waits.inc()
-            until = now + timedelta(seconds=found.wait_s)
+            until = now + timedelta(seconds=spent.wait_s)
             raise BudgetSpent(
                 f"limits.user.model_tokens_per_hour: {self._per_user} tokens are used up; learning goes on at {until}",
                 until=until,
@@ -161,10 +161,10 @@ class TokenMeter:
     def _tell(self, tenant: str, budget: Budget, begun: datetime, spent: int, until: datetime) -> None:
         """Log once an hour (day) and tenant."""
         metrics().learn_budget_waits.inc()
-        if self._told.get((tenant, budget.name)) == begun:
+        if self._logged.get((tenant, budget.name)) == begun:
             return
         day = begun - timedelta(days=1)
-        self._told = {what: at for what, at in self._told.items() if at > day} | {(tenant, budget.name): begun}
+        self._logged = {what: at for what, at in self._logged.items() if at > day} | {(tenant, budget.name): begun}
         log.warning(
             "learning of tenant %s waits until %s: %d tokens are used up, %s is %d",
             tenant,
@@ -176,11 +176,11 @@ class TokenMeter:
 
     async def note(self, tenant: str, source: str, reply: ModelReply, prompt: str) -> None:
         """Count what a call cost; estimated from the texts when the provider does not say."""
-        given = reply.input_tokens or estimate(prompt)
-        made = reply.output_tokens or estimate(reply.text)
-        metrics().model_tokens.labels(source=source, direction="input").inc(given)
-        metrics().model_tokens.labels(source=source, direction="output").inc(made)
-        await self._write(tenant, source, given, made)
+        input_tokens = reply.input_tokens or estimate(prompt)
+        output_tokens = reply.output_tokens or estimate(reply.text)
+        metrics().model_tokens.labels(source=source, direction="input").inc(input_tokens)
+        metrics().model_tokens.labels(source=source, direction="output").inc(output_tokens)
+        await self._write(tenant, source, input_tokens, output_tokens)
 
     async def note_given(self, tenant: str, source: str, tokens: int) -> None:
         """Count input tokens that were added up before, or of texts that went to a model (an embedder) which several
@@ -188,15 +188,17 @@ class TokenMeter:
         """
         await self._write(tenant, source, tokens, 0)
 
-    async def _write(self, tenant: str, source: str, given: int, made: int) -> None:
+    async def _write(self, tenant: str, source: str, input_tokens: int, output_tokens: int) -> None:
         if (tally := _TALLY.get()) is not None:
             before = tally.get(source, (0, 0))
-            tally[source] = (before[0] + given, before[1] + made)
+            tally[source] = (before[0] + input_tokens, before[1] + output_tokens)
         now = self._clock.now()
-        await self._state.note_tokens(tenant, source, input_tokens=given, output_tokens=made, at=_hour(now))
+        await self._state.note_tokens(
+            tenant, source, input_tokens=input_tokens, output_tokens=output_tokens, at=_hour(now)
+        )
         owner = _OWNER.get()
         if self._per_user is not None and owner is not None and source in _LEARNING:
-            await self._state.spend([token_charge(*owner, amount=given + made)], now)
+            await self._state.spend([token_charge(*owner, amount=input_tokens + output_tokens)], now)
 
 
 def token_charge(tenant: str, user: str, *, amount: int = 0) -> Charge:
@@ -244,14 +246,14 @@ class QuestionTally:
             log.warning("tokens of %d tenants' questions are not counted: %s", len(self._due), error.message)
 
     async def _write(self) -> None:
-        told = False
+        warned = False
         while self._due and not self._closing.is_set():
             await happens(self._closing, self._write_s)
             try:
                 await self._write_down()
             except StateUnavailable as error:
-                log.log(logging.DEBUG if told else logging.WARNING, "questions are counted later: %s", error.message)
-                told = True
+                log.log(logging.DEBUG if warned else logging.WARNING, "questions are counted later: %s", error.message)
+                warned = True
 
     async def _write_down(self) -> None:
         while self._due:

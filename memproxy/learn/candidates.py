@@ -84,7 +84,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     turns: Sequence[Memory]
     new_ids: frozenset[str]
-    known: Sequence[Memory] = ()
+    related: Sequence[Memory] = ()
 
     @property
     def newest(self) -> Memory:
@@ -95,7 +95,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 class Read(msgspec.Struct, frozen=True):
     """What one extraction came to."""
 
-    kept: list[Grounded]
+    grounded: list[Grounded]
     rejected: list[Rejected]
 
 
@@ -204,6 +204,8 @@ def _relations(candidate: Extracted, begins: datetime) -> list[Relation]:
     if not named and candidate.subject and candidate.predicate and candidate.object:
         named = [Relation(subject=candidate.subject, predicate=candidate.predicate, object=candidate.object)]
     return [
-        msgspec.structs.replace(one, valid_from=one.valid_from or begins, valid_to=one.valid_to or candidate.valid_to)
-        for one in named
+        msgspec.structs.replace(
+            relation, valid_from=relation.valid_from or begins, valid_to=relation.valid_to or candidate.valid_to
+        )
+        for relation in named
     ]

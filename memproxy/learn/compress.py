@@ -68,7 +68,7 @@ class Compressor:
         self._most_tokens = parts.settings.models.extract.max_tokens
         self._wake_index = wake_index
 
-    async def compress(self, scope: Scope, asked: CompressAsked, credential: Credential) -> None:
+    async def compress(self, scope: Scope, request: CompressAsked, credential: Credential) -> None:
         """Make and keep the state that was asked for; none where the session's turns do not hold the messages.
 
         Raises:
@@ -77,60 +77,63 @@ class Compressor:
             ModelError: the call failed.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        found = await self._parts.state.find_blocks(scope, [STATE])
-        lines = found.blocks.get(STATE, [])
+        saved = await self._parts.state.find_blocks(scope, [STATE])
+        lines = saved.blocks.get(STATE, [])
         frame = next((line.text for line in lines if line.memory_id is None), None)
         former = read_kept(frame, sum(line.memory_id is not None for line in lines))
-        if former is not None and former.after == asked.after:
+        if former is not None and former.after == request.after:
             return
-        if asked.former is not None and (former is None or former.after != asked.former):
+        if request.former is not None and (former is None or former.after != request.former):
             return  # it was erased meanwhile: the next request asks for all of it
-        base = former if asked.former is not None else None
-        held = await self._held(scope, asked, is_whole=base is None)
+        base = former if request.former is not None else None
+        held = await self._held(scope, request, is_whole=base is None)
         if held is None:
             log.info("a history is not compressed, because turns of its session do not hold all of it")
             return
-        state = await self._made(scope, asked, base, [*held.brought, *held.stored], credential)
+        state = await self._ask_model(scope, request, base, [*held.brought, *held.stored], credential)
         if state is None or state.is_empty:
             return
-        tokens = asked.tokens + (base.tokens if base is not None else 0)
-        kept = KeptState(after=asked.after, turns=len(held.brought) + len(held.stored), tokens=tokens, state=state)
-        await self._keep(scope, kept, held, found.erasures)
+        tokens = request.tokens + (base.tokens if base is not None else 0)
+        kept_state = KeptState(
+            after=request.after, turns=len(held.brought) + len(held.stored), tokens=tokens, state=state
+        )
+        await self._keep(scope, kept_state, held, saved.erasures)
 
-    async def _held(self, scope: Scope, asked: CompressAsked, *, is_whole: bool) -> "_Held | None":
+    async def _held(self, scope: Scope, request: CompressAsked, *, is_whole: bool) -> "_Held | None":
         """The turns that hold the messages, and all before them; None where a message of the user is in none.
 
         A client may begin with a history that was never captured: what stands before all that was becomes turns now,
         unless something of the user's was deleted lately: it is not to come back with a history.
         """
         turns = await turns_of(self._parts.store, scope)
-        left: dict[tuple[str, str], list[Memory]] = {}
+        unmatched: dict[tuple[str, str], list[Memory]] = {}
         for turn in turns:
-            left.setdefault((str(turn.metadata.get("role")), text_digest(turn.content)), []).append(turn)
+            unmatched.setdefault((str(turn.metadata.get("role")), text_digest(turn.content)), []).append(turn)
         held = [
-            same.pop(0) if (same := left.get((one.role, text_digest(one.content)))) else None for one in asked.messages
+            same.pop(0) if (same := unmatched.get((message.role, text_digest(message.content)))) else None
+            for message in request.messages
         ]
         first = next((at for at, turn in enumerate(held) if turn is not None), len(held))
-        missing = [at for at, one in enumerate(asked.messages) if held[at] is None and one.role == "user"]
+        missing = [at for at, message in enumerate(request.messages) if held[at] is None and message.role == "user"]
         newest = max((turn.created_at for turn in held if turn is not None), default=_EVER)
         stored = [turn for turn in turns if turn.created_at <= newest]
         if not missing:
             return _Held([], stored)
         begins = is_whole and missing[-1] < first
-        brought = await self._brought(scope, asked, first, turns) if begins else []
+        brought = await self._brought(scope, request, first, turns) if begins else []
         return _Held(brought, stored) if brought else None
 
-    async def _brought(self, scope: Scope, asked: CompressAsked, first: int, turns: Sequence[Memory]) -> list[Memory]:
+    async def _brought(self, scope: Scope, request: CompressAsked, first: int, turns: Sequence[Memory]) -> list[Memory]:
         """The first messages of a history as turns, which are written soon, before all others; none where something
         was deleted.
         """
         noted = await self._parts.state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
-        if any(one.outcome.result == "deleted" for one in noted):
+        if any(row.outcome.result == "deleted" for row in noted):
             return []
-        begin = min((turn.created_at for turn in turns), default=asked.asked_at)
-        said = [one for one in asked.messages[:first] if one.content.strip()]
-        times = [begin - timedelta(milliseconds=len(said) - at) for at in range(len(said))]
-        messages = [msgspec.structs.replace(one, timestamp=at) for one, at in zip(said, times, strict=True)]
+        begin = min((turn.created_at for turn in turns), default=request.asked_at)
+        spoken = [message for message in request.messages[:first] if message.content.strip()]
+        times = [begin - timedelta(milliseconds=len(spoken) - at) for at in range(len(spoken))]
+        messages = [msgspec.structs.replace(message, timestamp=at) for message, at in zip(spoken, times, strict=True)]
         body = msgspec.json.encode(TurnsBody(messages=messages, said_at=begin))
         # as if said before any erasure: the journal takes nothing of a session, project or user that was erased
         entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=body, captured_at=_EVER)
@@ -139,19 +142,21 @@ class Compressor:
         self._wake_index()
         return make_turns(scope, messages, now=begin)
 
-    async def _made(
+    async def _ask_model(
         self,
         scope: Scope,
-        asked: CompressAsked,
+        request: CompressAsked,
         base: KeptState | None,
         turns: Sequence[Memory],
         credential: Credential,
     ) -> State | None:
         """What the model makes of it; None when that cannot be read."""
         by_digest = {(str(turn.metadata.get("role")), text_digest(turn.content)): turn for turn in turns}
-        made = make_turns(scope, asked.messages, now=asked.asked_at)
-        shown = [by_digest.get((str(one.metadata.get("role")), text_digest(one.content)), one) for one in made]
-        tokens = (asked.tokens + (base.tokens if base is not None else 0)) * SHARE
+        request_turns = make_turns(scope, request.messages, now=request.asked_at)
+        shown = [
+            by_digest.get((str(turn.metadata.get("role")), text_digest(turn.content)), turn) for turn in request_turns
+        ]
+        tokens = (request.tokens + (base.tokens if base is not None else 0)) * SHARE
         tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS, self._most_tokens * 0.9)
         state = base.state if base is not None else State()
         for piece in pieces(conversation_lines(shown)):
@@ -166,16 +171,16 @@ class Compressor:
                 raise ModelUnreadable(
                     "the model's answer was cut before it began: set a higher models.extract.max_tokens"
                 )
-            said = "\n".join([former, *piece])
-            if (read := read_state(reply.text, said, most=int(tokens * 4))) is None:
+            source_text = "\n".join([former, *piece])
+            if (read := read_state(reply.text, source_text, most=int(tokens * 4))) is None:
                 log.warning("a session's state cannot be read in its model's answer; its requests go on whole")
                 return None
             state = read
         return state
 
-    async def _keep(self, scope: Scope, kept: KeptState, held: "_Held", erasures: int) -> None:
+    async def _keep(self, scope: Scope, kept_state: KeptState, held: "_Held", erasures: int) -> None:
         """Keep it, unless one of its turns is gone by now."""
-        lines = [BlockLine(text=msgspec.json.encode(kept).decode())]
+        lines = [BlockLine(text=msgspec.json.encode(kept_state).decode())]
         lines += [
             BlockLine(text=RESTS_ON, memory_id=turn.id, expires_at=turn.expires_at)
             for turn in (*held.brought, *held.stored)
@@ -192,29 +197,36 @@ class Compressor:
 
 def pieces(lines: Sequence[str]) -> list[list[str]]:
     """The lines in pieces of at most `_MOST_PROMPT` characters, as far as single lines allow."""
-    found: list[list[str]] = [[]]
+    groups: list[list[str]] = [[]]
     room = _MOST_PROMPT
     for line in lines:
-        if found[-1] and len(line) > room:
-            found.append([])
+        if groups[-1] and len(line) > room:
+            groups.append([])
             room = _MOST_PROMPT
-        found[-1].append(line)
+        groups[-1].append(line)
         room -= len(line)
-    return [piece for piece in found if piece]
+    return [piece for piece in groups if piece]
 
 
-def read_state(text: str, said: str, *, most: int) -> State | None:
+def read_state(text: str, source_text: str, *, most: int) -> State | None:
     """The state in a model's answer, of at most ``most`` characters; None when there is none. Lines with numbers or
-    names that were not ``said``, and lines that give orders to a model, are left out of it.
+    names that ``source_text`` does not hold, and lines that give orders to a model, are left out of it.
     """
-    value = next((one for one in values(text) if isinstance(one, dict) and ("topic" in one or _LISTS[0] in one)), None)
+    value = next(
+        (
+            candidate
+            for candidate in values(text)
+            if isinstance(candidate, dict) and ("topic" in candidate or _LISTS[0] in candidate)
+        ),
+        None,
+    )
     if value is None:
         return None
     topic = text_of(value, ("topic",), 2 * _MOST_ITEM) or ""
-    if topic and not _stands(topic, said):
+    if topic and not _stands(topic, source_text):
         topic = ""
-    lists = {name: _items(value.get(name), said) for name in _LISTS}
-    while lists and sum(len(one) + 4 for items in lists.values() for one in items) + len(topic) > most:
+    lists = {name: _items(value.get(name), source_text) for name in _LISTS}
+    while lists and sum(len(item) + 4 for items in lists.values() for item in items) + len(topic) > most:
         longest = max(lists.values(), key=lambda items: sum(map(len, items)))
         if not longest:
             break
@@ -222,14 +234,14 @@ def read_state(text: str, said: str, *, most: int) -> State | None:
     return State(topic=topic, **lists)
 
 
-def _items(value: object, said: str) -> list[str]:
-    given = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    texts = [text_of({"text": one}, ("text",), _MOST_ITEM) for one in given[:_MOST_ITEMS]]
-    return [text for text in dict.fromkeys(texts) if text and _stands(text, said)]
+def _items(value: object, source_text: str) -> list[str]:
+    items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    texts = [text_of({"text": item}, ("text",), _MOST_ITEM) for item in items[:_MOST_ITEMS]]
+    return [text for text in dict.fromkeys(texts) if text and _stands(text, source_text)]
 
 
-def _stands(text: str, said: str) -> bool:
-    if not plants(text) and is_true(text, said):
+def _stands(text: str, source_text: str) -> bool:
+    if not plants(text) and is_true(text, source_text):
         return True
     metrics().candidates_rejected.labels(reason="summary").inc()
     return False

@@ -109,7 +109,7 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
     """Whether the newer one is the older one with another value, or with the opposite."""
     if affirms(older) != affirms(newer):
         return changes(newer, older)
-    before, after = ([word for word in said(one.content) if word not in CHANGE_WORDS] for one in (older, newer))
+    before, after = ([word for word in said(entry.content) if word not in CHANGE_WORDS] for entry in (older, newer))
     parts = [part for part in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if part[0] != "equal"]
     if [kind for kind, *_ in parts] != ["replace"]:
         return False
@@ -118,14 +118,14 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
         return False
     if all(numbers(word) for word in (*before[start:end], *after[start_after:end_after])):
         return True
-    subjects = {tuple(said(one.subject)) for one in near if one.subject}
-    for one in (older, newer, *near):
-        if not one.object or has_many(predicate_name(one.predicate or "")[0]):
+    subjects = {tuple(said(entry.subject)) for entry in near if entry.subject}
+    for entry in (older, newer, *near):
+        if not entry.object or has_many(predicate_name(entry.predicate or "")[0]):
             continue
-        value = tuple(said(one.object))
+        value = tuple(said(entry.object))
         for words, first, last in ((before, start, end), (after, start_after, end_after)):
-            places = range(max(0, last - len(value)), first + 1)
-            if value not in subjects and any(tuple(words[at : at + len(value)]) == value for at in places):
+            starts = range(max(0, last - len(value)), first + 1)
+            if value not in subjects and any(tuple(words[at : at + len(value)]) == value for at in starts):
                 return True
     return False
 
@@ -134,17 +134,17 @@ def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) 
     """Whether statements that differ in this place alone stand side by side, though none says that something changed:
     then it is whom they are about, or one of many answers.
     """
-    found = set()
-    for one in entries:
-        if not marks_change(one):
-            words = said(one.content)
+    middles = set()
+    for entry in entries:
+        if not marks_change(entry):
+            words = said(entry.content)
             if (
                 len(words) > len(head) + len(tail)
                 and words[: len(head)] == head
                 and words[len(words) - len(tail) :] == tail
             ):
-                found.add(tuple(words[len(head) : len(words) - len(tail)]))
-    return len(found) > 1
+                middles.add(tuple(words[len(head) : len(words) - len(tail)]))
+    return len(middles) > 1
 
 
 def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
@@ -193,7 +193,7 @@ def is_worded_alike(one: str, other: str) -> bool:
     first, second = said(one), said(other)
     if len(first) != len(second) or not first:
         return False
-    return any(first[place:] + first[:place] == second for place in range(len(first)))
+    return any(first[shift:] + first[:shift] == second for shift in range(len(first)))
 
 
 def _is_a_slip(one: Memory, other: Memory) -> bool:
@@ -212,7 +212,7 @@ def _slipped(one: str, other: str) -> bool:
     if min(len(one), len(other)) < _SLIP or not (one.isalpha() and other.isalpha()):
         return False
     at = next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
     if len(one) == len(other):
         return one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
@@ -223,13 +223,19 @@ def _slipped(one: str, other: str) -> bool:
 def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
     """What a model is shown beside an entry: the `_SHOWN` likest of those that it is related to."""
     likeness = {
-        one.memory.id: one.cosine if one.cosine is not None else lexical_overlap(entry.content, one.memory.content)
-        for one in near
-        if may_be_compared(entry, one.memory)
+        neighbour.memory.id: neighbour.cosine
+        if neighbour.cosine is not None
+        else lexical_overlap(entry.content, neighbour.memory.content)
+        for neighbour in near
+        if may_be_compared(entry, neighbour.memory)
     }
-    least = {one.memory.id: bands.related if one.cosine is not None else LEXICAL_RELATED for one in near}
-    related = [one.memory for one in near if likeness.get(one.memory.id, -1.0) >= least[one.memory.id]]
-    return sorted(related, key=lambda one: -likeness[one.id])[:_SHOWN]
+    least = {
+        neighbour.memory.id: bands.related if neighbour.cosine is not None else LEXICAL_RELATED for neighbour in near
+    }
+    related = [
+        neighbour.memory for neighbour in near if likeness.get(neighbour.memory.id, -1.0) >= least[neighbour.memory.id]
+    ]
+    return sorted(related, key=lambda memory: -likeness[memory.id])[:_SHOWN]
 
 
 def by_itself(memory: Memory, now: datetime) -> Change | None:
@@ -263,14 +269,14 @@ def survivor(entries: Sequence[Memory]) -> Memory:
     """
     return min(
         entries,
-        key=lambda one: (
-            one.quarantined,
-            -one.trust.level,
-            slot_name(one) is None,
-            -len(one.relations),
-            -one.confidence,
-            one.created_at,
-            one.id,
+        key=lambda entry: (
+            entry.quarantined,
+            -entry.trust.level,
+            slot_name(entry) is None,
+            -len(entry.relations),
+            -entry.confidence,
+            entry.created_at,
+            entry.id,
         ),
     )
 
@@ -281,23 +287,23 @@ def consolidated(
     """The changes for these entries by what is near each, every memory in one change at most; and the conflicts that a
     person has to settle, as two ids and a reason.
     """
-    taken: set[str] = set()
-    found: list[Change] = []
+    handled: set[str] = set()
+    decided: list[Change] = []
     conflicts: dict[tuple[str, str], str] = {}
     for entry in entries:
-        if entry.id in taken:
+        if entry.id in handled:
             continue
         change = by_itself(entry, now)
         if change is None:
             if entry.quarantined or RETRACTED_BY in entry.metadata:
                 continue
-            beside = [one.memory for one in near.get(entry.id, ())]
+            beside = [neighbour.memory for neighbour in near.get(entry.id, ())]
             pairs = [
-                (one.memory, pair)
-                for one in near.get(entry.id, ())
-                if one.memory.id not in taken
-                and by_itself(one.memory, now) is None
-                and (pair := compared(entry, one.memory, one.cosine, bands, beside)) is not None
+                (neighbour.memory, pair)
+                for neighbour in near.get(entry.id, ())
+                if neighbour.memory.id not in handled
+                and by_itself(neighbour.memory, now) is None
+                and (pair := compared(entry, neighbour.memory, neighbour.cosine, bands, beside)) is not None
             ]
             change = _by_pairs(entry, pairs)
             if change is None:
@@ -305,9 +311,9 @@ def consolidated(
                     conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = pair.reason
                 change = by_label(entry)
         if change is not None:
-            found.append(change)
-            taken |= {change.memory_id, *change.sources}
-    return found, [(one, other, reason) for (one, other), reason in conflicts.items()]
+            decided.append(change)
+            handled |= {change.memory_id, *change.sources}
+    return decided, [(one, other, reason) for (one, other), reason in conflicts.items()]
 
 
 def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Pair]]) -> Change | None:
@@ -315,14 +321,14 @@ def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Pair]]) -> Change | N
     same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
     if same:
         alike = [entry, *(memory for memory, _ in same)]
-        kept = survivor(alike)
-        sources = tuple(one.id for one in alike if one.id != kept.id)
-        return Change(action=MERGE, reason=same[0][1].reason, memory_id=kept.id, sources=sources)
+        keeper = survivor(alike)
+        sources = tuple(memory.id for memory in alike if memory.id != keeper.id)
+        return Change(action=MERGE, reason=same[0][1].reason, memory_id=keeper.id, sources=sources)
     changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
     if not changed:
         return None
     latest = newest([entry, *changed])
-    older = tuple(one.id for one in (entry, *changed) if one.id != latest.id)
+    older = tuple(memory.id for memory in (entry, *changed) if memory.id != latest.id)
     return Change(action=SUPERSEDE, reason="changed", memory_id=latest.id, sources=older)
 
 

@@ -38,8 +38,8 @@ class Scheduler:
         clock: seconds since some moment.
     """
 
-    def __init__(self, wanted: Callable[[Owner], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._wanted = wanted
+    def __init__(self, has_waiters: Callable[[Owner], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._has_waiters = has_waiters
         self._clock = clock
         self._serving = 0
         self._quiet = asyncio.Event()
@@ -102,7 +102,7 @@ class Scheduler:
         self._ending = True
 
     def _hurries(self, owner: Owner) -> bool:
-        return owner in self._hurrying or self._wanted(owner)
+        return owner in self._hurrying or self._has_waiters(owner)
 
 
 async def no_wait() -> None:

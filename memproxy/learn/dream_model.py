@@ -129,7 +129,7 @@ class _Insights(msgspec.Struct):
 
 _Answer = TypeVar("_Answer", _Tidied, _Preferences, _Patterns, _Insights)
 _One = TypeVar("_One")
-Found = list[tuple[Change, Memory | None]]
+NewChanges = list[tuple[Change, Memory | None]]
 """What is to be done, each with the memory that it makes."""
 
 _MAKES = {
@@ -166,8 +166,8 @@ class DreamModel:
             return Step(dream=dream.id)
         aside = {
             *answer.delete,
-            *(one.old for one in answer.supersede),
-            *itertools.chain(*(one.numbers[1:] for one in answer.merge)),
+            *(pair.old for pair in answer.supersede),
+            *itertools.chain(*(merge.numbers[1:] for merge in answer.merge)),
         }
         if len(aside) > max(1, MOST_SET_ASIDE * len(window)):
             self._refuse(dream, f"an answer of the model that set aside {len(aside)} of {len(window)} entries")
@@ -179,41 +179,41 @@ class DreamModel:
             answer.delete = []
         return _step(dream, self._checked(owner, dream, window, answer), window)
 
-    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> Found:
+    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> NewChanges:
         """What of an answer may be done; an entry is in one change at most, the first."""
-        found, taken = Found(), set[str]()
-        asked: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
-            *((tuple(one.numbers), partial(self._merged, owner, dream, one.text)) for one in answer.merge),
-            *(((one.old, one.new), lambda pair: (_superseded(*pair), None)) for one in answer.supersede),
+        changes, used_ids = NewChanges(), set[str]()
+        proposals: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
+            *((tuple(merge.numbers), partial(self._merged, owner, dream, merge.text)) for merge in answer.merge),
+            *(((replaced.old, replaced.new), lambda pair: (_superseded(*pair), None)) for replaced in answer.supersede),
             *(((number,), lambda entry: (_deleted(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
             *((pair, lambda pair: (_conflict(*pair), None)) for pair in answer.conflicts),
-            *(((one.number,), partial(_labelled, one)) for one in answer.label),
+            *(((labels.number,), partial(_labelled, labels)) for labels in answer.label),
         ]
-        for numbers_named, checked in asked:
+        for numbers_named, checked in proposals:
             change = new = None
             if numbers_named and all(0 < number <= len(window) for number in numbers_named):
                 named = [window[number - 1] for number in numbers_named]
-                if len(set(numbers_named)) == len(named) and taken.isdisjoint(_ids(named)):
+                if len(set(numbers_named)) == len(named) and used_ids.isdisjoint(_ids(named)):
                     change, new = checked(named)
             if change is None:
                 self._refuse(dream, "what an answer of the model named or wrote wrongly")
             else:
-                taken.update((change.memory_id, *change.sources))
-                found.append((change, new))
-        return found
+                used_ids.update((change.memory_id, *change.sources))
+                changes.append((change, new))
+        return changes
 
     def _merged(
         self, owner: Scope, dream: Dream, text: str, sources: Sequence[Memory]
     ) -> tuple[Change | None, Memory | None]:
         """Entries and the sentence that stands for them; where one of them says it already, that one stays."""
         first = sources[0]
-        fits = 1 < len(sources) <= _MOST_SOURCES and all(may_be_compared(first, one) for one in sources[1:])
-        said = [one.content for one in sources]
-        if not fits or not _may_stand(text, said) or not all(_keeps(text, one) for one in said):
+        fits = 1 < len(sources) <= _MOST_SOURCES and all(may_be_compared(first, source) for source in sources[1:])
+        texts = [source.content for source in sources]
+        if not fits or not _may_stand(text, texts) or not all(_keeps(text, sentence) for sentence in texts):
             return None, None
-        same = next((one for one in sources if is_worded_alike(one.content, text)), None)
+        same = next((source for source in sources if is_worded_alike(source.content, text)), None)
         if same is not None:
-            others = _ids(one for one in sources if one is not same)
+            others = _ids(source for source in sources if source is not same)
             return Change(action=MERGE, reason="model", memory_id=same.id, sources=others), None
         new = self._in_place_of(sources, owner, dream, text)
         return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
@@ -221,13 +221,13 @@ class DreamModel:
     def _in_place_of(self, sources: Sequence[Memory], owner: Scope, dream: Dream, text: str) -> Memory:
         """The sentence as a memory, with all that its sources have."""
         latest = newest(sources)
-        one_slot = len({slot_name(one) for one in sources}) == 1
-        labels = Counter(one.category for one in sources if one.category).most_common(1)
+        one_slot = len({slot_name(source) for source in sources}) == 1
+        labels = Counter(source.category for source in sources if source.category).most_common(1)
         name = "\n".join([dream.id, *sorted(_ids(sources)), text])
         fields = joined(sources)
-        made = {"extractor": self._prompts["dream"].version, "sources": list(_ids(sources))}
-        fields["metadata"] = made | fields["metadata"]
-        fields["relations"] = list({str(edge): edge for one in sources for edge in one.relations}.values())
+        origin = {"extractor": self._prompts["dream"].version, "sources": list(_ids(sources))}
+        fields["metadata"] = origin | fields["metadata"]
+        fields["relations"] = list({str(edge): edge for source in sources for edge in source.relations}.values())
         named = (
             latest
             if one_slot
@@ -246,94 +246,98 @@ class DreamModel:
             source=Source.DREAM,
             category=labels[0][0] if labels else None,
             slot=slot_name(named),
-            trust=min(sources, key=lambda one: one.trust.level).trust,
+            trust=min(sources, key=lambda source: source.trust.level).trust,
             access_count=0,
             last_accessed_at=None,
             pointer=None,
         )
 
-    async def inferred(self, owner: Scope, dream: Dream, turns: Sequence[Memory], known: Sequence[str]) -> Step:
+    async def inferred(self, owner: Scope, dream: Dream, turns: Sequence[Memory], known_texts: Sequence[str]) -> Step:
         """Preferences that the user's messages of one place show, as often as their strength asks for."""
-        lines = [json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known]
+        lines = [json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known_texts]
         lines += [_line(number, turn) for number, turn in enumerate(turns, start=1)]
         answer = await self._ask(owner, dream, "preferences", lines, _Preferences)
-        found = Found()
-        for one in answer.preferences if answer is not None else ():
+        changes = NewChanges()
+        for preference in answer.preferences if answer is not None else ():
             shown = {
-                place.number: turns[place.number - 1]
-                for place in one.shown
-                if 0 < place.number <= len(turns) and _is_quoted(place.quote, turns[place.number - 1].content)
+                evidence.number: turns[evidence.number - 1]
+                for evidence in preference.shown
+                if 0 < evidence.number <= len(turns) and _is_quoted(evidence.quote, turns[evidence.number - 1].content)
             }
-            said = list(shown.values())
-            if len(said) < _NEEDED[one.strength] or not _may_stand(one.text, [turn.content for turn in said]):
+            shown_turns = list(shown.values())
+            if len(shown_turns) < _NEEDED[preference.strength] or not _may_stand(
+                preference.text, [turn.content for turn in shown_turns]
+            ):
                 self._refuse(dream, "a preference that too few messages show")
                 continue
-            if any(is_worded_alike(one.text, text) for text in known):
+            if any(is_worded_alike(preference.text, text) for text in known_texts):
                 continue
-            delicate = one.about is None or bool(self._delicate & set(one.about))
-            change, made = self._made(owner, INFER, said, one.text, f"user-preferences/{one.topic}")
-            made.metadata |= {INFERRED: True, "strength": one.strength}
-            made.metadata |= {PERMISSION: True} if delicate and self._delicate else {}
-            found.append((change, made))
-        return _step(dream, found, turns)
+            delicate = preference.about is None or bool(self._delicate & set(preference.about))
+            change, memory = self._new_memory(
+                owner, INFER, shown_turns, preference.text, f"user-preferences/{preference.topic}"
+            )
+            memory.metadata |= {INFERRED: True, "strength": preference.strength}
+            memory.metadata |= {PERMISSION: True} if delicate and self._delicate else {}
+            changes.append((change, memory))
+        return _step(dream, changes, turns)
 
     async def avoided(self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]]) -> Step:
         """Lessons of what to avoid, from memories that were judged wrong and what is right instead."""
         lines = []
         for number, (memory, right) in enumerate(wrong, start=1):
-            told = {"said": feedback_of(memory).text, "right": right.content if right is not None else None}
+            notes = {"said": feedback_of(memory).text, "right": right.content if right is not None else None}
             lines.append(
-                _line(number, memory, **{name: quote(text)[:_MOST_TEXT] for name, text in told.items() if text})
+                _line(number, memory, **{name: quote(text)[:_MOST_TEXT] for name, text in notes.items() if text})
             )
         answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
-        found = Found()
-        for one in answer.patterns if answer is not None else ():
-            rests_on = _numbered(wrong, one.numbers)
-            said = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
-            said += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
-            if rests_on and _may_stand(one.text, said):
+        changes = NewChanges()
+        for pattern in answer.patterns if answer is not None else ():
+            rests_on = _numbered(wrong, pattern.numbers)
+            texts = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
+            texts += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
+            if rests_on and _may_stand(pattern.text, texts):
                 sources = [memory for memory, _ in rests_on]
-                found.append(self._made(owner, AVOID, sources, one.text, f"anti-patterns/{one.topic}"))
+                changes.append(self._new_memory(owner, AVOID, sources, pattern.text, f"anti-patterns/{pattern.topic}"))
             else:
                 self._refuse(dream, "a pattern that rests on nothing that was said")
-        return _step(dream, found, [memory for memory, _ in wrong])
+        return _step(dream, changes, [memory for memory, _ in wrong])
 
     async def reflected(self, owner: Scope, dream: Dream, window: Sequence[Memory], about: str | None = None) -> Step:
         """Insights that several entries of one place show together."""
         lines = [json.dumps({"topic": quote(about)[:_MOST_TEXT]}, ensure_ascii=False)] if about else []
         lines += [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "reflect", lines, _Insights)
-        found = Found()
-        for one in answer.insights if answer is not None else ():
-            sources = _numbered(window, one.numbers)
-            if len(sources) >= _LEAST_SOURCES and _may_stand(one.text, [entry.content for entry in sources]):
-                found.append(self._made(owner, REFLECT, sources, one.text, "reflections/insight"))
+        changes = NewChanges()
+        for insight in answer.insights if answer is not None else ():
+            sources = _numbered(window, insight.numbers)
+            if len(sources) >= _LEAST_SOURCES and _may_stand(insight.text, [entry.content for entry in sources]):
+                changes.append(self._new_memory(owner, REFLECT, sources, insight.text, "reflections/insight"))
             else:
                 self._refuse(dream, "an insight that does not rest on two entries")
-        return _step(dream, found, window)
+        return _step(dream, changes, window)
 
-    def _made(
+    def _new_memory(
         self, owner: Scope, action: str, sources: Sequence[Memory], text: str, category: str
     ) -> tuple[Change, Memory]:
         """A new memory that rests on others: no more trusted than the least of them, in their place, with an id that
         the same sentence has again.
         """
         kind, prompt = _MAKES[action]
-        place, least = sources[0], min(sources, key=lambda one: one.trust.level)
-        turns = [[one.id] if one.kind is Kind.TURN else one.turn_ids for one in sources]
-        name = "\n".join([*owner.owner, place.project_id or "", place.agent_id or "", " ".join(words(text))])
+        first, least = sources[0], min(sources, key=lambda source: source.trust.level)
+        turns = [[source.id] if source.kind is Kind.TURN else source.turn_ids for source in sources]
+        name = "\n".join([*owner.owner, first.project_id or "", first.agent_id or "", " ".join(words(text))])
         now = self._parts.clock.now()
-        made = Memory(
+        memory = Memory(
             id=f"mem_{uuid.uuid5(uuid.NAMESPACE_OID, name).hex}",
             tenant=owner.tenant,
             user_id=owner.user,
-            project_id=place.project_id,
-            agent_id=place.agent_id,
-            session_id=place.session_id if len({one.session_id for one in sources}) == 1 else None,
+            project_id=first.project_id,
+            agent_id=first.agent_id,
+            session_id=first.session_id if len({source.session_id for source in sources}) == 1 else None,
             kind=kind,
             content=" ".join(text.split()),
             category=category_name(category)[:_MOST_LABEL] or None,
-            confidence=min(0.8, *(one.confidence for one in sources)),
+            confidence=min(0.8, *(source.confidence for source in sources)),
             trust=least.trust,
             source=Source.DREAM,
             turn_ids=list(dict.fromkeys(itertools.chain(*turns))),
@@ -341,7 +345,7 @@ class DreamModel:
             updated_at=now,
             metadata={"extractor": self._prompts[prompt].version, "sources": list(_ids(sources))},
         )
-        return Change(action=action, reason="model", memory_id=made.id, sources=_ids(sources)), made
+        return Change(action=action, reason="model", memory_id=memory.id, sources=_ids(sources)), memory
 
     async def _ask(
         self, owner: Scope, dream: Dream, name: str, lines: Sequence[str], answer: type[_Answer]
@@ -366,8 +370,8 @@ class DreamModel:
             dream.stopped.append("model")
             dream.note(f"The model was not asked any more: {error.message}")
             return None
-        given, made = spent.get("dream", (0, 0))
-        dream.model, dream.tokens = True, (dream.tokens[0] + given, dream.tokens[1] + made)
+        input_tokens, output_tokens = spent.get("dream", (0, 0))
+        dream.model, dream.tokens = True, (dream.tokens[0] + input_tokens, dream.tokens[1] + output_tokens)
         for value in values(reply.text):
             try:
                 return msgspec.convert(value, answer)
@@ -384,23 +388,23 @@ class DreamModel:
 
 def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
     """Entries in windows, in their order, those of one project and agent together."""
-    order = sorted(entries, key=_place)
-    found: list[list[Memory]] = []
-    for _, group in itertools.groupby(order, key=_place):
+    order = sorted(entries, key=_project_and_agent)
+    all_windows: list[list[Memory]] = []
+    for _, group in itertools.groupby(order, key=_project_and_agent):
         some = list(group)
-        found += [some[start : start + WINDOW] for start in range(0, len(some), WINDOW)]
-    return [window for window in found if len(window) > 1]
+        all_windows += [some[start : start + WINDOW] for start in range(0, len(some), WINDOW)]
+    return [window for window in all_windows if len(window) > 1]
 
 
-def _step(dream: Dream, found: Found, shown: Iterable[Memory]) -> Step:
+def _step(dream: Dream, changes: NewChanges, shown: Iterable[Memory]) -> Step:
     """What was decided about memories, as a step."""
-    known = {memory.id: memory for memory in shown}
-    named = {name for change, _ in found for name in (change.memory_id, *change.sources)} & known.keys()
+    by_id = {memory.id: memory for memory in shown}
+    named = {name for change, _ in changes for name in (change.memory_id, *change.sources)} & by_id.keys()
     return Step(
         dream=dream.id,
-        changes=[change for change, _ in found],
-        new=[memory for _, memory in found if memory is not None],
-        seen={name: version_of(known[name]) for name in named},
+        changes=[change for change, _ in changes],
+        new=[memory for _, memory in changes if memory is not None],
+        seen={name: version_of(by_id[name]) for name in named},
     )
 
 
@@ -409,20 +413,20 @@ def _numbered(shown: Sequence[_One], numbers_named: Sequence[int]) -> list[_One]
     return [shown[number - 1] for number in dict.fromkeys(numbers_named) if 0 < number <= len(shown)]
 
 
-def _place(memory: Memory) -> tuple[str, str]:
+def _project_and_agent(memory: Memory) -> tuple[str, str]:
     return memory.project_id or "", memory.agent_id or ""
 
 
 def _ids(memories: Iterable[Memory]) -> tuple[str, ...]:
-    return tuple(one.id for one in memories)
+    return tuple(memory.id for memory in memories)
 
 
 def _line(number: int, memory: Memory, **more: str) -> str:
-    said: dict[str, object] = {"number": number, "date": begins(memory).date().isoformat()}
+    fields: dict[str, object] = {"number": number, "date": begins(memory).date().isoformat()}
     if memory.kind is not Kind.TURN:
-        said |= {"kind": memory.kind.value, "category": memory.category, "tags": memory.tags}
-    said["text"] = quote(memory.content)[:_MOST_TEXT]
-    return json.dumps({name: value for name, value in (said | more).items() if value}, ensure_ascii=False)
+        fields |= {"kind": memory.kind.value, "category": memory.category, "tags": memory.tags}
+    fields["text"] = quote(memory.content)[:_MOST_TEXT]
+    return json.dumps({name: value for name, value in (fields | more).items() if value}, ensure_ascii=False)
 
 
 def _superseded(old: Memory, new: Memory) -> Change | None:
@@ -456,17 +460,17 @@ def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, No
     return (Change(action=CATEGORISE, reason="model", memory_id=entry.id, labels=new) if new else None), None
 
 
-def _may_stand(text: str, said: Sequence[str]) -> bool:
+def _may_stand(text: str, sources: Sequence[str]) -> bool:
     """Whether a sentence of the model's may become a memory: short, no instruction to a model, and without a name or
     number that nobody said.
     """
-    heard = "\n".join(said)
+    heard = "\n".join(sources)
     if not text.strip() or len(text) > _MOST_TEXT or plants(text):
         return False
-    known = {word.removesuffix("'s") for word in words(heard)}
+    heard_words = {word.removesuffix("'s") for word in words(heard)}
     named = frozenset(itertools.chain(*map(names, sentences(text))))
     new = {word.removesuffix("'s") for name in named for word in name.split("_")}
-    return numbers(text) <= numbers(heard) and new <= known | {word.rstrip("s") for word in known}
+    return numbers(text) <= numbers(heard) and new <= heard_words | {word.rstrip("s") for word in heard_words}
 
 
 def _keeps(text: str, source: str) -> bool:
@@ -477,7 +481,7 @@ def _keeps(text: str, source: str) -> bool:
     return not about or len(about & topic(text)) >= _LEAST_KEPT * len(about)
 
 
-def _is_quoted(said: str, text: str) -> bool:
+def _is_quoted(quote_text: str, text: str) -> bool:
     """Whether these words stand in a message, blanks and case aside."""
-    wanted = " ".join(said.casefold().split()).strip(" .…\"'")
-    return bool(wanted) and wanted in " ".join(text.casefold().split())
+    plain_quote = " ".join(quote_text.casefold().split()).strip(" .…\"'")
+    return bool(plain_quote) and plain_quote in " ".join(text.casefold().split())

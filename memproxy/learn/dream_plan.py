@@ -43,7 +43,7 @@ OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELE
 """What the activity calls it; whatever else a dream does is ``stored`` or ``edited``."""
 
 
-async def dreamt(known: PlanView, body: PlanBody) -> Counter[str]:
+async def dreamt(view: PlanView, body: PlanBody) -> Counter[str]:
     """Add to the plan what a row's step does; returns how many of each operation. The outcomes are noted as the row's.
 
     A change is left out where a memory that it rests on is another than it was when the change was decided: the next
@@ -56,133 +56,133 @@ async def dreamt(known: PlanView, body: PlanBody) -> Counter[str]:
     if step is None:
         return Counter()
     if step.undo:
-        return await undone(known, step.dream)
+        return await undone(view, step.dream)
     new = {memory.id: memory for memory in step.new}
     named = {name for change in step.changes for name in (change.memory_id, *change.sources)} - new.keys()
-    await known.load(sorted([*named, *new]))
-    stored = {name: memory for name in named if (memory := await known.memory(name)) is not None}
+    await view.load(sorted([*named, *new]))
+    stored = {name: memory for name in named if (memory := await view.memory(name)) is not None}
     as_seen = {name for name, memory in stored.items() if step.seen.get(name) == version_of(memory)}
-    sessions = {one.id: one.session_id for one in stored.values() if one.kind is Kind.TURN}
+    sessions = {memory.id: memory.session_id for memory in stored.values() if memory.kind is Kind.TURN}
     counts: Counter[str] = Counter()
     for change in step.changes:
-        made = new.get(change.memory_id)
+        new_memory = new.get(change.memory_id)
         # a new memory is there already, or what it says was deleted while the turns stayed that it rests on
-        if made is not None and (
-            await known.memory(made.id) is not None or (sessions and await known.forgotten(made, sessions))
+        if new_memory is not None and (
+            await view.memory(new_memory.id) is not None or (sessions and await view.forgotten(new_memory, sessions))
         ):
             continue
         if {change.memory_id, *change.sources} - new.keys() <= as_seen:
-            await _carry_out(known, step.dream, change, made)
+            await _carry_out(view, step.dream, change, new_memory)
             counts[change.action] += 1
-            body.outcomes += _told(change, step.dream)
+            body.outcomes += _outcomes(change, step.dream)
     return counts
 
 
-async def _carry_out(known: PlanView, dream: str, change: Change, new: Memory | None) -> None:
+async def _carry_out(view: PlanView, dream: str, change: Change, new: Memory | None) -> None:
     """Add to the plan what a change does; ``new`` is the memory that it makes."""
-    now = known.now
-    memory = await known.memory(change.memory_id)
+    now = view.now
+    memory = await view.memory(change.memory_id)
     if change.action == MERGE:
-        await _merge(known, dream, change, new)
+        await _merge(view, dream, change, new)
     elif new is not None:
-        await known.add(made_by(new, dream, now))
+        await view.add(made_by(new, dream, now))
     elif memory is None:
         return
     elif change.action == SUPERSEDE:
-        await _supersede(known, memory, change.sources)
+        await _supersede(view, memory, change.sources)
     elif change.action == END:
-        over = min(one for one in (memory.valid_to, memory.expires_at) if one is not None)
-        await known.change(memory.id, ended(memory, over, now=now))
+        over = min(end for end in (memory.valid_to, memory.expires_at) if end is not None)
+        await view.change(memory.id, ended(memory, over, now=now))
     elif change.action == DELETE:
         gone, at = take_back(memory, dream, now, now=now), now + UNDOABLE
-        await known.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
+        await view.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
     elif change.action == CATEGORISE:
-        await known.change(memory.id, change.labels | {"updated_at": now})
+        await view.change(memory.id, change.labels | {"updated_at": now})
     elif change.action == CONFLICT:
         others = [*noted_ids(memory.metadata, CONFLICTS_WITH), *change.sources]
         metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
-        await known.change(memory.id, {"metadata": metadata, "updated_at": now})
+        await view.change(memory.id, {"metadata": metadata, "updated_at": now})
 
 
-async def _merge(known: PlanView, dream: str, change: Change, new: Memory | None) -> None:
+async def _merge(view: PlanView, dream: str, change: Change, new: Memory | None) -> None:
     """Set the sources aside for one of them, or for a new sentence; what stays is known since the first was."""
-    now = known.now
-    sources = [one for name in change.sources if (one := await known.memory(name)) is not None]
+    now = view.now
+    sources = [source for name in change.sources if (source := await view.memory(name)) is not None]
     for source in sources:
         over = ended(source, begins(source), now=now)  # it never held by itself
         metadata = over.get("metadata", source.metadata) | {MERGED_INTO: change.memory_id}
-        await known.change(source.id, over | {"superseded_by": change.memory_id, "metadata": metadata})
+        await view.change(source.id, over | {"superseded_by": change.memory_id, "metadata": metadata})
     if new is not None:
-        await known.add(made_by(new, dream, now))
+        await view.add(made_by(new, dream, now))
         return
-    kept = await known.memory(change.memory_id)
-    if kept is not None and (fields := _taken_over(kept, sources)):
-        await known.change(kept.id, fields | {"updated_at": now})
+    survivor = await view.memory(change.memory_id)
+    if survivor is not None and (fields := _taken_over(survivor, sources)):
+        await view.change(survivor.id, fields | {"updated_at": now})
 
 
-async def _supersede(known: PlanView, newest: Memory, sources: Sequence[str]) -> None:
-    older = sorted([one for name in sources if (one := await known.memory(name)) is not None], key=begins)
-    for one in older:
-        await known.change(one.id, ended(one, begins(newest), now=known.now) | {"superseded_by": newest.id})
-        await succession.mark(known, one, newest)
+async def _supersede(view: PlanView, newest: Memory, sources: Sequence[str]) -> None:
+    older = sorted([entry for name in sources if (entry := await view.memory(name)) is not None], key=begins)
+    for entry in older:
+        await view.change(entry.id, ended(entry, begins(newest), now=view.now) | {"superseded_by": newest.id})
+        await succession.mark_superseded(view, entry, newest)
     if older and newest.supersedes is None:
-        await known.change(newest.id, {"supersedes": older[-1].id, "updated_at": known.now})
+        await view.change(newest.id, {"supersedes": older[-1].id, "updated_at": view.now})
     if newest.slot:  # of two that filled one slot the other one may have held it
-        await known.take(newest.id)
+        await view.take(newest.id)
 
 
 def joined(entries: Sequence[Memory]) -> dict[str, Any]:
     """What entries that say the same have together: everything but their words and their names."""
     relations = {
         (value_name(edge.subject), value_name(edge.predicate), value_name(edge.object)): edge
-        for one in reversed(entries)
-        for edge in one.relations
+        for entry in reversed(entries)
+        for edge in entry.relations
     }
     first, last = min(map(said_at, entries)), max(map(last_said_at, entries))
     return {
-        "created_at": min(one.created_at for one in entries),
+        "created_at": min(entry.created_at for entry in entries),
         **{
-            name: list(dict.fromkeys(itertools.chain(*(getattr(one, name) for one in entries))))
+            name: list(dict.fromkeys(itertools.chain(*(getattr(entry, name) for entry in entries))))
             for name in ("turn_ids", "entities", "tags")
         },
         "relations": list(relations.values())[::-1],
-        "confidence": max(one.confidence for one in entries),
-        "importance": max(one.importance for one in entries),
+        "confidence": max(entry.confidence for entry in entries),
+        "importance": max(entry.importance for entry in entries),
         "metadata": {SAID: first.isoformat(), LAST_SAID: last.isoformat()},
     }
 
 
-def _taken_over(kept: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
+def _taken_over(survivor: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
     """What changes of the one that stays by what it takes over from the others."""
-    every = [kept, *sources]
+    every = [survivor, *sources]
     fields = joined(every)
-    fields["category"] = next((one.category for one in every if one.category), None)
-    was_said = any(SAID in one.metadata for one in every)
-    fields["metadata"] = kept.metadata | fields["metadata"] if was_said else kept.metadata
-    if len(fields["relations"]) <= len(kept.relations):
+    fields["category"] = next((entry.category for entry in every if entry.category), None)
+    was_said = any(SAID in entry.metadata for entry in every)
+    fields["metadata"] = survivor.metadata | fields["metadata"] if was_said else survivor.metadata
+    if len(fields["relations"]) <= len(survivor.relations):
         del fields["relations"]
-    return {name: value for name, value in fields.items() if value != getattr(kept, name)}
+    return {name: value for name, value in fields.items() if value != getattr(survivor, name)}
 
 
-def _told(change: Change, dream: str) -> list[Outcome]:
+def _outcomes(change: Change, dream: str) -> list[Outcome]:
     """What the activity tells: one line for each entry that is set aside, or that is new or changed."""
     if change.action in (MERGE, SUPERSEDE):
         return [
             Outcome(result="superseded", reason=dream, memory_id=name, superseded_by=change.memory_id)
             for name in change.sources
         ]
-    made = change.action in (INFER, AVOID, REFLECT)
-    result = OUTCOMES.get(change.action, "stored" if made else "edited")
+    is_new = change.action in (INFER, AVOID, REFLECT)
+    result = OUTCOMES.get(change.action, "stored" if is_new else "edited")
     return [Outcome(result=result, reason=dream, memory_id=change.memory_id)]
 
 
-async def undone(known: PlanView, dream: str) -> Counter[str]:
+async def undone(view: PlanView, dream: str) -> Counter[str]:
     """Add to the plan what takes a dream back: everything that notes it is as it was before, what it made goes.
 
     Raises:
         Conflict: a later dream changed some of it, or it is too long ago.
     """
-    stored = every(known.store, known.owner, MemoryFilter())
+    stored = every(view.store, view.owner, MemoryFilter())
     touched = [memory async for memory in stored if mark_of(memory, dream) is not None]
     later = sorted({marks_of(memory)[-1]["id"] for memory in touched} - {dream})
     if later:
@@ -192,17 +192,17 @@ async def undone(known: PlanView, dream: str) -> Counter[str]:
         )
     counts: Counter[str] = Counter()
     merged = {memory.id: str(memory.metadata[MERGED_INTO]) for memory in touched if MERGED_INTO in memory.metadata}
-    for memory in sorted(touched, key=lambda one: _merges(one.id, merged)):
+    for memory in sorted(touched, key=lambda entry: _merges(entry.id, merged)):
         mark = mark_of(memory, dream)
         if memory.kind is Kind.TURN:
-            known.mark(memory, restored(memory, dream, known.now))
+            view.change_turn(memory, restored(memory, dream, view.now))
         elif mark is not None and mark["was"] is None:
             if memory.updated_at == _made_at(memory):
-                await known.delete(memory.id)
+                await view.delete(memory.id)
             else:  # somebody made it his own since
-                await known.change(memory.id, {"metadata": without(memory.metadata, DREAMS)})
+                await view.change(memory.id, {"metadata": without(memory.metadata, DREAMS)})
         else:
-            await _restore(known, memory, restored(memory, dream, known.now))
+            await _restore(view, memory, restored(memory, dream, view.now))
         counts["change"] += 1
     return counts
 
@@ -220,22 +220,22 @@ def _made_at(memory: Memory) -> datetime:
     return datetime.fromisoformat(marks_of(memory)[-1]["at"])
 
 
-async def _restore(known: PlanView, memory: Memory, fields: dict[str, Any]) -> None:
+async def _restore(view: PlanView, memory: Memory, fields: dict[str, Any]) -> None:
     """Make an entry what it was. Where somebody else took its slot since the dream, it stays in the history; so it does
     where what it was merged into said the same in the same words and was corrected, taken back or called wrong since.
     """
     slot, opens = memory.slot, fields.get("active") is True
-    kept = await known.memory(str(memory.metadata.get(MERGED_INTO))) if opens else None
-    if kept is not None and not is_told(kept) and is_worded_alike(memory.content, kept.content):
-        noted = fields["metadata"] | {MERGED_INTO: kept.id}
-        await known.change(memory.id, {"metadata": noted, "updated_at": known.now})
+    survivor = await view.memory(str(memory.metadata.get(MERGED_INTO))) if opens else None
+    if survivor is not None and not is_told(survivor) and is_worded_alike(memory.content, survivor.content):
+        noted = fields["metadata"] | {MERGED_INTO: survivor.id}
+        await view.change(memory.id, {"metadata": noted, "updated_at": view.now})
         return
-    holder = await known.holder(slot) if slot and opens else None
-    other = await known.memory(holder) if holder is not None and holder != memory.id else None
+    holder = await view.holder(slot) if slot and opens else None
+    other = await view.memory(holder) if holder is not None and holder != memory.id else None
     if other is not None and other.active and not marks_of(other) and other.created_at > _made_at(memory):
         fields = {name: value for name, value in fields.items() if name not in ("active", "valid_to", "relations")}
-        await known.change(memory.id, fields | {"superseded_by": other.id})
+        await view.change(memory.id, fields | {"superseded_by": other.id})
         return
-    await known.change(memory.id, fields)
+    await view.change(memory.id, fields)
     if opens and slot and holder is None:
-        await known.take(memory.id)
+        await view.take(memory.id)

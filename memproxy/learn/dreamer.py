@@ -163,13 +163,13 @@ class Dreamer:
         until = monotonic() + timeout_s
         while True:
             dream = await self.read(scope, dream_id)
-            if not dream.is_open or (left := until - monotonic()) <= 0:
+            if not dream.is_open or (remaining_s := until - monotonic()) <= 0:
                 return dream
             running = self._running.get(scope.owner)
             if running is not None:
-                await asyncio.wait({running}, timeout=left)
+                await asyncio.wait({running}, timeout=remaining_s)
             else:
-                await asyncio.sleep(min(0.05, left))
+                await asyncio.sleep(min(0.05, remaining_s))
 
     async def read(self, scope: Scope, dream_id: str) -> Dream:
         """One of the user's dreams. Raises `NotFound`."""
@@ -229,7 +229,7 @@ class Dreamer:
         try:
             async with self._slots:
                 newest = await self._parts.state.dreams(owner, after=0, limit=5)
-                dream = next((one for one in newest if one.is_open), None)
+                dream = next((candidate for candidate in newest if candidate.is_open), None)
                 if dream is not None:
                     with work(self._parts.traces, "memory.dream", (), {}):
                         await self._dream(owner, dream)
@@ -246,8 +246,8 @@ class Dreamer:
                 raise StoreUnavailable("what its user told waits for the store")
             async for step in self._steps(owner, dream):
                 dream.seconds = before + monotonic() - began
-                known = {_key(change) for change in dream.changes}
-                new = [change for change in step.changes if _key(change) not in known]
+                noted = {_key(change) for change in dream.changes}
+                new = [change for change in step.changes if _key(change) not in noted]
                 dream.changes += [msgspec.structs.replace(change, labels={}) for change in new]  # without text
                 dream.count()
                 if not await self._note(owner, dream):
@@ -298,24 +298,24 @@ class Dreamer:
             last = await self._last(owner, whole=True)
             dream.cursor = last.cursor if last is not None and not last.complete else None  # where it stopped
         dream.state = dream.state if dream.state != WAITING else RUNNING
-        taken: set[str] = set()
+        handled: set[str] = set()
         began = monotonic() - dream.seconds
         while dream.stage == "":
-            left = self._settings.max_entries - dream.looked_at
-            if left <= 0 or monotonic() - began > self._settings.max_seconds:
-                bound = "dream.max_entries" if left <= 0 else "dream.max_seconds"
+            remaining = self._settings.max_entries - dream.looked_at
+            if remaining <= 0 or monotonic() - began > self._settings.max_seconds:
+                bound = "dream.max_entries" if remaining <= 0 else "dream.max_seconds"
                 dream.note(f"{bound} is reached: the next dream goes on with the entries that are left.")
                 dream.complete, dream.stage = False, INFER
                 break
             try:
-                page = await self._parts.store.page(owner, where, limit=min(_PAGE, left), cursor=dream.cursor)
+                page = await self._parts.store.page(owner, where, limit=min(_PAGE, remaining), cursor=dream.cursor)
             except RequestError:  # a cursor of another form, of an earlier version
                 dream.cursor = None
                 continue
-            entries = [memory for memory in page.memories if memory.id not in taken]
-            near = await self._near(owner, entries, taken)
-            yield await self._looked_at(dream, entries, near, taken)
-            async for step in self._thought_about(owner, dream, entries, near, taken):
+            entries = [memory for memory in page.memories if memory.id not in handled]
+            near = await self._near(owner, entries, handled)
+            yield await self._looked_at(dream, entries, near, handled)
+            async for step in self._thought_about(owner, dream, entries, near, handled):
                 yield step
             dream.looked_at += len(page.memories)
             dream.cursor = page.next_cursor
@@ -337,18 +337,20 @@ class Dreamer:
         dream: Dream,
         entries: Sequence[Memory],
         near: Mapping[str, Sequence[Neighbour]],
-        taken: set[str],
+        handled: set[str],
     ) -> AsyncIterator[Step]:
         """What a model makes of what the rules left of a page, and of what is nearest to each, window by window."""
         if not self._thinks(owner):
             return
-        shown = [[one, *likest(one, near.get(one.id, ()), self._bands)] for one in entries]
-        ids = list(dict.fromkeys(one.id for some in shown for one in some))
+        shown = [[entry, *likest(entry, near.get(entry.id, ()), self._bands)] for entry in entries]
+        ids = list(dict.fromkeys(entry.id for some in shown for entry in some))
         stored = await self._parts.store.get(owner, ids)
-        left = [stored[name] for name in ids if name in stored and name not in taken]
-        for window in windows([one for one in left if one.active and not one.quarantined and one.predicate != SUMMARY]):
+        remaining = [stored[name] for name in ids if name in stored and name not in handled]
+        for window in windows(
+            [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
+        ):
             step = await self._model.tidied(owner, dream, window)
-            taken |= _named(step.changes)
+            handled |= _named(step.changes)
             yield step
 
     async def _inferred(self, owner: Scope, dream: Dream) -> list[Step]:
@@ -356,15 +358,17 @@ class Dreamer:
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
         turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
         own = [
-            one for one in turns if one.trust is Trust.USER and PLANTED not in one.metadata and not one.superseded_by
+            turn
+            for turn in turns
+            if turn.trust is Trust.USER and PLANTED not in turn.metadata and not turn.superseded_by
         ]
         where = MemoryFilter(kinds=FACTS, active=True)
-        known = (await self._parts.store.page(owner, where, limit=_KNOWN)).memories
-        texts = [one.content for one in known if (one.category or "").startswith("user-preferences")]
+        memories = (await self._parts.store.page(owner, where, limit=_KNOWN)).memories
+        texts = [memory.content for memory in memories if (memory.category or "").startswith("user-preferences")]
         steps = []
-        for place in dict.fromkeys(one.place for one in own):
-            said = [one for one in own if one.place == place][::-1]
-            steps.append(await self._model.inferred(owner, dream, said, texts))
+        for place in dict.fromkeys(turn.place for turn in own):
+            messages = [turn for turn in own if turn.place == place][::-1]
+            steps.append(await self._model.inferred(owner, dream, messages, texts))
         return steps
 
     async def _avoided(self, owner: Scope, dream: Dream) -> list[Step]:
@@ -373,17 +377,17 @@ class Dreamer:
         since = last.started_at if last is not None else None
         wrong: list[Memory] = []
         looked_at = 0
-        async for one in every(self._parts.store, owner, MemoryFilter(kinds=FACTS)):
+        async for memory in every(self._parts.store, owner, MemoryFilter(kinds=FACTS)):
             looked_at += 1
-            opinion = feedback_of(one)
+            opinion = feedback_of(memory)
             is_new = since is None or (opinion.at is not None and opinion.at > since)
-            wrong += [one] if is_new and opinion.wrong + opinion.correction > opinion.helpful else []
+            wrong += [memory] if is_new and opinion.wrong + opinion.correction > opinion.helpful else []
             if len(wrong) == WINDOW or looked_at == _MOST_LOOKED_AT:
                 break
         if not wrong:
             return []
-        right = await self._parts.store.get(owner, [one.superseded_by for one in wrong if one.superseded_by])
-        pairs = [(one, right.get(one.superseded_by or "")) for one in wrong]
+        right = await self._parts.store.get(owner, [memory.superseded_by for memory in wrong if memory.superseded_by])
+        pairs = [(memory, right.get(memory.superseded_by or "")) for memory in wrong]
         return [await self._model.avoided(owner, dream, pairs)]
 
     async def _reflected(self, owner: Scope, dream: Dream) -> list[Step]:
@@ -397,15 +401,15 @@ class Dreamer:
         return [
             window
             for window in await self._to_reflect_on(owner, None)
-            if sum(since is None or one.created_at > since for one in window) >= self._settings.reflect_from
+            if sum(since is None or memory.created_at > since for memory in window) >= self._settings.reflect_from
         ]
 
     def learned(self, scope: Scope, *, over: bool) -> None:
         """Something was learned in a session, which may be ``over``: reflect behind it, where `dream.reflect` says so
         and enough is new.
         """
-        wanted = self._settings.reflect == "count" or (over and self._settings.reflect == "session_end")
-        if wanted and self._parts.by_model and scope.owner not in self._asking:
+        is_due = self._settings.reflect == "count" or (over and self._settings.reflect == "session_end")
+        if is_due and self._parts.by_model and scope.owner not in self._asking:
             self._asking.add(scope.owner)
             self._tasks.start(self._reflect_if_news(scope.whole, SESSION_END if over else COUNT), "reflect")
 
@@ -435,16 +439,16 @@ class Dreamer:
                 "models.extract.model (with base_url and api_key where they are not the upstream's)."
             )
         dream = Dream(id=f"dream_{uuid.uuid4().hex}", trigger="reflect", created_at=self._parts.clock.now())
-        made: list[str] = []
+        new_ids: list[str] = []
         for window in await self._to_reflect_on(scope, about):
             step = await self._model.reflected(owner, dream, window, about)
             if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
                 raise StoreUnavailable("The store does not answer: the insights are stored as soon as it does.")
-            made += [memory.id for memory in step.new]
+            new_ids += [memory.id for memory in step.new]
         if "model" in dream.stopped:
             raise Conflict(dream.notes[-1])
-        stored = await self._parts.store.get(owner, made)
-        return [one for one in stored.values() if mark_of(one, dream.id) is not None]
+        stored = await self._parts.store.get(owner, new_ids)
+        return [memory for memory in stored.values() if mark_of(memory, dream.id) is not None]
 
     async def _to_reflect_on(self, scope: Scope, about: str | None) -> list[list[Memory]]:
         """The entries nearest to a topic, or the newest, of each place."""
@@ -456,44 +460,47 @@ class Dreamer:
             query = HybridQuery(
                 dense=vector, bm25=self._parts.lexical.encode_query(about), limit=WINDOW, where=where, background=True
             )
-            entries = [one.memory for one in await self._parts.store.search(scope, query)]
-        entries.sort(key=lambda one: (subject_name(one.subject or "user"), one.category or "", one.content))
-        return windows([one for one in entries if not needs_permission(one)])
+            entries = [candidate.memory for candidate in await self._parts.store.search(scope, query)]
+        entries.sort(key=lambda entry: (subject_name(entry.subject or "user"), entry.category or "", entry.content))
+        return windows([entry for entry in entries if not needs_permission(entry)])
 
     async def _last(self, owner: Scope, *, whole: bool) -> Dream | None:
         """The last dream that is over; with ``whole`` of those that do more than reflect."""
         after = 0
-        while found := await self._parts.state.dreams(owner, after=after, limit=_DREAMS):
-            for one in found:
-                if one.state == DONE and (one.is_whole or not whole):
-                    return one
-            after += len(found)
+        while dreams := await self._parts.state.dreams(owner, after=after, limit=_DREAMS):
+            for dream in dreams:
+                if dream.state == DONE and (dream.is_whole or not whole):
+                    return dream
+            after += len(dreams)
         return None
 
     async def _looked_at(
-        self, dream: Dream, entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], taken: set[str]
+        self, dream: Dream, entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], handled: set[str]
     ) -> Step:
         """What the rules make of a page of entries."""
         now = self._parts.clock.now()
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
-        taken |= _named(changes)
+        handled |= _named(changes)
         changes += [
             Change(action=CONFLICT, reason=reason, memory_id=one, sources=(other,))
             for one, other, reason in conflicts
-            if one not in taken and other not in taken
+            if one not in handled and other not in handled
         ]
-        known = {memory.id: memory for memory in (*entries, *(one.memory for some in near.values() for one in some))}
-        return Step(dream=dream.id, changes=changes, seen={name: version_of(known[name]) for name in _named(changes)})
+        by_id = {
+            memory.id: memory
+            for memory in (*entries, *(neighbour.memory for some in near.values() for neighbour in some))
+        }
+        return Step(dream=dream.id, changes=changes, seen={name: version_of(by_id[name]) for name in _named(changes)})
 
-    async def _near(self, owner: Scope, entries: Sequence[Memory], taken: set[str]) -> dict[str, list[Neighbour]]:
+    async def _near(self, owner: Scope, entries: Sequence[Memory], handled: set[str]) -> dict[str, list[Neighbour]]:
         """The entries nearest to each, and those of its slot; without what is set aside already."""
-        vectors = await self._parts.vectors.statement_vectors([dense_text(one) for one in entries], owner.tenant)
+        vectors = await self._parts.vectors.statement_vectors([dense_text(entry) for entry in entries], owner.tenant)
         slots = tuple(dict.fromkeys(slot for entry in entries if (slot := slot_name(entry)) is not None))
         by_slot: dict[str, list[Memory]] = {}
         if slots:
             async for memory in every(self._parts.store, owner, MemoryFilter(slots=slots, active=True)):
                 by_slot.setdefault(memory.slot or "", []).append(memory)
-        found: dict[str, list[Neighbour]] = {}
+        nearest: dict[str, list[Neighbour]] = {}
         for entry, vector in zip(entries, vectors, strict=True):
             await self._parts.scheduler.step(owner.owner)
             query = HybridQuery(
@@ -504,12 +511,15 @@ class Dreamer:
                 background=True,
             )
             near = {
-                one.memory.id: Neighbour(one.memory, one.cosine) for one in await self._parts.store.search(owner, query)
+                candidate.memory.id: Neighbour(candidate.memory, candidate.cosine)
+                for candidate in await self._parts.store.search(owner, query)
             }
-            for one in by_slot.get(slot_name(entry) or "", ()):
-                near.setdefault(one.id, Neighbour(one))
-            found[entry.id] = [one for name, one in near.items() if name != entry.id and name not in taken]
-        return found
+            for memory in by_slot.get(slot_name(entry) or "", ()):
+                near.setdefault(memory.id, Neighbour(memory))
+            nearest[entry.id] = [
+                neighbour for name, neighbour in near.items() if name != entry.id and name not in handled
+            ]
+        return nearest
 
     async def _by_schedule(self, schedule: str) -> None:
         """Begin a dream of everybody for whom something was written since the last one, whenever it is time."""
@@ -539,8 +549,8 @@ class Dreamer:
     async def _is_worth_it(self, owner: Scope) -> bool:
         if not (await self._parts.state.choices(owner)).learns:
             return False
-        found = await self._parts.state.dreams(owner, after=0, limit=_DREAMS)
-        last = next((one for one in found if one.is_whole), None)
+        dreams = await self._parts.state.dreams(owner, after=0, limit=_DREAMS)
+        last = next((dream for dream in dreams if dream.is_whole), None)
         newest = (await self._parts.store.page(owner, MemoryFilter(kinds=FACTS, active=True), limit=1)).memories
         if last is None or last.started_at is None or not last.complete:
             return bool(newest)

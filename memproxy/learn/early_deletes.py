@@ -41,8 +41,8 @@ class EarlyDeletes:
 
     def note(self, row: JournalRow) -> None:
         """A row was appended. A whole user's deletion is remembered, however many rows stand before it."""
-        asked = _asked(row)
-        if asked is not None and _is_whole(asked):
+        deletions = _deletions_of(row)
+        if deletions is not None and _is_whole(deletions):
             self._users[row.entry.scope.owner] = row
 
     def ended(self, row: JournalRow) -> None:
@@ -66,53 +66,57 @@ class EarlyDeletes:
             RequestError: an earlier row cannot be read.
             StoreUnavailable: what it deletes could not be read.
         """
-        asked = _asked(row)
-        if asked is None or _is_whole(asked):
-            return asked is not None
+        deletions = _deletions_of(row)
+        if deletions is None or _is_whole(deletions):
+            return deletions is not None
         # a row that does nothing is written by the API to see that those before it are done
-        left = [one for one in before if _decoded(one) != _Deletions()]
-        if any(one.entry.kind is not JournalKind.TURNS for one in left):
+        remaining = [earlier for earlier in before if _decoded(earlier) != _Deletions()]
+        if any(earlier.entry.kind is not JournalKind.TURNS for earlier in remaining):
             return False  # what is written to a memory, the deletion may have to see
-        left = [one for one in left if not _erases(asked, one)]
-        where = asked.delete_where
+        remaining = [earlier for earlier in remaining if not _erases(deletions, earlier)]
+        where = deletions.delete_where
         if where is not None and where.project_ids:
-            return not any(one.entry.scope.project in where.project_ids for one in left)
-        ids = [*asked.deletes, *(where.ids if where is not None else ())]
+            return not any(earlier.entry.scope.project in where.project_ids for earlier in remaining)
+        ids = [*deletions.deletes, *(where.ids if where is not None else ())]
         if not ids:
             return True
         going = await self._store.get(row.entry.scope.at(None, None), ids)
         facts = [memory for memory in going.values() if memory.kind is not Kind.TURN]
-        said = [(one.entry.scope, decoded(one.entry.body, TurnsBody)) for one in left]
-        turns = [turn for scope, body in said for turn in make_turns(scope, body.messages, now=body.said_at)]
+        bodies = [(earlier.entry.scope, decoded(earlier.entry.body, TurnsBody)) for earlier in remaining]
+        turns = [turn for scope, body in bodies for turn in make_turns(scope, body.messages, now=body.said_at)]
         return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
 
     async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
         """Take the earlier rows of a conversation that is undone out of the journal; answers which. The plan names the
         turns that go, so that these must not become turns when it is made already.
         """
-        asked, erased = _asked(row), self.erased(row, before)
-        if asked is None or asked.undo_session is None or not erased:
+        deletions, erased = _deletions_of(row), self.erased(row, before)
+        if deletions is None or deletions.undo_session is None or not erased:
             return []
         self._on_rows_erased(
-            await self._state.forget(row.entry.scope.whole, session=asked.undo_session, until=row.number - 1)
+            await self._state.forget(row.entry.scope.whole, session=deletions.undo_session, until=row.number - 1)
         )
         return erased
 
     def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
         """Those of the earlier rows that went with a deletion which was carried out."""
-        asked = _asked(row)
-        return [one for one in before if asked is not None and _erases(asked, one)]
+        deletions = _deletions_of(row)
+        return [earlier for earlier in before if deletions is not None and _erases(deletions, earlier)]
 
 
-def _asked(row: JournalRow) -> _Deletions | None:
+def _deletions_of(row: JournalRow) -> _Deletions | None:
     """What a row deletes; None when it does anything else."""
-    asked = _decoded(row)
-    if asked is None or asked.upserts or asked.changes or asked.turn_changes:
+    deletions = _decoded(row)
+    if deletions is None or deletions.upserts or deletions.changes or deletions.turn_changes:
         return None
-    agents = asked.delete_where.agent_ids if asked.delete_where is not None else []
-    if agents or (asked.undo_session is not None and row.entry.scope.is_narrow):
+    agents = deletions.delete_where.agent_ids if deletions.delete_where is not None else []
+    if agents or (deletions.undo_session is not None and row.entry.scope.is_narrow):
         return None  # what others said there stays in the journal, so this one waits for its turn
-    return asked if asked.deletes or asked.delete_where is not None or asked.undo_session is not None else None
+    return (
+        deletions
+        if deletions.deletes or deletions.delete_where is not None or deletions.undo_session is not None
+        else None
+    )
 
 
 def _decoded(row: JournalRow) -> _Deletions | None:
@@ -125,15 +129,15 @@ def _decoded(row: JournalRow) -> _Deletions | None:
         return None
 
 
-def _is_whole(asked: _Deletions) -> bool:
-    return asked.delete_where == Deletion()
+def _is_whole(deletions: _Deletions) -> bool:
+    return deletions.delete_where == Deletion()
 
 
-def _erases(asked: _Deletions, row: JournalRow) -> bool:
+def _erases(deletions: _Deletions, row: JournalRow) -> bool:
     """Whether the deletion takes the earlier row out of the journal (`erasure.Erasure.complete`)."""
-    session, where = row.entry.scope.session, asked.delete_where
-    if asked.undo_session is not None:
-        return asked.undo_session == session
+    session, where = row.entry.scope.session, deletions.delete_where
+    if deletions.undo_session is not None:
+        return deletions.undo_session == session
     if where is None or where.ids or where.project_ids:
         return False
     return not where.session_ids or session in where.session_ids

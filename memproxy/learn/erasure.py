@@ -26,15 +26,15 @@ class Erasure:
         ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
         return list((await self._parts.store.get(scope.at(None, None), ids)).values()) if ids else []
 
-    async def complete(self, row: JournalRow, asked: PlanBody, deleted: Sequence[Memory]) -> None:
+    async def complete(self, row: JournalRow, request: PlanBody, deleted: Sequence[Memory]) -> None:
         """Erase what the state holds of the user or the session, up to this row (which goes too: the deletion is
         flushed before), and names of wings in which nothing is left; after the deletion of a project also those of
         closets, and what wings were called in it; of a session that is undone in a project the receipts there. Where
         single memories were deleted (``deleted``), the names of their wings and closets alone.
         """
-        where = asked.delete_where
+        where = request.delete_where
         owner = row.entry.scope.whole
-        if asked.undo_session is None and (where is None or where.ids):
+        if request.undo_session is None and (where is None or where.ids):
             await erase_empty_places(self._parts.store, self._parts.state, owner, deleted)
             if deleted:
                 await erase_unsaid_names(
@@ -50,10 +50,10 @@ class Erasure:
             await self._parts.state.forget_receipts(owner, where.project_ids, where.session_ids)
             for project in where.project_ids if not where.session_ids else ():
                 await self._parts.state.erase_aliases(owner, project)
-        if asked.undo_session is not None and row.entry.scope.is_narrow:
-            await self._parts.state.forget_receipts(owner, [row.entry.scope.project or ""], [asked.undo_session])
-        elif asked.undo_session is not None:
-            await self._forget(owner, asked.undo_session, row)
+        if request.undo_session is not None and row.entry.scope.is_narrow:
+            await self._parts.state.forget_receipts(owner, [row.entry.scope.project or ""], [request.undo_session])
+        elif request.undo_session is not None:
+            await self._forget(owner, request.undo_session, row)
         elif where is not None and not where.project_ids and not where.agent_ids:
             sessions: list[str | None] = [*where.session_ids] or [None]
             for session in sessions:
@@ -76,8 +76,8 @@ class Erasure:
         after a crash, so that all memories that are left are looked at.
         """
         closets = {(row.parent, row.name) for row in await self._parts.state.palace_rows(owner) if row.kind == "closet"}
-        async for one in every(self._parts.store, owner, MemoryFilter()):
-            closets.discard(("/".join((one.pointer or "").split("/")[:2]), one.closet or ""))
+        async for memory in every(self._parts.store, owner, MemoryFilter()):
+            closets.discard(("/".join((memory.pointer or "").split("/")[:2]), memory.closet or ""))
             if not closets:
                 return
         if closets:

@@ -47,13 +47,13 @@ async def turns_of(
     store: MemoryStore, scope: Scope, *, last: int | None = None, until: datetime | None = None
 ) -> list[Memory]:
     """The ``last`` turns of the session (None: all) said until then, in order."""
-    found: list[Memory] = []
+    turns: list[Memory] = []
     async for turn in every(store, scope, MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)):
-        if last is not None and len(found) >= last and turn.created_at < found[-1].created_at:
+        if last is not None and len(turns) >= last and turn.created_at < turns[-1].created_at:
             break
         if until is None or turn.created_at <= until:
-            found.append(turn)
-    return in_order(found)[-last:] if last is not None else in_order(found)
+            turns.append(turn)
+    return in_order(turns)[-last:] if last is not None else in_order(turns)
 
 
 async def unlearned(store: MemoryStore, scope: Scope, body: LearnBody, most: int) -> list[Window]:
@@ -84,11 +84,11 @@ def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]
     windows = []
     for place in dict.fromkeys(turn.place for turn in turns[first:]):
         new = {turn.id for turn in turns[first:] if turn.place == place}
-        seen = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
-        begins = next(position for position, turn in enumerate(seen) if turn.id in new)
+        visible = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
+        begins = next(position for position, turn in enumerate(visible) if turn.id in new)
         windows += [
             Window(turns=window.turns, new_ids=window.new_ids & new)
-            for window in cut(seen, first=begins, most=most)
+            for window in cut(visible, first=begins, most=most)
             if not new.isdisjoint(window.new_ids)
         ]
     return windows
@@ -145,13 +145,13 @@ def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
 
 def window_text(window: Window) -> str:
     """The request's user message: known memories and the conversation, as JSON lines."""
-    known = [_line(_known(memory)) for memory in window.known]
-    said = conversation_lines(window.turns, window.new_ids)
-    parts = ["Known memories (data):", *(known or ["(none)"]), "", "Conversation (data):", *said]
+    known_lines = [_line(_memory_fields(memory)) for memory in window.related]
+    turn_lines = conversation_lines(window.turns, window.new_ids)
+    parts = ["Known memories (data):", *(known_lines or ["(none)"]), "", "Conversation (data):", *turn_lines]
     return "\n".join([*parts, "", "Answer with the JSON object only."])
 
 
-def _known(memory: Memory) -> dict[str, object]:
+def _memory_fields(memory: Memory) -> dict[str, object]:
     """A known memory as the model is shown it: with its names, so that it calls the same thing the same again."""
     predicate, own = memory.predicate, None
     if predicate is not None and predicate not in OFFERED:
@@ -236,8 +236,8 @@ class Reader:
             StoreUnavailable, StateUnavailable: try again later.
         """
         window, order = heeded(msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]))
-        found = await self._nominated(scope, body, window, is_new=order is not None)
-        return found if order is None else msgspec.structs.replace(found, kept=[order, *found.kept])
+        reading = await self._nominated(scope, body, window, is_new=order is not None)
+        return reading if order is None else msgspec.structs.replace(reading, grounded=[order, *reading.grounded])
 
     async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
         """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
@@ -250,9 +250,9 @@ class Reader:
             stored = await self._parts.store.get(scope, list(changed)) if changed else {}
             before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
             pending = {name: memory for name, memory in before.items() if memory.active}
-            seen = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
-            related = [one for one in await self._related(scope, window) if one.id not in seen]
-            window = msgspec.structs.replace(window, known=[*pending.values(), *related])
+            shown_ids = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
+            related = [memory for memory in await self._related(scope, window) if memory.id not in shown_ids]
+            window = msgspec.structs.replace(window, related=[*pending.values(), *related])
         if not self.asks_model:
             plain = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
             read = await asyncio.to_thread(reader.read, msgspec.structs.replace(window, turns=plain))
@@ -278,7 +278,7 @@ class Reader:
             halves = [frozenset(ids) for ids in (new[: len(new) // 2], new[len(new) // 2 :])]
             parts = [msgspec.structs.replace(window, new_ids=ids) for ids in halves]
             read = [await self._extracted(tenant, credential, part) for part in parts]
-            return Read([*read[0].kept, *read[1].kept], [*read[0].rejected, *read[1].rejected])
+            return Read([*read[0].grounded, *read[1].grounded], [*read[0].rejected, *read[1].rejected])
         # long messages take tens of milliseconds to read, in which nobody would be answered
         return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)
 
@@ -310,24 +310,24 @@ class Reader:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
         new = [turn for turn in window.turns if turn.id in window.new_ids]
         # an assistant's long answer would be near to anything else
-        said = [turn.content[:_QUERY] for turn in new if turn.trust is not Trust.ASSISTANT]
-        said = said[-_MESSAGES:] or [turn.content[:_QUERY] for turn in new[-1:]]
-        vectors = await self._parts.vectors.statement_vectors(said, scope.tenant)
+        texts = [turn.content[:_QUERY] for turn in new if turn.trust is not Trust.ASSISTANT]
+        texts = texts[-_MESSAGES:] or [turn.content[:_QUERY] for turn in new[-1:]]
+        vectors = await self._parts.vectors.statement_vectors(texts, scope.tenant)
         where = MemoryFilter(kinds=FACTS, active=True, now=self._parts.clock.now())
         each: list[list[Memory]] = []
-        for text, vector in zip(said, vectors, strict=True):
+        for text, vector in zip(texts, vectors, strict=True):
             words = self._parts.lexical.encode_query(text)
             query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
-            found = list(await self._parts.store.search(scope, query))
-            found.sort(key=lambda one: (one.bm25 or 0.0, one.cosine or 0.0), reverse=True)
+            candidates = list(await self._parts.store.search(scope, query))
+            candidates.sort(key=lambda candidate: (candidate.bm25 or 0.0, candidate.cosine or 0.0), reverse=True)
             # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
-            each.append([one.memory for one in found if one.memory.predicate != PREDICATE])
-        nearest = {one.id: one for rank in zip_longest(*each) for one in rank if one is not None}
+            each.append([candidate.memory for candidate in candidates if candidate.memory.predicate != PREDICATE])
+        nearest = {memory.id: memory for rank in zip_longest(*each) for memory in rank if memory is not None}
         stated = list(nearest.values())[:_KNOWN]
         if self.asks_model and len(stated) == _KNOWN:
             return stated
         # and what was learned last: a change ("I sold it", "I switched to Figma") need not name what it ends
         page = await self._parts.store.page(scope.whole.at(scope.project, scope.agent), where, limit=_LATEST)
-        known = {memory.id for memory in stated}
-        latest = [one for one in page.memories if one.id not in known and one.predicate != PREDICATE]
+        stated_ids = {memory.id for memory in stated}
+        latest = [memory for memory in page.memories if memory.id not in stated_ids and memory.predicate != PREDICATE]
         return stated + (latest[: _KNOWN - len(stated)] if self.asks_model else latest)

@@ -23,7 +23,7 @@ class OwnerLocks:
         self._locks: dict[Owner, asyncio.Lock] = {}
         self._users: dict[Owner, int] = {}
 
-    def wanted(self, owner: Owner) -> bool:
+    def has_waiters(self, owner: Owner) -> bool:
         """Whether somebody waits for the owner's lock."""
         return self._users.get(owner, 0) > 1
 
@@ -63,7 +63,7 @@ class Flushes:
         self._count = 0
         self._unflushed: dict[tuple[str, Owner], int] = {}
         self._waiting = 0
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         self._gathering: asyncio.Future[Exception | None] | None = None
         """Of the flush that others may still join: its error, when it is over."""
         self._patient: asyncio.Future[bool] | None = None
@@ -106,7 +106,7 @@ class Flushes:
         shared = self._gathering = asyncio.get_running_loop().create_future()
         result: Exception | None = StoreUnavailable("A flush was broken off; it is tried again.")
         try:
-            await happens(self._wanted, GATHER_S)  # others may have come meanwhile
+            await happens(self._requested, GATHER_S)  # others may have come meanwhile
             self._gathering = None  # what is written from now on, this flush may lack
             await self.flush()
             result = None
@@ -140,21 +140,21 @@ class Flushes:
         finally:
             self._waiting -= 1
             if not self._waiting:
-                self._wanted.clear()
+                self._requested.clear()
 
     def hurry(self) -> None:
         """No flush lets others come any more: the worker ends."""
         self._waiting += 1
-        self._wanted.set()
+        self._requested.set()
         if self._patient is not None and not self._patient.done():
             self._patient.set_result(False)
         self._patient = None
 
     def press(self) -> None:
         """Rows wait behind what is not flushed: the flush that is to come begins soon."""
-        self._wanted.set()
+        self._requested.set()
         if not self._waiting:
-            self._wanted.clear()
+            self._requested.clear()
         self._store.hurry()
 
     def is_settled(self, lane: str, owner: Owner) -> bool:

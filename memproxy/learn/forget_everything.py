@@ -47,65 +47,67 @@ def heeded(window: Window) -> tuple[Window, Grounded | None]:
     None, and the window as it is, where nobody orders it: no new turn does; one is said in a game, or in a talk of
     several people, where "me" is any of them.
     """
-    orders = {place: order_of(turn) for place, turn in enumerate(window.turns) if turn.id in window.new_ids}
-    place = max((place for place, order in orders.items() if order is not None), default=-1)
-    order = orders.get(place)
+    orders = {index: order_of(turn) for index, turn in enumerate(window.turns) if turn.id in window.new_ids}
+    index = max((index for index, order in orders.items() if order is not None), default=-1)
+    order = orders.get(index)
     if order is None or _may_be_of_others(window.turns):
         return window, None
-    turn = window.turns[place]
-    _, found, after = turn.content.rpartition(order)
-    rest = [msgspec.structs.replace(turn, content=after)] if found and after.strip() else []
-    turns = [*rest, *(later for later in window.turns[place + 1 :] if not _answers(later, turn))]
-    asked = Extracted(content=f"Everything about the user ({order})", intent=Intent.FORGET_ALL, evidence=(order,))
-    return Window(turns=turns, new_ids=window.new_ids), Grounded(asked, turn)
+    turn = window.turns[index]
+    _, separator, after = turn.content.rpartition(order)
+    rest = [msgspec.structs.replace(turn, content=after)] if separator and after.strip() else []
+    turns = [*rest, *(later for later in window.turns[index + 1 :] if not _answers(later, turn))]
+    candidate = Extracted(content=f"Everything about the user ({order})", intent=Intent.FORGET_ALL, evidence=(order,))
+    return Window(turns=turns, new_ids=window.new_ids), Grounded(candidate, turn)
 
 
 def without_covered(windows: Sequence[Window]) -> list[Window]:
     """The windows of one reading, without the turns that an order among their new ones covers: those before it are
     empty, those behind it do not begin with what leads up to the order.
     """
-    read = [msgspec.structs.replace(one, turns=[turn for turn in one.turns if is_read(turn)]) for one in windows]
-    orders = [(place, heeded(one)[1]) for place, one in enumerate(read)]
-    last, order = next(((place, order) for place, order in reversed(orders) if order is not None), (-1, None))
+    read = [
+        msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]) for window in windows
+    ]
+    orders = [(index, heeded(window)[1]) for index, window in enumerate(read)]
+    last, order = next(((index, order) for index, order in reversed(orders) if order is not None), (-1, None))
     if order is None:
         return list(windows)
     behind = [
-        msgspec.structs.replace(one, turns=[turn for turn in one.turns if not _falls_under(turn, order.turn)])
-        for one in windows[last + 1 :]
+        msgspec.structs.replace(window, turns=[turn for turn in window.turns if not _falls_under(turn, order.turn)])
+        for window in windows[last + 1 :]
     ]
-    return [*(msgspec.structs.replace(one, turns=[]) for one in windows[:last]), windows[last], *behind]
+    return [*(msgspec.structs.replace(window, turns=[]) for window in windows[:last]), windows[last], *behind]
 
 
 def _may_be_of_others(turns: Sequence[Memory]) -> bool:
-    said = [turn for turn in turns if turn.trust is Trust.USER]
-    return len({turn.metadata.get("name") for turn in said}) > 1 or any(sets_a_stage(turn) for turn in said)
+    messages = [turn for turn in turns if turn.trust is Trust.USER]
+    return len({turn.metadata.get("name") for turn in messages}) > 1 or any(sets_a_stage(turn) for turn in messages)
 
 
 def since_order(turns: Sequence[Memory]) -> list[Memory]:
     """A session's turns without those that an order to forget everything means, carried out or still to be."""
-    left = [turn for turn in turns if not is_all_forgotten(turn.metadata)]
-    ordered = [place for place, turn in enumerate(left) if order_of(turn) is not None]
-    if not ordered or _may_be_of_others(left):
-        return left
-    order = left[ordered[-1]]
-    return [turn for turn in left[ordered[-1] + 1 :] if not _answers(turn, order)]
+    remaining = [turn for turn in turns if not is_all_forgotten(turn.metadata)]
+    ordered = [index for index, turn in enumerate(remaining) if order_of(turn) is not None]
+    if not ordered or _may_be_of_others(remaining):
+        return remaining
+    order = remaining[ordered[-1]]
+    return [turn for turn in remaining[ordered[-1] + 1 :] if not _answers(turn, order)]
 
 
 def _answers(turn: Memory, order: Memory) -> bool:
     """Whether it is the assistant's answer to the order, which may tell once more what is forgotten."""
-    return turn.trust is Trust.ASSISTANT and _place(turn) == _place(order, 1)
+    return turn.trust is Trust.ASSISTANT and _order_key(turn) == _order_key(order, 1)
 
 
-def _place(turn: Memory, further: int = 0) -> tuple[str | None, datetime, int]:
-    place = turn.metadata.get("seq", 0)
-    return (turn.session_id, turn.created_at, (place if isinstance(place, int) else 0) + further)
+def _order_key(turn: Memory, further: int = 0) -> tuple[str | None, datetime, int]:
+    seq = turn.metadata.get("seq", 0)
+    return (turn.session_id, turn.created_at, (seq if isinstance(seq, int) else 0) + further)
 
 
 def _falls_under(turn: Memory, order: Memory) -> bool:
     """Whether a turn was said before the order; or is it, or its answer."""
     if turn.session_id != order.session_id:
         return turn.created_at <= order.created_at
-    return _place(turn)[1:] <= _place(order)[1:] or _answers(turn, order)
+    return _order_key(turn)[1:] <= _order_key(order)[1:] or _answers(turn, order)
 
 
 def standing(turns: Iterable[Memory], gone: AbstractSet[str] = frozenset()) -> list[Memory]:
@@ -128,26 +130,26 @@ def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any
     return take_back(memory, order.id, order.created_at - _JUST_BEFORE, now=now)
 
 
-async def forget_everything(known: PlanView, scope: Scope, order: Memory) -> tuple[Memory, ...] | None:
+async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tuple[Memory, ...] | None:
     """Add to a plan what an order does: end what its turn means, and hide what was said; answers what ended. None: it
     was carried out before.
 
     That is what a request of the order's project and agent sees: all of the user's without one.
     """
-    stored = await known.turns(order.session_id, [order.id])
+    stored = await view.turns(order.session_id, [order.id])
     if any(is_all_forgotten(turn.metadata) for turn in stored):
         return None
-    place = scope.whole.at(scope.project, scope.agent)
+    visible_scope = scope.whole.at(scope.project, scope.agent)
     active = MemoryFilter(kinds=FACTS, active=True)
-    facts = [known.current(one) async for one in every(known.store, place, active)]
-    facts += [one for one in known.new_memories() if one.kind is not Kind.TURN]
-    meant = [one for one in facts if one.active and last_said_at(one) <= order.created_at]
-    await known.load_slots([one.slot for one in meant if one.slot])
-    for one in meant:
-        await known.change(one.id, ended_with(one, order, now=known.now))
-    async for turn in every(known.store, place, MemoryFilter(kinds=(Kind.TURN,))):
+    facts = [view.current(fact) async for fact in every(view.store, visible_scope, active)]
+    facts += [fact for fact in view.new_memories() if fact.kind is not Kind.TURN]
+    meant = [fact for fact in facts if fact.active and last_said_at(fact) <= order.created_at]
+    await view.load_slots([fact.slot for fact in meant if fact.slot])
+    for fact in meant:
+        await view.change(fact.id, ended_with(fact, order, now=view.now))
+    async for turn in every(view.store, visible_scope, MemoryFilter(kinds=(Kind.TURN,))):
         if _falls_under(turn, order) and (turn.active or not is_all_forgotten(turn.metadata)):
-            known.mark(turn, _hidden(turn, order))
+            view.change_turn(turn, _hidden(turn, order))
     return tuple(meant)
 
 

@@ -43,25 +43,25 @@ _ANSWERS = -4.0
 _QUESTION = re.compile(r"[?？]")
 
 
-def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
+def hold_nothing(contradict: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     """Whether the new turns of a conversation hold nothing to learn from."""
-    asked = False
-    for turn in turns:
+    question_open = False
+    for turn in contradict:
         text = strip_blocks(turn.content).strip()
         if turn.trust is Trust.ASSISTANT:
-            asked = _asks(text)
+            question_open = _asks(text)
             continue
-        is_answer = asked and turn.trust is Trust.USER and not _asks(text)
+        is_answer = question_open and turn.trust is Trust.USER and not _asks(text)
         idle = turn.trust is Trust.USER and telling(text) < (_ANSWERS if is_answer else _TELLS)
         if turn.id in new_ids and text and not idle:
             return False
     return True
 
 
-def was_asked(turns: Sequence[Memory], turn: Memory) -> bool:
+def was_asked(contradict: Sequence[Memory], turn: Memory) -> bool:
     """Whether a turn of a conversation follows one of the assistant's that asks something."""
-    place = next((place for place, one in enumerate(turns) if one.id == turn.id), 0)
-    before = turns[place - 1] if place else None
+    index = next((index for index, other in enumerate(contradict) if other.id == turn.id), 0)
+    before = contradict[index - 1] if index else None
     return before is not None and before.trust is Trust.ASSISTANT and _asks(strip_blocks(before.content))
 
 
@@ -88,12 +88,12 @@ class Heard:
     """A window prepared for checking candidates: read once, because a long one takes tens of milliseconds."""
 
     def __init__(self, window: Window) -> None:
-        said = [strip_blocks(turn.content) for turn in window.turns]
-        whole = " ".join([*said, *(memory.content for memory in window.known)])
-        self._turns = [(turn, _plain(text)) for turn, text in zip(window.turns, said, strict=True)]
+        texts = [strip_blocks(turn.content) for turn in window.turns]
+        whole = " ".join([*texts, *(memory.content for memory in window.related)])
+        self._turns = [(turn, _plain(text)) for turn, text in zip(window.turns, texts, strict=True)]
         self.terms = _terms(whole)
         self.numbers = numbers(whole)
-        self.known = frozenset(_bare(memory.content) for memory in window.known)
+        self.known_statements = frozenset(_bare(memory.content) for memory in window.related)
 
     def holders(self, plain: str) -> list[Memory]:
         """The turns that hold a quote; its pieces in order when it leaves words out by an ellipsis."""
@@ -114,9 +114,9 @@ def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
         return "evidence"
     if not _is_carried(candidate, heard):
         return "ungrounded"
-    turns = [turn for found in holders for turn in found]
+    contradict = [turn for holding in holders for turn in holding]
     return Grounded(
-        candidate, max(reversed(turns), key=lambda turn: turn.trust.level)
+        candidate, max(reversed(contradict), key=lambda turn: turn.trust.level)
     )  # the newest of the most trusted
 
 
@@ -127,8 +127,8 @@ def _is_carried(candidate: Extracted, heard: Heard) -> bool:
     if candidate.intent is Intent.FORGET:
         return True  # it names what is to go and states nothing
     # a year, or a small number, may be derived: dates are worked out from the message's own ("last week")
-    own = {one for one in numbers(candidate.content) if not (_is_year(one) or float(one) <= _SMALL)}
-    replaces = candidate.intent is Intent.CORRECT and _bare(candidate.replaces or "") in heard.known
+    own = {number for number in numbers(candidate.content) if not (_is_year(number) or float(number) <= _SMALL)}
+    replaces = candidate.intent is Intent.CORRECT and _bare(candidate.replaces or "") in heard.known_statements
     return (replaces or bool(_terms(candidate.content) & heard.terms)) and own <= heard.numbers
 
 
@@ -143,18 +143,18 @@ def _plain(text: str) -> str:
 
 
 def _holds(text: str, pieces: Sequence[str]) -> bool:
-    place = 0
+    offset = 0
     for piece in pieces:
-        found = text.find(piece, place)
-        if found < 0:
+        start = text.find(piece, offset)
+        if start < 0:
             return False
-        place = found + len(piece)
+        offset = start + len(piece)
     return True
 
 
 def _terms(text: str) -> frozenset[str]:
-    found = frozenset(singular(term) for term in key_terms(text, 500))
-    return (found | numbers(text)) - _NOT_ABOUT
+    terms = frozenset(singular(term) for term in key_terms(text, 500))
+    return (terms | numbers(text)) - _NOT_ABOUT
 
 
 _LEAD = re.compile(r"^(?:until|till|til|by|through|end of|up to)\s+", re.IGNORECASE)
@@ -172,24 +172,24 @@ _RECURS = re.compile(
 """A sentence with one of these names days that come again ("from Monday until Friday"), and no end."""
 
 
-def dated(candidate: Extracted, said: datetime) -> Extracted:
-    """The candidate with the end of what it says as a time, counted from when it was ``said``; as it is where it gives
-    none, or one that was over by then.
+def dated(candidate: Extracted, said_at: datetime) -> Extracted:
+    """The candidate with the end of what it says as a time, counted from ``said_at``; as it is where it gives none, or
+    one that was over by then.
     """
     if candidate.valid_to is not None or candidate.kind is Kind.EPISODIC or candidate.intent is not Intent.STATE:
         return candidate
     stays = None if _RECURS.search(candidate.content) else _STAYS.search(candidate.content)
     for text in (candidate.until, stays["end"] if stays else None):
-        end = moment_of(text, said) if text else None
-        if end is not None and end > max(said, candidate.valid_from or said):
+        end = moment_of(text, said_at) if text else None
+        if end is not None and end > max(said_at, candidate.valid_from or said_at):
             return msgspec.structs.replace(candidate, valid_to=end)
     return candidate
 
 
-def moment_of(text: str, said: datetime) -> datetime | None:
+def moment_of(text: str, said_at: datetime) -> datetime | None:
     """The end of the day (week, month, year) that words name, against when they were said; None for other words."""
     plain = _LEAD.sub("", text.strip())
-    spans = spans_in_statement(_DAY.sub(r"next \1day", plain), said)
+    spans = spans_in_statement(_DAY.sub(r"next \1day", plain), said_at)
     return spans[0].end if spans else None
 
 
@@ -231,10 +231,10 @@ def ends(content: str) -> bool:
     return _ENDING.search(content) is not None
 
 
-def turns(one: Memory, other: Memory) -> bool:
+def contradict(one: Memory, other: Memory) -> bool:
     """Whether two statements of one value contradict: one says that it holds, the other that it ended or never did."""
-    said, known = ends(one.content), ends(other.content)
-    return said != known or (not said and affirms(one) != affirms(other))
+    ended, other_ended = ends(one.content), ends(other.content)
+    return ended != other_ended or (not ended and affirms(one) != affirms(other))
 
 
 def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
@@ -244,81 +244,81 @@ def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
     quarantine is confirmed by a "yes" that holds nothing of it.
     """
     if candidate.intent is Intent.FORGET or not any(
-        _repeats(candidate, known) for known in window.known if not known.quarantined
+        _repeats(candidate, memory) for memory in window.related if not memory.quarantined
     ):
         return False
-    said = strip_blocks(turn.content)
-    if candidate.object and not holds(said, candidate.object):
-        return _RETURNS.search(said) is None
-    if ends(said) and not ends(candidate.content):
+    text = strip_blocks(turn.content)
+    if candidate.object and not holds(text, candidate.object):
+        return _RETURNS.search(text) is None
+    if ends(text) and not ends(candidate.content):
         return True
-    told = topic(candidate.content) | names(candidate.content)
-    return bool(told) and len(told & (topic(said) | names(f"x {said}"))) < _LEAST_SAID * len(told)
+    stated = topic(candidate.content) | names(candidate.content)
+    return bool(stated) and len(stated & (topic(text) | names(f"x {text}"))) < _LEAST_SAID * len(stated)
 
 
-def goes_back_unsaid(candidate: Memory, found: Grounded, chain: Sequence[Memory]) -> bool:
+def goes_back_unsaid(candidate: Memory, grounded: Grounded, chain: Sequence[Memory]) -> bool:
     """Whether a candidate would return to a former value of its chain although its message does not say so. A
     correction says that something changes, and need not name to what ("the first one, after all").
     """
-    turns, value = set(candidate.turn_ids), slot_value(candidate)
-    if found.candidate.intent is Intent.CORRECT:
+    contradict, value = set(candidate.turn_ids), slot_value(candidate)
+    if grounded.candidate.intent is Intent.CORRECT:
         return False
     if not candidate.object or not chain or not chain[-1].active or same_value(value, slot_value(chain[-1])):
         return False
-    if any(turns & set(one.turn_ids) for one in chain):
+    if any(contradict & set(earlier.turn_ids) for earlier in chain):
         return False
-    said = strip_blocks(found.turn.content)
-    held = any(same_value(value, slot_value(one)) for one in chain[:-1])
-    return held and len(said.split()) > _REPLY and not holds(said, candidate.object) and not _RETURNS.search(said)
+    text = strip_blocks(grounded.turn.content)
+    held = any(same_value(value, slot_value(earlier)) for earlier in chain[:-1])
+    return held and len(text.split()) > _REPLY and not holds(text, candidate.object) and not _RETURNS.search(text)
 
 
-def _repeats(candidate: Extracted, known: Memory) -> bool:
-    if _bare(candidate.content) == _bare(known.content):
+def _repeats(candidate: Extracted, memory: Memory) -> bool:
+    if _bare(candidate.content) == _bare(memory.content):
         return True
-    if candidate.intent is Intent.CORRECT and is_left_out(candidate.replaces, known.content, candidate.content):
+    if candidate.intent is Intent.CORRECT and is_left_out(candidate.replaces, memory.content, candidate.content):
         return False
     if (
         not candidate.object
-        or not known.object
-        or subject_name(candidate.subject or "user") != subject_name(known.subject or "user")
+        or not memory.object
+        or subject_name(candidate.subject or "user") != subject_name(memory.subject or "user")
     ):
         return False
-    asks = predicate_name(candidate.predicate or "")[0] == predicate_name(known.predicate or "")[0]
-    same = same_value(value_name(candidate.object), value_name(known.object))
-    return asks and same and ends(candidate.content) == ends(known.content)
+    asks = predicate_name(candidate.predicate or "")[0] == predicate_name(memory.predicate or "")[0]
+    same = same_value(value_name(candidate.object), value_name(memory.object))
+    return asks and same and ends(candidate.content) == ends(memory.content)
 
 
 def _bare(content: str) -> str:
     return re.sub(r"^(?:the )?user(?:'s|’s)?\s+", "", content.strip().casefold().rstrip(" ."))
 
 
-def holds(said: str, value: str) -> bool:
+def holds(text: str, value: str) -> bool:
     """Whether a text holds a value, or a number, a name or a word of it."""
-    if contains(said, value_name(value)):
+    if contains(text, value_name(value)):
         return True
-    wanted = {number for number in numbers(value) if not _is_year(number)} or (topic(value) | names(f"x {value}"))
-    return bool(wanted) and bool(wanted & (numbers(said) | topic(said) | names(f"x {said}")))
+    parts = {number for number in numbers(value) if not _is_year(number)} or (topic(value) | names(f"x {value}"))
+    return bool(parts) and bool(parts & (numbers(text) | topic(text) | names(f"x {text}")))
 
 
-def in_order(kept: Sequence[Grounded]) -> list[Grounded]:
+def in_order(candidates: Sequence[Grounded]) -> list[Grounded]:
     """Reorder candidates of one message that answer one question, so that the one that holds is last: what is known
     already before what is new, what the message moves away from before what it moves to, its earlier words before its
     later ones ("at 9, no wait, at 11").
     """
 
-    def last_word(found: Grounded) -> tuple[bool, bool, int]:
-        said, value = strip_blocks(found.turn.content).casefold(), (found.candidate.object or "").casefold()
-        last = said.rfind(value) if value else -1
-        return (found.candidate.intent is Intent.CORRECT, not _is_left(said, value), last)
+    def last_word(grounded: Grounded) -> tuple[bool, bool, int]:
+        text, value = strip_blocks(grounded.turn.content).casefold(), (grounded.candidate.object or "").casefold()
+        last = text.rfind(value) if value else -1
+        return (grounded.candidate.intent is Intent.CORRECT, not _is_left(text, value), last)
 
-    ordered = list(kept)
-    for place in range(len(ordered)):
+    ordered = list(candidates)
+    for index in range(len(ordered)):
         rivals = [
-            later for later in range(place, len(ordered)) if later == place or _rival(ordered[place], ordered[later])
+            later for later in range(index, len(ordered)) if later == index or _rival(ordered[index], ordered[later])
         ]
         settled = sorted((ordered[rival] for rival in rivals), key=last_word)
-        for rival, one in zip(rivals, settled, strict=True):
-            ordered[rival] = one
+        for rival, candidate in zip(rivals, settled, strict=True):
+            ordered[rival] = candidate
     return ordered
 
 
@@ -328,20 +328,20 @@ def _rival(one: Grounded, other: Grounded) -> bool:
         return False
     if Intent.STATE not in (first.intent, second.intent) or Intent.FORGET in (first.intent, second.intent):
         return False
-    asked = predicate_name(first.predicate or "")[0]
-    if not first.object or not second.object or not asked or has_many(asked):
+    predicate = predicate_name(first.predicate or "")[0]
+    if not first.object or not second.object or not predicate or has_many(predicate):
         return False
-    same = asked == predicate_name(second.predicate or "")[0]
+    same = predicate == predicate_name(second.predicate or "")[0]
     return same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
 
 
-def _is_left(said: str, value: str) -> bool:
+def _is_left(text: str, value: str) -> bool:
     """Whether a message leaves a value behind, wherever it names it."""
-    place = said.find(value) if value else -1
-    while place >= 0:
-        if _LEFT.search(said, max(0, place - _BEFORE), place) is not None:
+    index = text.find(value) if value else -1
+    while index >= 0:
+        if _LEFT.search(text, max(0, index - _BEFORE), index) is not None:
             return True
-        place = said.find(value, place + 1)
+        index = text.find(value, index + 1)
     return False
 
 
@@ -401,21 +401,21 @@ _ATTRIBUTE = re.compile(
 """X in "User's X is Y"."""
 
 
-def mistaken(found: Grounded, *, asked: bool = False) -> str | None:
+def mistaken(grounded: Grounded, *, is_answer: bool = False) -> str | None:
     """Why a grounded candidate is no fact of the user's, or None.
 
-    ``asked``: its message answers a question, so that a mere "yes" says something.
+    ``is_answer``: its message answers a question, so that a mere "yes" says something.
     ``pleasantry``: it rests on greetings and thanks alone. ``question``: it tells no more than that the user said or
     asked something. ``other``: it says of the user what the message says of somebody of the user's.
     """
-    candidate = found.candidate
-    if candidate.intent in (Intent.FORGET, Intent.FORGET_ALL) or found.turn.trust is not Trust.USER:
+    candidate = grounded.candidate
+    if candidate.intent in (Intent.FORGET, Intent.FORGET_ALL) or grounded.turn.trust is not Trust.USER:
         return None
-    if not asked and candidate.evidence and all(is_pleasantry(quote) for quote in candidate.evidence):
+    if not is_answer and candidate.evidence and all(is_pleasantry(quote) for quote in candidate.evidence):
         return "pleasantry"
     if _SPOKE.match(candidate.content) and all(_only_speaks(quote) for quote in candidate.evidence):
         return "question"
-    return "other" if _is_of_another(found) else None
+    return "other" if _is_of_another(grounded) else None
 
 
 def _only_speaks(quote: str) -> bool:
@@ -424,17 +424,20 @@ def _only_speaks(quote: str) -> bool:
     return "?" in quote or _STANDING.search(quote) is None
 
 
-def _is_of_another(found: Grounded) -> bool:
-    candidate = found.candidate
+def _is_of_another(grounded: Grounded) -> bool:
+    candidate = grounded.candidate
     if not is_about_user(candidate) or _OTHER.search(f"{candidate.content} {candidate.predicate or ''}"):
         return False
     value = (candidate.object or "").casefold()
-    said = sentences(strip_blocks(found.turn.content))
+    lines = sentences(strip_blocks(grounded.turn.content))
     if any(
-        _SHARED.search(part) for place, one in enumerate(said) if value in one.casefold() for part in said[place:][:2]
+        _SHARED.search(part)
+        for index, line in enumerate(lines)
+        if value in line.casefold()
+        for part in lines[index:][:2]
     ):
         return False
-    clauses = [part for sentence in said for part in _CLAUSE.split(sentence)]
+    clauses = [part for sentence in lines for part in _CLAUSE.split(sentence)]
     holding = [clause for clause in clauses if value and value in clause.casefold()]
     verbs = _verbs(candidate.content)
     named = _ATTRIBUTE.match(candidate.content)
@@ -444,26 +447,30 @@ def _is_of_another(found: Grounded) -> bool:
 
 def _verbs(content: str) -> frozenset[str]:
     """The verb of a statement about the user, with the one that it helps."""
-    said = [word for word in words(_WHO.sub("", content, count=1)) if word not in _PASSED_OVER]
-    return frozenset(said[:2] if said[:1] and said[0] in _HELPERS and said[1:2] not in (["a"], ["an"]) else said[:1])
+    content_words = [word for word in words(_WHO.sub("", content, count=1)) if word not in _PASSED_OVER]
+    return frozenset(
+        content_words[:2]
+        if content_words[:1] and content_words[0] in _HELPERS and content_words[1:2] not in (["a"], ["an"])
+        else content_words[:1]
+    )
 
 
 def _does(clause: str, value: str, verbs: frozenset[str]) -> bool:
     """Whether a clause says that somebody of the user's does just that."""
-    found = _OTHER_DOES.search(clause)
-    return found is not None and value in found["does"].casefold() and bool(verbs & set(words(found["does"])))
+    match = _OTHER_DOES.search(clause)
+    return match is not None and value in match["does"].casefold() and bool(verbs & set(words(match["does"])))
 
 
 def _has(clause: str, value: str, of: frozenset[str]) -> bool:
     """Whether a clause says of another person's possession what the statement says of the user's own; a further clause
     about the user ("and my name is Tom") does not count.
     """
-    found = _OF_OTHERS.search(clause)
-    if found is None or not of:
+    match = _OF_OTHERS.search(clause)
+    if match is None or not of:
         return False
-    own = _FIRST_PERSON.search(clause, found.start("of"))
-    told = clause[found.start("of") : min(own.start() if own else found.end(), found.end())]
-    return of <= set(words(told)) and (own is None or clause.casefold().find(value) < own.start())
+    own = _FIRST_PERSON.search(clause, match.start("of"))
+    described = clause[match.start("of") : min(own.start() if own else match.end(), match.end())]
+    return of <= set(words(described)) and (own is None or clause.casefold().find(value) < own.start())
 
 
 class Admission:
@@ -479,34 +486,38 @@ class Admission:
     def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
         """What a model named, each candidate against the messages that the model was shown."""
         heard = Heard(window)
-        read = self._sorted([(one, rejection(one) or _of_message(one, heard, window)) for one in candidates])
-        return Read(in_order(read.kept), read.rejected)
+        read = self._sorted(
+            [(candidate, rejection(candidate) or _of_message(candidate, heard, window)) for candidate in candidates]
+        )
+        return Read(in_order(read.grounded), read.rejected)
 
     def of_rules(self, read: Read) -> Read:
         """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""
-        checked = self._sorted([(found.candidate, rejection(found.candidate) or found) for found in read.kept])
-        return Read(checked.kept, [*read.rejected, *checked.rejected])
+        checked = self._sorted(
+            [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
+        )
+        return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
     def _sorted(self, grounded: Sequence[tuple[Extracted, Grounded | str]]) -> Read:
         read = Read([], [])
-        for candidate, found in grounded:
-            allowed = found if isinstance(found, str) else admitted(found, self._min_trust)
+        for candidate, result in grounded:
+            allowed = result if isinstance(result, str) else admitted(result, self._min_trust)
             if isinstance(allowed, str):
                 metrics().candidates_rejected.labels(reason=allowed).inc()
                 read.rejected.append(Rejected(candidate, allowed))
             else:
-                read.kept.append(allowed)
+                read.grounded.append(allowed)
         return read
 
 
 def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded | str:
     """The candidate with its message, or why it is no fact of that."""
-    found = ground(candidate, heard)
-    if isinstance(found, str):
-        return found
-    if is_echo(candidate, found.turn, window):
+    grounded = ground(candidate, heard)
+    if isinstance(grounded, str):
+        return grounded
+    if is_echo(candidate, grounded.turn, window):
         return "echo"
-    asked = was_asked(window.turns, found.turn)
-    return mistaken(found, asked=asked) or msgspec.structs.replace(
-        found, candidate=dated(candidate, found.turn.created_at)
+    is_answer = was_asked(window.turns, grounded.turn)
+    return mistaken(grounded, is_answer=is_answer) or msgspec.structs.replace(
+        grounded, candidate=dated(candidate, grounded.turn.created_at)
     )

@@ -63,11 +63,11 @@ class Indexer:
             StoreUnavailable, StateUnavailable: try again later.
         """
         scope = rows[0].entry.scope
-        said = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
-        links = spans_in(body.metadata for _, body, _ in said)
+        parsed = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
+        links = spans_in(body.metadata for _, body, _ in parsed)
         with work(self._parts.traces if links else None, "memory.index", links, {"memproxy.rows": len(rows)}) as span:
             async with self._parts.locks.of(scope.owner):
-                new = await self._unknown(scope, [turn for _, _, turns in said for turn in turns])
+                new = await self._unknown(scope, [turn for _, _, turns in parsed for turn in turns])
                 if new:
                     near = await self._near(scope, new)
                     await self._note(rows, await self._from_the_end(scope, new, near))
@@ -81,18 +81,18 @@ class Indexer:
                                 for turn in near
                             ],
                         )
-                        await self._carry_out(scope, marks, said)
+                        await self._carry_out(scope, marks, parsed)
                     with self._parts.flushes.of("index", scope.owner):
                         await self._write(scope, new, near)
-            await self._tell(said)
+            await self._tell(parsed)
             if span is not None:
                 span.note({"memproxy.turns": len(new)})
         self._noted.difference_update(row.number for row in rows)
         metrics().memories_written.labels(operation="turn").inc(len(new))
-        return any(body.learn_now for _, body, _ in said) or any(order_of(turn) is not None for turn in new)
+        return any(body.learn_now for _, body, _ in parsed) or any(order_of(turn) is not None for turn in new)
 
     async def _carry_out(
-        self, scope: Scope, marks: Marks, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]
+        self, scope: Scope, marks: Marks, parsed: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]
     ) -> None:
         """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
         if marks.plan == PlanBody():
@@ -102,17 +102,17 @@ class Indexer:
             raise StateUnavailable("a slot changed while a message that ends its holder came; it is tried again")
         with self._parts.flushes.of("index", scope.owner):
             await self._applier.apply(scope, marks.plan, now=self._parts.clock.now())
-        for row, _, turns in said:
+        for row, _, turns in parsed:
             ids = {turn.id for turn in turns}
-            told = [one for one in marks.outcomes if one.turn_id in ids]
-            await self._parts.state.note_outcomes(row.number, told, self._parts.clock.now())
-        in_chats = {turn.id for _, body, turns in said if body.source == Source.CONVERSATION for turn in turns}
-        self._corrected(scope, len(in_chats & {one.turn_id for one in marks.outcomes}))
+            outcomes = [outcome for outcome in marks.outcomes if outcome.turn_id in ids]
+            await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
+        in_chats = {turn.id for _, body, turns in parsed if body.source == Source.CONVERSATION for turn in turns}
+        self._corrected(scope, len(in_chats & {outcome.turn_id for outcome in marks.outcomes}))
 
-    async def _tell(self, said: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
+    async def _tell(self, parsed: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
         """Put what was decided for the requests into their receipts."""
         parts = []
-        for row, body, turns in said:
+        for row, body, turns in parsed:
             request = row.entry.request_id
             if body.decision is not None and request is not None:
                 decided = msgspec.structs.replace(body.decision, turn_ids=[turn.id for turn in turns])
@@ -123,13 +123,13 @@ class Indexer:
 
     async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
-        known: set[str] = set()
+        known_ids: set[str] = set()
         for start in range(0, len(unique), _MOST_IDS):
             ids = tuple(turn.id for turn in unique[start : start + _MOST_IDS])
             where = MemoryFilter(ids=ids, kinds=(Kind.TURN,), session_ids=scope.sessions)
             page = await self._parts.store.page(scope.whole, where, limit=_MOST_IDS)
-            known |= {turn.id for turn in page.memories}
-        return [turn for turn in unique if turn.id not in known]
+            known_ids |= {turn.id for turn in page.memories}
+        return [turn for turn in unique if turn.id not in known_ids]
 
     async def _note(self, rows: Sequence[JournalRow], count: int) -> None:
         """Count the turns as unlearned before they are written: a crash between the two then costs a look at turns
@@ -164,7 +164,11 @@ class Indexer:
         new = await self._palace.turns(scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
-        touched = [turn for turn in near if any(one and turn_key(one) in fresh for one in around[turn_key(turn)])]
+        touched = [
+            turn
+            for turn in near
+            if any(neighbour and turn_key(neighbour) in fresh for neighbour in around[turn_key(turn)])
+        ]
         with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
             points = await self._parts.vectors.points(owner, [*new, *touched], around)
         with step("memory.store", {"memproxy.points": len(points)}):
@@ -172,12 +176,12 @@ class Indexer:
 
     async def _near(self, scope: Scope, new: Sequence[Memory]) -> list[Memory]:
         """Two stored turns on each side of every new one (the neighbours, and the neighbours' neighbours)."""
-        place = msgspec.structs.replace(scope, session=None)
+        all_sessions = msgspec.structs.replace(scope, session=None)
         order = in_order(new)
         # where nothing that is stored stands between the new ones, all of them stand between the same turns
-        near = await self._parts.store.neighbours(place, order[:1], reach=2)
+        near = await self._parts.store.neighbours(all_sessions, order[:1], reach=2)
         if len(order) > 1 and any(in_order([order[0], turn, order[-1]])[1] is turn for turn in near):
-            near = await self._parts.store.neighbours(place, new, reach=2)
+            near = await self._parts.store.neighbours(all_sessions, new, reach=2)
         return near
 
     async def plan(self, row: JournalRow) -> Planned | None:
@@ -189,24 +193,24 @@ class Indexer:
         """
         scope = row.entry.scope
         planned: Planned | None = None
-        asked = decoded(row.entry.body, PlanBody)
+        request = decoded(row.entry.body, PlanBody)
         async with self._parts.locks.of(scope.owner):
             if row.plan is not None:
                 plan = decoded(row.plan, PlanBody)
             else:
                 await self._parts.flushes.settle("learn", scope.owner)
-                planned = await self._planned(row, asked)
+                planned = await self._planned(row, request)
                 plan = planned.plan
             going = await self._erasure.going(scope, plan)
             try:
                 with self._parts.flushes.of("index", scope.owner):
-                    await self._applier.apply(scope, plan, now=self._parts.clock.now(), given=asked.vectors)
+                    await self._applier.apply(scope, plan, now=self._parts.clock.now(), given_vectors=request.vectors)
             except StoreUnavailable:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
                 await erase_empty_places(self._parts.store, self._parts.state, scope, going)
                 raise
-            await self._parts.state.note_outcomes(row.number, written(asked, plan), self._parts.clock.now())
-            await self._erasure.complete(row, asked, going)
+            await self._parts.state.note_outcomes(row.number, written(request, plan), self._parts.clock.now())
+            await self._erasure.complete(row, request, going)
         return planned
 
     async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
@@ -215,9 +219,9 @@ class Indexer:
         Raises:
             PreconditionFailed: a memory is not the version that the row was made for (`If-Match`).
         """
-        found = await self._parts.store.get(row.entry.scope, list(body.expects)) if body.expects else {}
+        stored = await self._parts.store.get(row.entry.scope, list(body.expects)) if body.expects else {}
         for name, version in body.expects.items():
-            memory = found.get(name)
+            memory = stored.get(name)
             if memory is None or version_of(memory) != version:
                 raise PreconditionFailed(f"The memory {name!r} was changed meanwhile: read it again.", param="if-match")
         for _ in range(_PLANNING_TRIES):
@@ -225,7 +229,7 @@ class Indexer:
                 planned = await self._planner.plan_asked(row.entry.scope, body, now=self._parts.clock.now())
             except msgspec.ValidationError as error:
                 raise RequestError(f"a memory's field does not take this value: {error}; correct it") from error
-            slots = planned.known.slot_changes()
+            slots = planned.view.slot_changes()
             # Where the plan consists of the row's turns alone, a crash loses nothing: the row makes it again.
             # It need not store it a second time (for an import that is all its text, and SQLite rewrites a row that
             # grows, with its vectors). Facts take slots and leave marks when deleted, which later rows may change.
@@ -262,10 +266,10 @@ def together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
         if entry.kind is JournalKind.TURNS:
             return entry.kind, entry.scope, True
         try:
-            asked = decoded(entry.body, LearnBody) if entry.kind is JournalKind.LEARN and row.plan is None else None
+            body = decoded(entry.body, LearnBody) if entry.kind is JournalKind.LEARN and row.plan is None else None
         except RequestError:  # handled alone, it is refused
-            asked = None
-        return entry.kind, entry.scope.owner, asked is not None and asked.reason == IDLE
+            body = None
+        return entry.kind, entry.scope.owner, body is not None and body.reason == IDLE
 
     for (*_, joined), group in itertools.groupby(rows, key=joins):
         if joined:

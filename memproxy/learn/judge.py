@@ -60,16 +60,16 @@ class Judge:
         left out.
         """
         verdicts = {}
-        for known in doubtful(candidate, chain, near, bands)[:_MOST_PAIRS]:
-            verdict = await self._ask(tenant, candidate, known)
+        for memory in doubtful(candidate, chain, near, bands)[:_MOST_PAIRS]:
+            verdict = await self._ask(tenant, candidate, memory)
             if verdict is not None:
-                verdicts[known.id] = verdict
+                verdicts[memory.id] = verdict
             if verdict in (SAME, REPLACES):
                 break
         return verdicts
 
-    async def _ask(self, tenant: str, candidate: Memory, known: Memory) -> str | None:
-        user = "\n".join([_line("known", known), _line("new", candidate), "", "Answer with the JSON object only."])
+    async def _ask(self, tenant: str, candidate: Memory, memory: Memory) -> str | None:
+        user = "\n".join([_line("known", memory), _line("new", candidate), "", "Answer with the JSON object only."])
         try:
             credential = self._access.credential(tenant, self._role)
             if credential is None:
@@ -83,14 +83,14 @@ class Judge:
 
 
 def _line(name: str, memory: Memory) -> str:
-    said = {"statement": name, "date": begins(memory).date().isoformat(), "text": quote(memory.content)[:_MOST_SHOWN]}
-    return json.dumps(said, ensure_ascii=False)
+    fields = {"statement": name, "date": begins(memory).date().isoformat(), "text": quote(memory.content)[:_MOST_SHOWN]}
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def read_verdict(text: str) -> str | None:
     """The verdict in an answer; None when it holds none, or several."""
-    found = set(_VERDICT.findall(text.casefold()))
-    return found.pop() if len(found) == 1 else None
+    verdicts = set(_VERDICT.findall(text.casefold()))
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
@@ -101,7 +101,7 @@ def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbou
         holder = chain[-1]
         asks = holder.active and not is_older(candidate, holder) and trusted_enough(candidate, holder)
         return [holder] if asks and _could_be_the_same(candidate, holder) else []
-    return [one.memory for one in near if in_gray_zone(candidate, one, bands)]
+    return [neighbour.memory for neighbour in near if in_gray_zone(candidate, neighbour, bands)]
 
 
 def _could_be_the_same(candidate: Memory, holder: Memory) -> bool:
@@ -124,12 +124,12 @@ def advised(
     bands: Bands,
 ) -> Decision:
     """The decision, changed by a verdict where it is still about a doubtful pair and nothing forbids it."""
-    for known in doubtful(candidate, chain, near, bands):
-        verdict = verdicts.get(known.id)
+    for memory in doubtful(candidate, chain, near, bands):
+        verdict = verdicts.get(memory.id)
         if verdict == SAME:
-            return Decision(Operation.DUPLICATE, known)
-        if verdict == REPLACES and (chain or may_replace(candidate, known)):
-            return Decision(Operation.UPDATE, known)
-        if verdict == SEPARATE and not chain and decision.target is not None and decision.target.id == known.id:
-            return Decision(Operation.COEXIST, known)
+            return Decision(Operation.DUPLICATE, memory)
+        if verdict == REPLACES and (chain or may_replace(candidate, memory)):
+            return Decision(Operation.UPDATE, memory)
+        if verdict == SEPARATE and not chain and decision.target is not None and decision.target.id == memory.id:
+            return Decision(Operation.COEXIST, memory)
     return decision

@@ -145,7 +145,7 @@ class Learner:
             return  # one is read as ever; ids that two clients' sessions share would be taken for each other
         self._reader.require_model(rows[0].entry.scope, first)
         await self._step(rows[0].entry.scope)
-        window = Window(turns=turns, new_ids=frozenset().union(*(one.windows[0].new_ids for one in joined)))
+        window = Window(turns=turns, new_ids=frozenset().union(*(progress.windows[0].new_ids for progress in joined)))
         spent = joined[0].spent
         links = spans_in(turn.metadata for turn in turns)
         with tallied(spent), work(self._parts.traces, "memory.read", links, {"memproxy.rows": len(joined)}):
@@ -153,8 +153,8 @@ class Learner:
         for progress in joined:
             self._check_is_there(progress)
             own = {turn.id for turn in progress.windows[0].turns}
-            kept = [grounded for grounded in read.kept if grounded.turn.id in own]
-            progress.read.append(Read(kept, read.rejected if progress.spent is spent else []))
+            own_candidates = [grounded for grounded in read.grounded if grounded.turn.id in own]
+            progress.read.append(Read(own_candidates, read.rejected if progress.spent is spent else []))
 
     async def learn(self, row: JournalRow, *, all_read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
@@ -214,7 +214,7 @@ class Learner:
             planned, outcomes = await self._reconciled(progress)
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
-        subjects = [one.subject for one in planned.plan.upserts if one.subject] if planned is not None else []
+        subjects = [memory.subject for memory in planned.plan.upserts if memory.subject] if planned is not None else []
         # what is about somebody else may have made a wing of its own
         if body.reason in {MINE, END} or any(subject_name(subject) != USER for subject in subjects):
             await self._move_turns(scope)
@@ -237,43 +237,43 @@ class Learner:
             all_read()
             return
         self._reader.require_model(scope, body)
-        told = msgspec.structs.replace(saved, kind=Kind.TURN, source=Source.TOOL, metadata={}, turn_ids=[name])
-        window = Window(turns=[told], new_ids=frozenset({name}))
+        as_turn = msgspec.structs.replace(saved, kind=Kind.TURN, source=Source.TOOL, metadata={}, turn_ids=[name])
+        window = Window(turns=[as_turn], new_ids=frozenset({name}))
         progress = _Progress(row, [window], [window], all_read=all_read)
         with tallied(progress.spent):
-            progress.read.append(await self._reader.read(said_where(scope, told), body, window))
-        found = [one for one in progress.read[0].kept if one.candidate.intent is Intent.STATE]
+            progress.read.append(await self._reader.read(said_where(scope, as_turn), body, window))
+        statements = [grounded for grounded in progress.read[0].grounded if grounded.candidate.intent is Intent.STATE]
 
         async def plan_at(now: datetime) -> Planned | None:
             current = (await self._parts.store.get(scope, [name])).get(name)
             if current is None or not current.active or current.content != saved.content:
                 return None  # it was forgotten or edited meanwhile
-            return await self._refined(scope, current, found, now)
+            return await self._refined(scope, current, statements, now)
 
         planned, outcomes = await self._plan_and_apply(progress, plan_at)
         if planned is not None:
             await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
             _report(row, planned)
 
-    async def _refined(self, scope: Scope, saved: Memory, found: Sequence[Grounded], now: datetime) -> Planned:
+    async def _refined(self, scope: Scope, saved: Memory, statements: Sequence[Grounded], now: datetime) -> Planned:
         """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
         plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version, step=self._steps(scope))
-        if len(found) > 1 and saved.slot is None:
-            planned = await plan(found, aside=saved)
-            taken = (Operation.ADD, Operation.COEXIST, Operation.UPDATE, Operation.DUPLICATE)
-            if sum(planned.operations.get(one.value, 0) for one in taken) == len(found):
+        if len(statements) > 1 and saved.slot is None:
+            planned = await plan(statements, aside=saved)
+            stored_as = (Operation.ADD, Operation.COEXIST, Operation.UPDATE, Operation.DUPLICATE)
+            if sum(planned.operations.get(operation.value, 0) for operation in stored_as) == len(statements):
                 return planned
         planned = await plan([])
-        labelled = [memory_of(one, scope, now=now, extractor=self._reader.version) for one in found]
+        labelled = [memory_of(statement, scope, now=now, extractor=self._reader.version) for statement in statements]
         fields: dict[str, Any] = {
-            "tags": list(dict.fromkeys(itertools.chain(saved.tags, *(one.tags for one in labelled)))),
-            "entities": list(dict.fromkeys(itertools.chain(saved.entities, *(one.entities for one in labelled)))),
-            "relations": [*saved.relations, *itertools.chain(*(one.relations for one in labelled))],
-            "category": saved.category or next((one.category for one in labelled if one.category), None),
+            "tags": list(dict.fromkeys(itertools.chain(saved.tags, *(memory.tags for memory in labelled)))),
+            "entities": list(dict.fromkeys(itertools.chain(saved.entities, *(memory.entities for memory in labelled)))),
+            "relations": [*saved.relations, *itertools.chain(*(memory.relations for memory in labelled))],
+            "category": saved.category or next((memory.category for memory in labelled if memory.category), None),
             "metadata": saved.metadata | {REFINED: False},
             "updated_at": now,
         }
-        await planned.known.change(saved.id, fields)
+        await planned.view.change(saved.id, fields)
         return planned
 
     async def _apply_saved(self, row: JournalRow, plan: PlanBody) -> None:
@@ -313,16 +313,16 @@ class Learner:
         for window in progress.shown[len(progress.read) :]:
             self._check_is_there(progress)
             await self._step(scope)
-            place = said_where(scope, progress.windows[len(progress.read)].newest)
-            progress.read.append(await self._reader.read(place, body, window) if window.turns else Read([], []))
+            window_scope = said_where(scope, progress.windows[len(progress.read)].newest)
+            progress.read.append(await self._reader.read(window_scope, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(progress)
             turns = [
                 turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_seen(scope, turn)
             ]
             if body.reason == END or sum(turn.trust is Trust.USER for turn in turns) >= _LEAST_MESSAGES:
-                known = self._reader.credential if body.reason == END else self._reader.known_credential
-                progress.summary = await self._summariser.summary(scope, turns, known(scope, body))
+                credential_of = self._reader.credential if body.reason == END else self._reader.known_credential
+                progress.summary = await self._summariser.summary(scope, turns, credential_of(scope, body))
             progress.summarised = True
 
     def _check_is_there(self, progress: _Progress) -> None:
@@ -333,18 +333,18 @@ class Learner:
     async def _reconciled(self, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
         scope = progress.row.entry.scope
-        found = [grounded for one in progress.read for grounded in one.kept]
-        asked = await self._only_asked(scope, progress)
-        if not found and not asked and progress.summary is None and not changed_by(progress.new_turns):
+        candidates = [grounded for reading in progress.read for grounded in reading.grounded]
+        questions = await self._only_asked(scope, progress)
+        if not candidates and not questions and progress.summary is None and not changed_by(progress.new_turns):
             return None, of_reading([], progress.windows, progress.read, progress.spent)
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
         with step("memory.judge"):
-            advice = await self._planner.advice(scope, found, now=self._parts.clock.now())
+            advice = await self._planner.advice(scope, candidates, now=self._parts.clock.now())
 
         async def plan_at(now: datetime) -> Planned:
-            with step("memory.plan", {"memproxy.candidates": len(found)}):
-                planned = await self._planned(scope, found, progress, advice, now)
-                hide_questions(planned.known, asked, found)
+            with step("memory.plan", {"memproxy.candidates": len(candidates)}):
+                planned = await self._planned(scope, candidates, progress, advice, now)
+                hide_questions(planned.view, questions, candidates)
             return planned
 
         return await self._plan_and_apply(progress, plan_at)
@@ -363,9 +363,9 @@ class Learner:
                 if (planned := await plan_at(now)) is None:
                     return None, []
                 outcomes = of_reading(planned.plan.outcomes, progress.windows, progress.read, progress.spent)
-                plan = msgspec.structs.replace(planned.known.plan(), outcomes=outcomes)
+                plan = msgspec.structs.replace(planned.view.plan(), outcomes=outcomes)
                 await self._step(scope)
-                changes = planned.known.slot_changes()
+                changes = planned.view.slot_changes()
                 if await self._parts.state.save_plan(row.number, msgspec.json.encode(plan), changes):
                     await self._step(scope)
                     with self._parts.flushes.of("learn", scope.owner), step("memory.store"):
@@ -411,20 +411,22 @@ class Learner:
             yield
 
     async def _planned(
-        self, scope: Scope, found: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
+        self, scope: Scope, candidates: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
-        there = await self._parts.store.get(scope.at(None, None), list({one.turn.id for one in found}))
-        still = [one for one in found if one.turn.id in there]  # others were deleted while the model was asked
+        there = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in candidates}))
+        still = [
+            grounded for grounded in candidates if grounded.turn.id in there
+        ]  # others were deleted while the model was asked
         version = self._reader.version
         planned = await self._planner.plan(
             scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
         )
         await self._step(scope)
-        summary = await still_so(progress.summary, planned.known) if progress.summary is not None else None
+        summary = await still_so(progress.summary, planned.view) if progress.summary is not None else None
         if summary is not None:
-            await self._summariser.put(planned.known, scope, summary)
-        await end_outdated(planned.known)  # summaries that tell what the plan supersedes
+            await self._summariser.put(planned.view, scope, summary)
+        await end_outdated(planned.view)  # summaries that tell what the plan supersedes
         return planned
 
     async def _only_asked(self, scope: Scope, progress: _Progress) -> list[Memory]:
@@ -432,15 +434,15 @@ class Learner:
         if not self._reader.asks_model:
             return []
         read = zip(progress.shown, progress.read, strict=True)
-        asked = {turn.id: turn for window, one in read for turn in only_asked(window, one)}
-        if not asked:
+        questions = {turn.id: turn for window, reading in read for turn in only_asked(window, reading)}
+        if not questions:
             return []
-        where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(asked))
+        where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(questions))
         learned = await self._parts.store.page(scope.whole, where, limit=_MOST_LEARNED)
-        told = {name for one in learned.memories for name in one.turn_ids} | {
-            one.turn.id for window in progress.read for one in window.kept
+        telling_ids = {name for memory in learned.memories for name in memory.turn_ids} | {
+            grounded.turn.id for window in progress.read for grounded in window.grounded
         }
-        return [turn for name, turn in asked.items() if name not in told]
+        return [turn for name, turn in questions.items() if name not in telling_ids]
 
     async def _step(self, scope: Scope) -> None:
         await self._parts.scheduler.step(scope.owner)

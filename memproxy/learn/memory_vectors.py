@@ -46,13 +46,13 @@ def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
     sessions: dict[tuple[str | None, ...], list[Memory]] = {}
     for turn in turns:
         sessions.setdefault((turn.session_id, turn.project_id, turn.agent_id), []).append(turn)
-    found: dict[tuple[str | None, str], Around] = {}
+    adjacent: dict[tuple[str | None, str], Around] = {}
     for group in sessions.values():
         order: list[Memory | None] = [None, *in_order(group), None]
-        for place in range(1, len(order) - 1):
-            if (middle := order[place]) is not None:
-                found[turn_key(middle)] = (order[place - 1], order[place + 1])
-    return found
+        for index in range(1, len(order) - 1):
+            if (middle := order[index]) is not None:
+                adjacent[turn_key(middle)] = (order[index - 1], order[index + 1])
+    return adjacent
 
 
 class Vectors:
@@ -84,8 +84,8 @@ class Vectors:
         erasure waits for them, and a long message is embedded for many seconds.
         """
         self._unneeded[owner] += 1
-        for limit, one in self._making.items():
-            if one == owner and not limit.expired():
+        for limit, other in self._making.items():
+            if other == owner and not limit.expired():
                 limit.reschedule(0)
         try:
             yield
@@ -163,8 +163,8 @@ class Vectors:
         while True:
             stored = await self._state.get_meta(PENDING_KEY)
             pending = _owners(stored)
-            wanted = change(pending)
-            if wanted == pending or await self._state.swap_meta(PENDING_KEY, stored, json.dumps(sorted(wanted))):
+            changed = change(pending)
+            if changed == pending or await self._state.swap_meta(PENDING_KEY, stored, json.dumps(sorted(changed))):
                 return
 
     async def fill(self) -> int:
@@ -210,8 +210,8 @@ class Vectors:
             return []
         where = MemoryFilter(ids=tuple({memory.id for memory in memories}))
         query = HybridQuery(dense=probe, limit=4 * len(memories), where=where, background=True)
-        found = await self._store.search(scope, query)
-        there = {turn_key(candidate.memory) for candidate in found if candidate.cosine is not None}
+        candidates = await self._store.search(scope, query)
+        there = {turn_key(candidate.memory) for candidate in candidates if candidate.cosine is not None}
         return [memory for memory in memories if turn_key(memory) not in there]
 
 

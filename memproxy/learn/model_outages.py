@@ -47,13 +47,13 @@ _PROBE_S = 30.0
 _MOST_RETRY_AFTER_S = 3600.0
 """Longest wait that a provider's ``retry-after`` can ask for."""
 
-_MOST_PLACES = 2_000
+_MOST_ACCOUNTS = 2_000
 """Models and accounts whose outages are remembered; names and keys of theirs are bounded where they come in."""
 
 _ANSWERS_BYTES = 1024 * 1024
 """For how often models answered."""
 
-_Place = tuple[str | None, ...]
+_Account = tuple[str | None, ...]
 
 
 class _Outage(msgspec.Struct, kw_only=True):
@@ -75,8 +75,8 @@ class ModelOutages:
     def __init__(self, clock: Clock, over: Callable[[int], None]) -> None:
         self._clock = clock
         self._over = over
-        self._outages: OrderedDict[_Place, _Outage] = OrderedDict()
-        self._answers: BoundedCache[_Place, int] = BoundedCache(_ANSWERS_BYTES)
+        self._outages: OrderedDict[_Account, _Outage] = OrderedDict()
+        self._answers: BoundedCache[_Account, int] = BoundedCache(_ANSWERS_BYTES)
         self._begun = 0
         metrics().learn_model_outages.set(0)
 
@@ -116,23 +116,23 @@ class ModelOutages:
 
     def answered(self, asking: "Asking") -> None:
         """The model answered, be it with a refusal of what it was asked."""
-        shared, own = _places_of(asking.credential)
+        shared, own = _accounts_of(asking.credential)
         self._answers.put(shared, (self._answers.get(shared) or 0) + 1)
-        for place in (shared, own):
-            outage = self._outages.get(place)
+        for account in (shared, own):
+            outage = self._outages.get(account)
             # a call that was under way when the outage began says nothing of what is now
             if outage is not None and outage.number in asking.probes:
                 log.info("the model answers again after %d tries; learning goes on", outage.tries)
-                self._end(place)
+                self._end(account)
 
     def failed(self, asking: "Asking", error: ModelUnavailable) -> ModelAwaited:
         """The model did not answer, or takes nothing more of this account; answers the error to raise for the job."""
         self.gave_up(asking)
-        shared, own = _places_of(asking.credential)
-        place = own if error.limited else shared
-        outage = self._outages.get(place)
+        shared, own = _accounts_of(asking.credential)
+        account = own if error.limited else shared
+        outage = self._outages.get(account)
         if outage is None:
-            outage = self._began(place, error)
+            outage = self._began(account, error)
         elif outage.number in asking.probes:
             outage.tries += 1
         else:
@@ -148,27 +148,27 @@ class ModelOutages:
         for outage in self._of(asking.credential):
             outage.probing = outage.probing and outage.number not in asking.probes
 
-    def _began(self, place: _Place, error: ModelUnavailable) -> _Outage:
+    def _began(self, account: _Account, error: ModelUnavailable) -> _Outage:
         self._begun += 1
         outage = _Outage(number=self._begun, of_all=not error.limited, until=self._clock.now(), reason=error.message)
-        self._outages[place] = outage
+        self._outages[account] = outage
         log.warning("learning waits for its model: %s", error.message)
-        if len(self._outages) > _MOST_PLACES:
+        if len(self._outages) > _MOST_ACCOUNTS:
             self._end(next(iter(self._outages)))
         metrics().learn_model_outages.set(len(self._outages))
         return outage
 
-    def _end(self, place: _Place) -> None:
-        outage = self._outages.pop(place)
+    def _end(self, account: _Account) -> None:
+        outage = self._outages.pop(account)
         metrics().learn_model_outages.set(len(self._outages))
         self._over(outage.number)
 
-    def _awaited(self, outage: _Outage, error: ModelUnavailable, shared: _Place) -> ModelAwaited:
+    def _awaited(self, outage: _Outage, error: ModelUnavailable, shared: _Account) -> ModelAwaited:
         answers = None if error.limited else self._answers.get(shared) or 0
         return ModelAwaited(error.message, until=outage.until, outage=outage.number, asked=True, answers=answers)
 
     def _of(self, credential: Credential) -> list[_Outage]:
-        return [self._outages[place] for place in _places_of(credential) if place in self._outages]
+        return [self._outages[account] for account in _accounts_of(credential) if account in self._outages]
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -217,7 +217,7 @@ class SparedModel:
         await self._model.close()
 
 
-def _places_of(credential: Credential) -> tuple[_Place, _Place]:
+def _accounts_of(credential: Credential) -> tuple[_Account, _Account]:
     """The model, and the account at it: keys are held in memory only, as they are in the credential."""
     shared = (credential.base_url, credential.model)
     return shared, (*shared, credential.api_key)
@@ -263,7 +263,7 @@ class WaitingRows:
         self._waits: OrderedDict[int, _Wait] = OrderedDict()
         self._of: dict[int, set[int]] = {}
         """Which rows wait for the end of each outage."""
-        self._asked: dict[int, int] = {}
+        self._last_asked: dict[int, int] = {}
         """For which row each outage's model was asked last."""
 
     def give_way(self, row: JournalRow) -> None:
@@ -273,7 +273,7 @@ class WaitingRows:
             ModelAwaited: the last, unsuccessful call was for this row, and others wait too.
         """
         wait = self._waits.get(row.number)
-        if wait is None or wait.outage is None or self._asked.get(wait.outage) != row.number:
+        if wait is None or wait.outage is None or self._last_asked.get(wait.outage) != row.number:
             return
         if len(self._of[wait.outage]) > 1 and wait.gave_way < _GIVES_WAY:
             wait.gave_way += 1
@@ -300,13 +300,13 @@ class WaitingRows:
             return now + timedelta(seconds=_OTHERS_FIRST_S if error.asked else 0)
         wait = self._note(row, error)
         if error.asked:
-            self._asked[error.outage] = row.number
+            self._last_asked[error.outage] = row.number
             return error.until + timedelta(seconds=_OTHERS_FIRST_S)
         return error.until if wait.finds_out else max(error.until, now + _LOOK_AGAIN)
 
     def over(self, outage: int) -> list[int]:
         """The numbers of the rows that waited for the end of this outage, in their order."""
-        self._asked.pop(outage, None)
+        self._last_asked.pop(outage, None)
         numbers = sorted(self._of.pop(outage, ()))
         for number in numbers:
             self._waits[number].outage = None

@@ -46,7 +46,7 @@ def is_trace(memory: Memory) -> bool:
     return TRACE_TAG in memory.tags and RETRACTED_BY in memory.metadata and memory.slot is None
 
 
-async def note_forget_request(known: PlanView, request: Memory) -> None:
+async def note_forget_request(view: PlanView, request: Memory) -> None:
     """Note a request to forget that means nothing known; one that names nothing in particular leaves no trace."""
     if not is_specific(request):
         return
@@ -60,14 +60,14 @@ async def note_forget_request(known: PlanView, request: Memory) -> None:
         valid_from=at,
         valid_to=at,
         relations=[],
-        expires_at=known.now + _KEPT,
+        expires_at=view.now + _KEPT,
         metadata=request.metadata | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()},
     )
-    if await known.memory(trace.id) is None:
-        await known.add(trace)
+    if await view.memory(trace.id) is None:
+        await view.add(trace)
 
 
-async def ended(known: PlanView, candidate: Memory, decision: Decision) -> Memory | None:
+async def ended(view: PlanView, candidate: Memory, decision: Decision) -> Memory | None:
     """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
     is_new = decision.operation in (Operation.ADD, Operation.COEXIST) and candidate.active
     is_latest = decision.operation is Operation.UPDATE and not (
@@ -75,16 +75,16 @@ async def ended(known: PlanView, candidate: Memory, decision: Decision) -> Memor
     )
     if not is_new and not is_latest:
         return None
-    if known.traces is None:
-        known.traces = await traces_of(known.store, known.owner, known.now)
-    traces = {one.id: one for one in (*known.traces, *known.new_memories()) if is_trace(one)}
-    return taken_back(list(traces.values()), candidate, known.now)
+    if view.traces is None:
+        view.traces = await traces_of(view.store, view.owner, view.now)
+    traces = {trace.id: trace for trace in (*view.traces, *view.new_memories()) if is_trace(trace)}
+    return taken_back(list(traces.values()), candidate, view.now)
 
 
 async def traces_of(store: MemoryStore, owner: Scope, now: datetime) -> list[Memory]:
     """The owner's traces, the newest."""
     where = MemoryFilter(tags=(TRACE_TAG,), active=False, now=now)
-    return [one for one in (await store.page(owner, where, limit=_MOST)).memories if is_trace(one)]
+    return [memory for memory in (await store.page(owner, where, limit=_MOST)).memories if is_trace(memory)]
 
 
 def taken_back(traces: Sequence[Memory], statement: Memory, now: datetime) -> Memory | None:
@@ -102,90 +102,92 @@ _TO_FORGET = 32
 """Neighbours by vector and as many by words; for a request to forget more, as it may mean several."""
 
 
-async def chain(known: PlanView, candidate: Memory) -> list[Memory]:
+async def chain(view: PlanView, candidate: Memory) -> list[Memory]:
     """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
     which was taken back after the candidate was said, else that of its active holder; where there is none, that of
     what was known by another name of its subject.
     """
     if candidate.slot is None:
         return []
-    for slot in (candidate.slot, *(known.aliases.slots(candidate) if known.aliases is not None else ())):
-        past = await known.past(slot)
+    for slot in (candidate.slot, *(view.aliases.slots(candidate) if view.aliases is not None else ())):
+        past = await view.past(slot)
         if len(past) >= MOST_PAST:
-            past += await known.told(slot, candidate.turn_ids)
+            past += await view.stated_by(slot, candidate.turn_ids)
         if (again := told_already(candidate, past)) is not None:
-            return await known.chain_of(again)
+            return await view.chain_of(again)
         ended = segment(candidate, past)
-        last = ended.id if ended is not None else await known.holder(slot)
+        last = ended.id if ended is not None else await view.holder(slot)
         if last is not None:
-            return await known.chain_for(candidate, last)
+            return await view.chain_for(candidate, last)
     return []
 
 
-async def neighbours(known: PlanView, scope: Scope, candidate: Memory) -> list[Neighbour]:
+async def neighbours(view: PlanView, scope: Scope, candidate: Memory) -> list[Neighbour]:
     """Neighbours of its kind and place: the ended ones of its slot, then those near by vector and by words in turn
     (two orders, not one sum: what either finds first is looked at first), the active ones before the others.
     """
-    found = await _found(known, scope, candidate, kinds=(candidate.kind,), limit=_NEAR)
-    slot = await known.past(candidate.slot) if candidate.slot else []
-    cosines = {one.memory.id: one.cosine for one in found}
-    near = _once([*(Neighbour(memory, cosines.get(memory.id)) for memory in slot), *found])
-    same_place = [one for one in near if one.memory.place == candidate.place and not is_trace(one.memory)]
-    return sorted(same_place, key=lambda one: not one.memory.active)
+    hits = await _search(view, scope, candidate, kinds=(candidate.kind,), limit=_NEAR)
+    slot = await view.past(candidate.slot) if candidate.slot else []
+    cosines = {hit.memory.id: hit.cosine for hit in hits}
+    near = _unique([*(Neighbour(memory, cosines.get(memory.id)) for memory in slot), *hits])
+    same_place = [
+        neighbour for neighbour in near if neighbour.memory.place == candidate.place and not is_trace(neighbour.memory)
+    ]
+    return sorted(same_place, key=lambda neighbour: not neighbour.memory.active)
 
 
-async def to_replace(known: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:
+async def to_replace(view: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:
     """What a correction could be about: its neighbours, those of what it calls wrong, and what was learned last in
     its session.
     """
-    found = await neighbours(known, scope, candidate)
+    hits = await neighbours(view, scope, candidate)
     if wrong:
         named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
-        found += await _found(known, scope, named, kinds=FACTS, limit=_TO_FORGET)
+        hits += await _search(view, scope, named, kinds=FACTS, limit=_TO_FORGET)
     where = MemoryFilter(kinds=FACTS, active=True, session_ids=scope.sessions)
-    latest = await known.store.page(known.owner, where, limit=_NEAR)
-    found += [Neighbour(known.current(memory)) for memory in latest.memories]
-    return [one for one in _once(found) if one.memory.place == candidate.place]
+    latest = await view.store.page(view.owner, where, limit=_NEAR)
+    hits += [Neighbour(view.current(memory)) for memory in latest.memories]
+    return [neighbour for neighbour in _unique(hits) if neighbour.memory.place == candidate.place]
 
 
-async def worded(known: PlanView, scope: Scope, candidate: Memory, words: str) -> list[Memory]:
+async def worded(view: PlanView, scope: Scope, candidate: Memory, words: str) -> list[Memory]:
     """The active statements of the candidate's place, told by then, that are nearest to these words."""
     named = msgspec.structs.replace(candidate, id="", content=words)
-    found = await _found(known, scope, named, kinds=FACTS, limit=_TO_FORGET)
-    near = [one.memory for one in _once(found) if one.memory.active and one.memory.place == candidate.place]
-    return [one for one in near if last_said_at(one) <= said_at(candidate) and one.predicate != SUMMARY]
+    hits = await _search(view, scope, named, kinds=FACTS, limit=_TO_FORGET)
+    near = [hit.memory for hit in _unique(hits) if hit.memory.active and hit.memory.place == candidate.place]
+    return [memory for memory in near if last_said_at(memory) <= said_at(candidate) and memory.predicate != SUMMARY]
 
 
-async def to_forget(known: PlanView, scope: Scope, request: Memory) -> list[Neighbour]:
+async def to_forget(view: PlanView, scope: Scope, request: Memory) -> list[Neighbour]:
     """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
-    held = await known.memory(holder) if request.slot and (holder := await known.holder(request.slot)) else None
-    found = await _found(known, scope, request, kinds=FACTS, limit=_TO_FORGET)
-    near = _once([*([Neighbour(held)] if held is not None else []), *found])
-    return [one for one in near if request.meets(one.memory)]
+    held = await view.memory(holder) if request.slot and (holder := await view.holder(request.slot)) else None
+    hits = await _search(view, scope, request, kinds=FACTS, limit=_TO_FORGET)
+    near = _unique([*([Neighbour(held)] if held is not None else []), *hits])
+    return [neighbour for neighbour in near if request.meets(neighbour.memory)]
 
 
-async def _found(
-    known: PlanView, scope: Scope, candidate: Memory, *, kinds: tuple[Kind, ...], limit: int
+async def _search(
+    view: PlanView, scope: Scope, candidate: Memory, *, kinds: tuple[Kind, ...], limit: int
 ) -> list[Neighbour]:
-    vector = known.vectors.get(candidate.id)
+    vector = view.vectors.get(candidate.id)
     query = HybridQuery(
         dense=vector,
-        bm25=known.lexical.encode_query(candidate.content),
+        bm25=view.lexical.encode_query(candidate.content),
         limit=limit,
         where=MemoryFilter(kinds=kinds),
         background=True,
     )
-    stored = await known.searched(scope, query, candidate.content)
-    by_vector = sorted((one for one in stored if one.cosine is not None), key=lambda one: -(one.cosine or 0))
-    by_words = sorted((one for one in stored if one.bm25), key=lambda one: -(one.bm25 or 0))
+    stored = await view.searched(scope, query, candidate.content)
+    by_vector = sorted((hit for hit in stored if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0))
+    by_words = sorted((hit for hit in stored if hit.bm25), key=lambda hit: -(hit.bm25 or 0))
     in_turn = {
-        one.memory.id: one for row in itertools.zip_longest(by_vector, by_words) for one in row if one is not None
+        hit.memory.id: hit for row in itertools.zip_longest(by_vector, by_words) for hit in row if hit is not None
     }
-    near = [Neighbour(known.current(one.memory), one.cosine) for name, one in in_turn.items() if name != known.aside]
+    near = [Neighbour(view.current(hit.memory), hit.cosine) for name, hit in in_turn.items() if name != view.aside]
     new = []
-    for memory in known.new_memories():
+    for memory in view.new_memories():
         if memory.kind in kinds:
-            other = known.vectors.get(memory.id)  # unit vectors
+            other = view.vectors.get(memory.id)  # unit vectors
             cosine = sum(a * b for a, b in zip(vector, other, strict=True)) if vector and other else None
             new.append(Neighbour(memory, cosine))
 
@@ -196,8 +198,8 @@ async def _found(
     return [*sorted(new, key=closeness, reverse=True), *near]
 
 
-def _once(near: Iterable[Neighbour]) -> list[Neighbour]:
-    found: dict[str, Neighbour] = {}
-    for one in near:
-        found.setdefault(one.memory.id, one)
-    return list(found.values())
+def _unique(near: Iterable[Neighbour]) -> list[Neighbour]:
+    by_id: dict[str, Neighbour] = {}
+    for neighbour in near:
+        by_id.setdefault(neighbour.memory.id, neighbour)
+    return list(by_id.values())

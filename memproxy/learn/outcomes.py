@@ -32,43 +32,43 @@ def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision)
     memory that ended), or none when the same was learned from the same turn before. An ``operation`` other than the
     decision's is why the decision was not carried out.
     """
-    told = Outcome(
+    outcome = Outcome(
         result="rejected", reason=operation, request_ids=requests_of([turn]), kind=memory.kind.value, turn_id=turn.id
     )
     if operation != decision.operation.value:
-        return [msgspec.structs.replace(told, content=memory.content[:_SHOWN])]
-    told = msgspec.structs.replace(told, result=_RESULTS[decision.operation])
+        return [msgspec.structs.replace(outcome, content=memory.content[:_SHOWN])]
+    outcome = msgspec.structs.replace(outcome, result=_RESULTS[decision.operation])
     if decision.operation is Operation.RETRACT:
-        return [msgspec.structs.replace(told, memory_id=ended.id, kind=ended.kind.value) for ended in decision.meant]
+        return [msgspec.structs.replace(outcome, memory_id=ended.id, kind=ended.kind.value) for ended in decision.meant]
     if decision.operation is not Operation.DUPLICATE or decision.target is None:
         chain = {"supersedes": memory.supersedes, "superseded_by": memory.superseded_by}
-        return [msgspec.structs.replace(told, memory_id=memory.id, **chain)]
+        return [msgspec.structs.replace(outcome, memory_id=memory.id, **chain)]
     if turn.id in decision.target.turn_ids:
         return []
-    return [msgspec.structs.replace(told, memory_id=decision.target.id)]
+    return [msgspec.structs.replace(outcome, memory_id=decision.target.id)]
 
 
 def of_reading(
-    found: Sequence[Outcome], windows: Sequence[Window], reads: Sequence[Read], spent: Mapping[str, tuple[int, int]]
+    noted: Sequence[Outcome], windows: Sequence[Window], reads: Sequence[Read], spent: Mapping[str, tuple[int, int]]
 ) -> list[Outcome]:
-    """The outcomes that were ``found`` of what windows were read for, and what else is to tell: the candidates that
+    """The ``noted`` outcomes of what windows were read for, and what else is to tell: the candidates that
     extraction rejected (they rest on no message, so on none of their window's in particular), that nothing was found in
     the new turns of a request, and what model calls the reading took.
     """
-    outcomes = list(found)
+    outcomes = list(noted)
     requests: list[str] = []
     for window, read in zip(windows, reads, strict=True):
         own = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
-        requests += [one for one in own if one not in requests]
+        requests += [request for request in own if request not in requests]
         outcomes += [
             Outcome(
                 result="rejected",
-                reason=one.reason,
+                reason=rejected.reason,
                 request_ids=own,
-                kind=one.candidate.kind.value,
-                content=one.candidate.content[:_SHOWN],
+                kind=rejected.candidate.kind.value,
+                content=rejected.candidate.content[:_SHOWN],
             )
-            for one in read.rejected
+            for rejected in read.rejected
         ]
     named = {request for outcome in outcomes for request in outcome.request_ids}
     silent = [request for request in requests if request not in named]

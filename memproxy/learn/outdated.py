@@ -23,34 +23,34 @@ _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 """The head of a summary of extracts; its date is none of the numbers that were said."""
 
 
-async def end_outdated(known: PlanView) -> None:
+async def end_outdated(view: PlanView) -> None:
     """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
     shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
     """
-    gone = [pair for pair in await known.outdated() if pair[0].predicate != PREDICATE]
-    plan = known.plan()
+    gone = [pair for pair in await view.outdated() if pair[0].predicate != PREDICATE]
+    plan = view.plan()
     names = [name for name, fields in plan.changes.items() if fields.get("quarantined") is True]
-    found = [await known.memory(name) for name in names]
+    changed = [await view.memory(name) for name in names]
     # as if somebody had taken them back
-    withheld = [(one, None) for one in found if one is not None and one.predicate != PREDICATE]
+    withheld = [(memory, None) for memory in changed if memory is not None and memory.predicate != PREDICATE]
     if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
         return
     where = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True)
-    async for stored in every(known.store, known.owner, where):
-        summary = known.current(stored)
+    async for stored in every(view.store, view.owner, where):
+        summary = view.current(stored)
         if summary.predicate != PREDICATE or not summary.active:
             continue
         waiting = set(names) if summary.quarantined else None
         pairs = gone if summary.quarantined else [*gone, *withheld]
         unsaid = _unsaid(plan.turn_changes.get(summary.session_id or "", {}), waiting)
         retold = [pair for pair in pairs if _tells(summary, *pair)]
-        turns = await known.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
+        turns = await view.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
         quoted = [turn for turn in turns if _quotes(summary, turn)]
         if retold or quoted:
-            causes = [await _ended_by(known, *pair) for pair in retold]
-            causes += [_hidden_by(known.marked(one)) for one in quoted]
-            over = {"valid_to": known.now, "updated_at": known.now}
-            await known.change(summary.id, outdated_with(summary, causes) | over)
+            causes = [await _ended_by(view, *pair) for pair in retold]
+            causes += [_hidden_by(view.marked(turn)) for turn in quoted]
+            over = {"valid_to": view.now, "updated_at": view.now}
+            await view.change(summary.id, outdated_with(summary, causes) | over)
 
 
 def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, An
 
 def still_ended_by(summary: Memory, facts: Sequence[Memory], turns: Sequence[Memory]) -> list[str | None]:
     """What else ended what a summary tells, as `outdated_with` takes it; of all facts and turns as they are now."""
-    told = frozenset(summary.turn_ids)
+    turn_ids = frozenset(summary.turn_ids)
     by_id = {fact.id: fact for fact in facts}
-    ended = [fact for fact in facts if not fact.active and fact.predicate != PREDICATE and told & {*fact.turn_ids}]
+    ended = [fact for fact in facts if not fact.active and fact.predicate != PREDICATE and turn_ids & {*fact.turn_ids}]
     over = [fact for fact in ended if _tells(summary, fact, by_id.get(fact.superseded_by or ""))]
-    hidden = [turn for turn in turns if turn.session_id == summary.session_id and turn.id in told]
+    hidden = [turn for turn in turns if turn.session_id == summary.session_id and turn.id in turn_ids]
     hidden = [turn for turn in hidden if (turn.superseded_by or not turn.active) and _quotes(summary, turn)]
     return [fact.superseded_by or noted_id(fact.metadata, RETRACTED_BY) for fact in over] + [
         turn.superseded_by or noted_id(turn.metadata, RETRACTED_BY) for turn in hidden
@@ -80,11 +80,11 @@ def _tells(summary: Memory, old: Memory, new: Memory | None) -> bool:
     return repeats(_DATED.sub("", summary.content), old, new)
 
 
-async def _ended_by(known: PlanView, old: Memory, new: Memory | None) -> str | None:
+async def _ended_by(view: PlanView, old: Memory, new: Memory | None) -> str | None:
     """What superseded a fact, or the turn that took it back; None where it was edited, deleted or withheld."""
     if new is not None:
         return new.id if new.id != old.id else None
-    now = await known.memory(old.id)
+    now = await view.memory(old.id)
     return _hidden_by({"metadata": now.metadata}) if now is not None and not now.active else None
 
 

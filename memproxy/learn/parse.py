@@ -34,14 +34,14 @@ _LIST_AHEAD = re.compile(r"\s*(?:\{\s*\"(?P<name>[^\"]*)\"\s*:\s*)?\[")
 def values(text: str) -> Iterator[Any]:
     """The objects and lists in the text, in order, none within another; the last one may have been cut short."""
     plain = _FENCE.sub("\n", _THINKING.sub("", text[:_MOST_CHARACTERS]))
-    place = failures = 0
+    position = failures = 0
     for _ in range(_MOST_OPENINGS):
-        opening = re.compile(r"[\[{]").search(plain, place)
+        opening = re.compile(r"[\[{]").search(plain, position)
         if opening is None or failures == _MOST_FAILURES:
             break
         value, length = _decoded(plain[opening.start() :])
         failures += value is None
-        place = opening.start() + max(1, length)
+        position = opening.start() + max(1, length)
         if value is not None:
             yield value
 
@@ -61,8 +61,8 @@ def _decoded(text: str) -> tuple[Any | None, int]:
         except (ValueError, RecursionError):
             continue
         return value, length
-    found = _python_literal(text) or _cut_short(_TRAILING_COMMA.sub(r"\1", text))
-    return (None, 1) if found is None else (found, len(text))
+    repaired = _python_literal(text) or _cut_short(_TRAILING_COMMA.sub(r"\1", text))
+    return (None, 1) if repaired is None else (repaired, len(text))
 
 
 def _decoder() -> json.JSONDecoder:
@@ -71,14 +71,14 @@ def _decoder() -> json.JSONDecoder:
 
 def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose repeated names lose nothing: lists are joined, else the last value that says something counts."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in pairs:
-        former = found.get(name)
+        former = result.get(name)
         if isinstance(former, list) and isinstance(value, list):
-            found[name] = former + value
+            result[name] = former + value
         elif former is None or value is not None:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def _python_literal(text: str) -> Any | None:
@@ -86,7 +86,7 @@ def _python_literal(text: str) -> Any | None:
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if not end or end > _MOST_PYTHON or "'" not in text[:end]:
         return None
-    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", lambda found: _PYTHON[found.group()], text[:end])
+    plain = re.sub(r"(?<=[:\[,\s])(null|true|false)(?=[,\s\]}])", lambda match: _PYTHON[match.group()], text[:end])
     try:
         value = ast.literal_eval(plain)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -101,11 +101,11 @@ def _cut_short(text: str) -> Any | None:
         return None
     decoder = _decoder()
     items: list[Any] = []
-    place = outer.end()
+    position = outer.end()
     while True:
-        begin = _SEPARATOR.match(text, place)
+        begin = _SEPARATOR.match(text, position)
         try:
-            item, place = decoder.raw_decode(text, begin.end() if begin else place)
+            item, position = decoder.raw_decode(text, begin.end() if begin else position)
         except (ValueError, RecursionError):
             break
         items.append(item)
@@ -211,11 +211,11 @@ def quotes(fields: dict[str, Any]) -> tuple[str, ...]:
     """The quotes that a candidate rests on: text, or a list of texts or of objects with one."""
     for name in _EVIDENCE:
         value = fields.get(name)
-        given = value if isinstance(value, list) else [value]
-        named = [item.get("quote", item.get("text")) if isinstance(item, dict) else item for item in given]
+        items = value if isinstance(value, list) else [value]
+        named = [item.get("quote", item.get("text")) if isinstance(item, dict) else item for item in items]
         texts = tuple(_cleaned(quote)[:MOST_CONTENT] for quote in named if isinstance(quote, str))
-        if kept := tuple(text for text in texts if text.lower() not in _PLACEHOLDERS):
-            return kept
+        if usable := tuple(text for text in texts if text.lower() not in _PLACEHOLDERS):
+            return usable
     return ()
 
 
@@ -323,9 +323,9 @@ def _items(value: Any, depth: int = 0) -> list[Any] | None:
         return None if held is None else _items(held, depth + 1)
     if isinstance(value, list):
         usable = [item for item in value if isinstance(item, dict | str)]
-        wrapped = [one for one in usable if isinstance(one, dict) and {*_WRAPPERS, *_CONTAINERS} & one.keys()]
+        wrapped = [item for item in usable if isinstance(item, dict) and {*_WRAPPERS, *_CONTAINERS} & item.keys()]
         if usable and len(wrapped) == len(usable) and not any(map(_is_candidate, wrapped)):
-            return [found for item in usable for found in _items(item, depth + 1) or []]
+            return [candidate for item in usable for candidate in _items(item, depth + 1) or []]
         return value if usable or not value else None
     return _items_of_object(value, depth) if isinstance(value, dict) else None
 
@@ -337,15 +337,15 @@ def _items_of_object(value: dict[Any, Any], depth: int) -> list[Any] | None:
     for name in _CONTAINERS:
         held = value.get(name)
         if isinstance(held, list | dict) or (isinstance(held, str) and nested(held) is not None):
-            found = _items(held, depth + 1)
-            return found if found is None else [*found, *others]
+            candidates = _items(held, depth + 1)
+            return candidates if candidates is None else [*candidates, *others]
         if name in value and held is None:
             return others
-    if found := others or _by_name(value, {kind: {"kind": kind} for kind in _KINDS}):
-        return found
+    if candidates := others or _by_name(value, {kind: {"kind": kind} for kind in _KINDS}):
+        return candidates
     for name in _WRAPPERS:  # within the call of a tool, or under a name that says nothing
-        if name in value and (found := _items(value[name], depth + 1)) is not None:
-            return found
+        if name in value and (candidates := _items(value[name], depth + 1)) is not None:
+            return candidates
     said_by_kind = any(isinstance(value.get(name), list) for name in _KINDS)
     return [] if said_by_kind or not value else None
 
@@ -357,12 +357,12 @@ def _is_candidate(value: dict[Any, Any]) -> bool:
 
 def _by_name(value: dict[str, Any], lists: Mapping[str, dict[str, str]]) -> list[Any]:
     """Candidates that stand in lists whose names say something of them, for what is done with them or for each kind."""
-    found: list[Any] = []
-    for name, said in lists.items():
+    candidates: list[Any] = []
+    for name, defaults in lists.items():
         held = value.get(name)
         items = held if isinstance(held, list) else []
-        found += [said | (item if isinstance(item, dict) else {"content": item}) for item in items]
-    return found
+        candidates += [defaults | (item if isinstance(item, dict) else {"content": item}) for item in items]
+    return candidates
 
 
 def _candidate(item: Any) -> Extracted | None:

@@ -74,18 +74,18 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
     """What these messages, which are not written yet, surely end; None where none of them changes anything. Callers
     hold the owner's lock.
     """
-    told = [(turn, strip_blocks(turn.content)) for turn in new if turn.trust is Trust.USER and turn.active]
-    told = [(turn, text) for turn, text in told if 0 < len(text) <= _LONGEST and not plants(text)]
-    asking = [turn for turn, _ in told if await asyncio.to_thread(reader.may_change, turn)]
+    messages = [(turn, strip_blocks(turn.content)) for turn in new if turn.trust is Trust.USER and turn.active]
+    messages = [(turn, text) for turn, text in messages if 0 < len(text) <= _LONGEST and not plants(text)]
+    asking = [turn for turn, _ in messages if await asyncio.to_thread(reader.may_change, turn)]
     if not asking:
         return None
-    known = PlanView(parts, scope, now)
+    view = PlanView(parts, scope, now)
     turns = {turn.id: turn for turn in new}
     outcomes: list[Outcome] = []
     for turn in asking:
-        turns[turn.id] = await _marked(known, turn, turns, outcomes)
-    await end_outdated(known)
-    plan = known.plan()
+        turns[turn.id] = await _marked(view, turn, turns, outcomes)
+    await end_outdated(view)
+    plan = view.plan()
     here = plan.turn_changes.get(scope.session or "", {})
     written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
     stored = {
@@ -93,107 +93,109 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
         for session, changed in plan.turn_changes.items()
     }
     plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
-    return Marks(written, plan, known.slot_changes(), outcomes)
+    return Marks(written, plan, view.slot_changes(), outcomes)
 
 
-async def _marked(known: PlanView, turn: Memory, turns: Mapping[str, Memory], outcomes: list[Outcome]) -> Memory:
+async def _marked(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outcomes: list[Outcome]) -> Memory:
     """The message with what it changes noted, and that in the plan and the outcomes. ``turns`` are the new ones."""
     words = await asyncio.to_thread(reader.words_of, turn)
-    facts = {one.id: one for one in await _facts(known, turn, words)}
-    covered = {name for one in facts.values() for name in one.turn_ids}
-    before, place = await _said_before(known, turn, turns, words)
-    before = {number: one for number, one in before.items() if one.id not in covered}
+    facts = {fact.id: fact for fact in await _facts(view, turn, words)}
+    covered = {name for fact in facts.values() for name in fact.turn_ids}
+    before, index = await _earlier_messages(view, turn, turns, words)
+    before = {number: earlier for number, earlier in before.items() if earlier.id not in covered}
     ledger = await asyncio.to_thread(reader.stated_before, list(before.items()), list(facts.values()))
-    found = await asyncio.to_thread(reader.touched, turn, ledger, place)
+    touches = await asyncio.to_thread(reader.touched, turn, ledger, index)
     ended: list[str] = []
-    for one in found:
-        if one.held.memory is not None:
-            await _end(known, facts[one.held.memory], turn, _how([one]))
-            ended.append(one.held.memory)
-            outcomes.append(_told(turn, facts[one.held.memory], _how([one])))
+    for touch in touches:
+        if touch.held.memory is not None:
+            await _end(view, facts[touch.held.memory], turn, _how([touch]))
+            ended.append(touch.held.memory)
+            outcomes.append(_pending_outcome(turn, facts[touch.held.memory], _how([touch])))
     gone: list[Memory] = []
     for number, earlier in before.items():
-        said = [one for one in found if one.held.memory is None and one.held.turn == number]
+        own_touches = [touch for touch in touches if touch.held.memory is None and touch.held.turn == number]
         # nothing is lost where it states next to nothing beside that
-        if said and len(terms(" ".join(_telling(earlier))) - reader.covered(said)) <= _BESIDE:
-            gone.append(_hide(known, earlier, turn, _how(said)))
+        if own_touches and len(terms(" ".join(_telling(earlier))) - reader.covered(own_touches)) <= _BESIDE:
+            gone.append(_hide(view, earlier, turn, _how(own_touches)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
-    for _, wanted in orders if not found else ():
-        one_thing = [(one, told[0]) for one in before.values() if len(told := _telling(one)) == 1]
-        about = [one for one, told in one_thing if reader.names_all_of(told, wanted)]
-        gone += [_hide(known, one, turn, TAKEN_BACK) for one in about]
-    outcomes += [_told(turn, one, str(known.marked(one)["metadata"][PENDING])) for one in gone]
+    for _, order_terms in orders if not touches else ():
+        one_thing = [
+            (earlier, statements[0]) for earlier in before.values() if len(statements := _telling(earlier)) == 1
+        ]
+        about = [earlier for earlier, statement in one_thing if reader.names_all_of(statement, order_terms)]
+        gone += [_hide(view, earlier, turn, TAKEN_BACK) for earlier in about]
+    outcomes += [_pending_outcome(turn, earlier, str(view.marked(earlier)["metadata"][PENDING])) for earlier in gone]
     noted = without(turn.metadata, CHANGES)
     if ended or gone:
-        noted[CHANGES] = {"facts": ended, "turns": [[one.session_id, one.id] for one in gone]}
+        noted[CHANGES] = {"facts": ended, "turns": [[earlier.session_id, earlier.id] for earlier in gone]}
     if orders and only_asks_to_forget(strip_blocks(turn.content), [evidence for evidence, _ in orders]):
         return msgspec.structs.replace(turn, active=False, metadata=noted | {RETRACTED_BY: turn.id})
     return msgspec.structs.replace(turn, metadata=noted)
 
 
-async def _end(known: PlanView, fact: Memory, turn: Memory, how: str) -> None:
-    await succession.retract(known, fact, turn.id, turn.created_at)
-    ended = await known.memory(fact.id) or fact
-    await known.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
-    await known.release(fact)
-    for earlier in await known.turns(fact.session_id, fact.turn_ids):
-        noted = known.marked(earlier).get("metadata", {})
+async def _end(view: PlanView, fact: Memory, turn: Memory, how: str) -> None:
+    await succession.retract(view, fact, turn.id, turn.created_at)
+    ended = await view.memory(fact.id) or fact
+    await view.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
+    await view.release(fact)
+    for earlier in await view.turns(fact.session_id, fact.turn_ids):
+        noted = view.marked(earlier).get("metadata", {})
         if noted.get(RETRACTED_BY) == turn.id:
-            _hide(known, msgspec.structs.replace(earlier, metadata=noted), turn, how)
+            _hide(view, msgspec.structs.replace(earlier, metadata=noted), turn, how)
 
 
-def _hide(known: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
+def _hide(view: PlanView, earlier: Memory, turn: Memory, how: str) -> Memory:
     at = turn.created_at.isoformat()
     noted = earlier.metadata | {RETRACTED_BY: turn.id, RETRACTED_AT: at, PENDING: how}
-    known.mark(earlier, {"active": False, "metadata": noted})
+    view.change_turn(earlier, {"active": False, "metadata": noted})
     return earlier
 
 
-async def _facts(known: PlanView, turn: Memory, words: str) -> list[Memory]:
+async def _facts(view: PlanView, turn: Memory, words: str) -> list[Memory]:
     """The facts nearest to the message in words and those that were learned last, if it may be about them."""
-    place = known.owner.whole.at(*turn.place)
-    query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
-    found = [one.memory for one in await known.store.search(place, query)]
-    latest = await known.store.page(place, MemoryFilter(kinds=_FACTS), limit=_NEAR)
-    once = {one.id: one for one in (*found, *latest.memories)}
-    before = [as_before(known.current(one), turn) for one in once.values()]
-    told = [one for one in before if one.place == turn.place and last_said_at(one) <= turn.created_at]
-    return [one for one in told if one.active and not one.quarantined]
+    scope = view.owner.whole.at(*turn.place)
+    query = HybridQuery(bm25=view.lexical.encode_query(words), limit=_NEAR, where=MemoryFilter(kinds=_FACTS))
+    nearest = [hit.memory for hit in await view.store.search(scope, query)]
+    latest = await view.store.page(scope, MemoryFilter(kinds=_FACTS), limit=_NEAR)
+    once = {memory.id: memory for memory in (*nearest, *latest.memories)}
+    before = [as_before(view.current(memory), turn) for memory in once.values()]
+    earlier = [memory for memory in before if memory.place == turn.place and last_said_at(memory) <= turn.created_at]
+    return [memory for memory in earlier if memory.active and not memory.quarantined]
 
 
-async def _said_before(
-    known: PlanView, turn: Memory, new: Mapping[str, Memory], words: str
+async def _earlier_messages(
+    view: PlanView, turn: Memory, new: Mapping[str, Memory], words: str
 ) -> tuple[dict[int, Memory], int]:
     """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
     conversation stand last, with what was said just before at the very end.
     """
-    place = known.owner.whole.at(*turn.place)
+    scope = view.owner.whole.at(*turn.place)
     where = MemoryFilter(kinds=(Kind.TURN,))
-    query = HybridQuery(bm25=known.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
-    found = [one.memory for one in await known.store.search(place, query)]
+    query = HybridQuery(bm25=view.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
+    nearest = [hit.memory for hit in await view.store.search(scope, query)]
     here: list[Memory] = []
-    if (session := known.owner.session) is not None:
+    if (session := view.owner.session) is not None:
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(session,))
-        here += (await known.store.page(place, where, limit=_JUST_SAID)).memories
-    here = in_order([*(one for one in here if one.id not in new), *new.values()])
-    upto = next((number for number, one in enumerate(here) if one.id == turn.id), len(here))
+        here += (await view.store.page(scope, where, limit=_JUST_SAID)).memories
+    here = in_order([*(message for message in here if message.id not in new), *new.values()])
+    upto = next((number for number, message in enumerate(here) if message.id == turn.id), len(here))
     just_said = here[max(0, upto - _JUST_SAID) : upto]
-    recent = {(one.session_id, one.id) for one in here}
-    others = in_order([one for one in found if (one.session_id, one.id) not in recent])
+    recent = {(message.session_id, message.id) for message in here}
+    others = in_order([message for message in nearest if (message.session_id, message.id) not in recent])
     last = 2 * _APART + len(others)
-    placed = dict(enumerate(others)) | {last + number: one for number, one in enumerate(just_said)}
-    current = {number: msgspec.structs.replace(one, **known.marked(one)) for number, one in placed.items()}
-    return {number: one for number, one in current.items() if _is_read(one, turn)}, last + len(just_said)
+    placed = dict(enumerate(others)) | {last + number: message for number, message in enumerate(just_said)}
+    current = {number: msgspec.structs.replace(message, **view.marked(message)) for number, message in placed.items()}
+    return {number: message for number, message in current.items() if _is_read(message, turn)}, last + len(just_said)
 
 
-def _told(turn: Memory, ended: Memory, how: str) -> Outcome:
+def _pending_outcome(turn: Memory, ended: Memory, how: str) -> Outcome:
     """What a message ended, for the receipt."""
-    told = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
-    return msgspec.structs.replace(told, request_ids=requests_of([turn]))
+    outcome = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
+    return msgspec.structs.replace(outcome, request_ids=requests_of([turn]))
 
 
 def _how(touched: Sequence[Any]) -> str:
-    return SUPERSEDED if all(one.replaced for one in touched) else TAKEN_BACK
+    return SUPERSEDED if all(touch.replaced for touch in touched) else TAKEN_BACK
 
 
 def as_before(memory: Memory, turn: Memory) -> Memory:
@@ -213,7 +215,9 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
 
 
 def _telling(turn: Memory) -> list[str]:
-    return [one for one in sentences(strip_blocks(turn.content)) if not one.rstrip().endswith(("?", "？"))]
+    return [
+        sentence for sentence in sentences(strip_blocks(turn.content)) if not sentence.rstrip().endswith(("?", "？"))
+    ]
 
 
 class _Changes(msgspec.Struct, frozen=True):
@@ -235,56 +239,56 @@ def changed_by(turns: Sequence[Memory]) -> dict[str, Memory]:
     return {name: turn for turn in turns for name in _changes(turn).facts}
 
 
-def taken_back_with(turn: Memory, candidate: Memory, seen: Collection[str], now: datetime) -> Memory | None:
+def taken_back_with(turn: Memory, candidate: Memory, read_ids: Collection[str], now: datetime) -> Memory | None:
     """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
-    and where that one was ``seen`` with it: whoever read both has said what holds.
+    and where that one is among the ``read_ids``: whoever read both has said what holds.
     """
     by, at = turn.metadata.get(RETRACTED_BY), retracted_at(turn)
-    if not isinstance(by, str) or at is None or by == turn.id or by in seen:
+    if not isinstance(by, str) or at is None or by == turn.id or by in read_ids:
         return None
     return msgspec.structs.replace(candidate, **take_back(candidate, by, at, now=now))
 
 
-async def opened(known: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
+async def opened(view: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
     """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
     message. One whose place was taken meanwhile stays as it is.
     """
-    found: dict[str, Memory] = {}
+    turns_by_fact: dict[str, Memory] = {}
     for name, turn in changed_by(turns).items():
-        fact = await known.memory(name)
+        fact = await view.memory(name)
         if fact is None or fact.active or fact.metadata.get(RETRACTED_BY) != turn.id or PENDING not in fact.metadata:
             continue
-        if fact.slot is None or await known.holder(fact.slot) is None:
-            await known.change(name, reopened(fact, now=known.now))
-            await known.take(name)
-            found[name] = turn
-    return found
+        if fact.slot is None or await view.holder(fact.slot) is None:
+            await view.change(name, reopened(fact, now=view.now))
+            await view.take(name)
+            turns_by_fact[name] = turn
+    return turns_by_fact
 
 
-async def settled(known: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
+async def settled(view: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
     """What learning left of the facts that `opened` named: those that their message only told once more hold again,
     with what was hidden for them; all else stays ended, and is pending no more.
     """
     outcomes: list[Outcome] = []
     for name, turn in facts.items():
-        fact = await known.memory(name)
+        fact = await view.memory(name)
         if fact is None:
             continue
-        told = Outcome(result="retracted", turn_id=turn.id, memory_id=name, request_ids=requests_of([turn]))
+        outcome = Outcome(result="retracted", turn_id=turn.id, memory_id=name, request_ids=requests_of([turn]))
         holds = fact.active and turn.id in fact.turn_ids
         if fact.active and not holds:
-            await known.change(name, take_back(fact, turn.id, turn.created_at, now=known.now))
-            outcomes.append(told)
+            await view.change(name, take_back(fact, turn.id, turn.created_at, now=view.now))
+            outcomes.append(outcome)
         elif holds:
-            outcomes.append(msgspec.structs.replace(told, result="kept"))
-        for earlier in await known.turns(fact.session_id, fact.turn_ids):
-            noted = known.marked(earlier).get("metadata", earlier.metadata)
+            outcomes.append(msgspec.structs.replace(outcome, result="kept"))
+        for earlier in await view.turns(fact.session_id, fact.turn_ids):
+            noted = view.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
-                left = (PENDING, RETRACTED_BY, RETRACTED_AT) if holds else (PENDING,)
-                known.mark(earlier, {"metadata": without(noted, *left)} | ({"active": True} if holds else {}))
+                dropped = (PENDING, RETRACTED_BY, RETRACTED_AT) if holds else (PENDING,)
+                view.change_turn(earlier, {"metadata": without(noted, *dropped)} | ({"active": True} if holds else {}))
     for session, name in (pair for turn in turns for pair in _changes(turn).turns):
-        for earlier in await known.turns(session, [name]):
-            noted = known.marked(earlier).get("metadata", earlier.metadata)
+        for earlier in await view.turns(session, [name]):
+            noted = view.marked(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
-                known.mark(earlier, {"metadata": without(noted, PENDING)})
+                view.change_turn(earlier, {"metadata": without(noted, PENDING)})
     return outcomes

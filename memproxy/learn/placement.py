@@ -57,14 +57,16 @@ class Palace:
         self, find: Callable[[Sequence[Memory], Mapping[str, str]], _Found], scope: Scope, turns: Sequence[Memory]
     ) -> _Found:
         """What is found in turns with the names of the owner's wings."""
-        known = await self._state.palace_names(scope, writing=True)
+        wing_names = await self._state.palace_names(scope, writing=True)
         if sum(len(turn.content) for turn in turns) < _AT_ONCE:
-            return find(turns, known)
-        return await asyncio.to_thread(find, turns, known)
+            return find(turns, wing_names)
+        return await asyncio.to_thread(find, turns, wing_names)
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.allot_numbers(scope, names) if names else []
         return [
-            msgspec.structs.replace(memory, wing=place.wing, room=name.room, closet=name.closet, pointer=place.pointer)
-            for memory, name, place in zip(memories, names, places, strict=True)
+            msgspec.structs.replace(
+                memory, wing=placed.wing, room=name.room, closet=name.closet, pointer=placed.pointer
+            )
+            for memory, name, placed in zip(memories, names, places, strict=True)
         ]

@@ -42,8 +42,8 @@ class Aliases:
         """The statement with the main names of its subject and object; a statement about names stays as it is."""
         pairs = same_names(memory)
         for one, other in pairs:
-            known = self._names.get(other) or (None if is_role(one) else self._names.get(one)) or other
-            self._names |= {one: known if is_role(one) else self._names.get(one, known), other: known}
+            main_name = self._names.get(other) or (None if is_role(one) else self._names.get(one)) or other
+            self._names |= {one: main_name if is_role(one) else self._names.get(one, main_name), other: main_name}
         if pairs:
             return memory
         changed = msgspec.structs.replace(
@@ -51,16 +51,16 @@ class Aliases:
         )
         return msgspec.structs.replace(changed, slot=slot_name(changed)) if changed != memory else memory
 
-    def _named(self, said: str | None, *, thing: bool = False) -> str | None:
+    def _named(self, text: str | None, *, thing: bool = False) -> str | None:
         """The main name of a subject or an object; values that are no names stay as they are."""
-        name = subject_name(said or "")
-        known = self._names.get(name, name)
-        if not said or known == name or self._is_user(name):
-            return said
-        if thing and len(said.split()) > len(name.split("-")) + 2:  # the name is not all of it
-            return said
-        words = known.replace("-", " ")
-        return words.title() if said[:1].isupper() or " " in said else words
+        name = subject_name(text or "")
+        main_name = self._names.get(name, name)
+        if not text or main_name == name or self._is_user(name):
+            return text
+        if thing and len(text.split()) > len(name.split("-")) + 2:  # the name is not all of it
+            return text
+        words = main_name.replace("-", " ")
+        return words.title() if text[:1].isupper() or " " in text else words
 
     def _is_user(self, name: str) -> bool:
         return self._names.get(name) == self._names.get(USER, USER)
@@ -69,19 +69,19 @@ class Aliases:
         """The slots that the statement would have under the other names of its subject and object: it may have been
         stored there before these names were known.
         """
-        found: list[str] = []
+        variants: list[str] = []
         for field in ("subject", "object"):
             for other in self._others(getattr(memory, field)):
                 slot = slot_name(msgspec.structs.replace(memory, **{field: other.replace("-", " ")}))
-                found += [slot] if slot is not None and slot != memory.slot else []
-        return list(dict.fromkeys(found))[:_MOST_VARIANTS]
+                variants += [slot] if slot is not None and slot != memory.slot else []
+        return list(dict.fromkeys(variants))[:_MOST_VARIANTS]
 
-    def _others(self, said: str | None) -> list[str]:
-        name = subject_name(said or "")
-        known = self._names.get(name)
-        if known is None or self._is_user(name):
+    def _others(self, text: str | None) -> list[str]:
+        name = subject_name(text or "")
+        main_name = self._names.get(name)
+        if main_name is None or self._is_user(name):
             return []
-        return [other for other, wing in self._names.items() if wing == known and other != name]
+        return [other for other, wing in self._names.items() if wing == main_name and other != name]
 
 
 _PREFIX = "forgotten"
@@ -102,7 +102,7 @@ def marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> l
     stated = {f"words|{value_name(memory.content)}"}
     if memory.object and (slot := slot_name(memory)) is not None:
         stated.add(f"slot|{slot}|{slot_value(memory)}")
-    return [f"{of_turn}{_hashed(said)}" for of_turn in _turns_of(memory, sessions) for said in sorted(stated)]
+    return [f"{of_turn}{_hashed(key)}" for of_turn in _turns_of(memory, sessions) for key in sorted(stated)]
 
 
 def word_marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
@@ -112,8 +112,8 @@ def word_marks(memory: Memory, sessions: Mapping[str, str | None] | None = None)
 
 def with_words(held: str | None, memory: Memory) -> str:
     """What such an entry holds when the words of this statement are added."""
-    kept = [*(held.split(_NEXT) if held else ()), ".".join(sorted(_hashed_terms(memory)))]
-    return _NEXT.join(list(dict.fromkeys(kept))[-_MOST_OF_A_TURN:])
+    entries = [*(held.split(_NEXT) if held else ()), ".".join(sorted(_hashed_terms(memory)))]
+    return _NEXT.join(list(dict.fromkeys(entries))[-_MOST_OF_A_TURN:])
 
 
 def is_about(held: str, memory: Memory) -> bool:
@@ -180,7 +180,7 @@ class PlanView:
         self.state = parts.state
         self.lexical = parts.lexical
         self._step = step
-        self._seen: dict[str, Memory] = {}
+        self._stored: dict[str, Memory] = {}
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
         self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
@@ -210,19 +210,19 @@ class PlanView:
 
     async def load(self, ids: Sequence[str]) -> None:
         """Read memories that are not known yet."""
-        missing = [name for name in ids if name not in self._seen and name not in self._new]
+        missing = [name for name in ids if name not in self._stored and name not in self._new]
         if missing:
-            self._seen |= await self.store.get(self.owner, missing)
+            self._stored |= await self.store.get(self.owner, missing)
 
     def current(self, memory: Memory) -> Memory:
         """A memory that a search found, as the plan so far leaves it."""
-        known = self._new.get(memory.id) or self._seen.get(memory.id)
-        return known or self._seen.setdefault(memory.id, memory)
+        planned = self._new.get(memory.id) or self._stored.get(memory.id)
+        return planned or self._stored.setdefault(memory.id, memory)
 
     async def memory(self, name: str) -> Memory | None:
         """The memory of this id as the plan so far leaves it."""
         await self.load([name])
-        return self._new.get(name) or self._seen.get(name)
+        return self._new.get(name) or self._stored.get(name)
 
     async def holder(self, slot: str) -> str | None:
         """The id registered for a slot, as the plan so far leaves it."""
@@ -244,72 +244,74 @@ class PlanView:
             page = self._past[slot] = await self.store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
-        known = {memory.id for memory in stored}
-        new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in known]
-        return [one for one in (*new, *stored) if one.id not in self._deletes]
+        listed = {memory.id for memory in stored}
+        new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in listed]
+        return [memory for memory in (*new, *stored) if memory.id not in self._deletes]
 
     async def searched(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
         """Stored memories that a search for this content finds; kept, because one candidate is searched for several
         times.
         """
-        asked = (scope, content, query.dense is None, query.limit, query.where.kinds)
-        if asked not in self._searched:
+        key = (scope, content, query.dense is None, query.limit, query.where.kinds)
+        if key not in self._searched:
             await self._step()
-            self._searched[asked] = await self.store.search(scope, query)
-        return self._searched[asked]
+            self._searched[key] = await self.store.search(scope, query)
+        return self._searched[key]
 
-    async def told(self, slot: str, turns: Sequence[str]) -> list[Memory]:
+    async def stated_by(self, slot: str, turns: Sequence[str]) -> list[Memory]:
         """What held a slot and was stated by one of these turns, even before the newest part of `past`."""
         where = MemoryFilter(slots=(slot,), turn_ids=tuple(turns))
         page = await self.store.page(self.owner, where, limit=MOST_PAST)
         stored = [self.current(memory) for memory in page.memories]
-        return [one for one in stored if one.id not in self._deletes]
+        return [memory for memory in stored if memory.id not in self._deletes]
 
     async def chain_of(self, memory: Memory) -> list[Memory]:
         """The chain that a memory stands in, oldest first; of a long one the part around it."""
-        last, seen = memory, {memory.id}
-        while last.superseded_by is not None and last.superseded_by not in seen and len(seen) < _LONGEST_CHAIN // 2:
+        last, visited = memory, {memory.id}
+        while (
+            last.superseded_by is not None and last.superseded_by not in visited and len(visited) < _LONGEST_CHAIN // 2
+        ):
             later = await self.memory(last.superseded_by)
             if later is None:
                 break
-            seen.add(later.id)
+            visited.add(later.id)
             last = later
         chain = await self.chain(last.id)
-        return chain if any(one.id == memory.id for one in chain) else [memory]
+        return chain if any(link.id == memory.id for link in chain) else [memory]
 
     async def chain(self, last: str | None) -> list[Memory]:
         """A chain of supersession ending in ``last``, oldest first, of a long one the newest part; empty when that
         memory is not there.
         """
-        found: dict[str, Memory] = {}
+        links: dict[str, Memory] = {}
         slot: str | None = None
-        while last is not None and last not in found and len(found) < _LONGEST_CHAIN:
+        while last is not None and last not in links and len(links) < _LONGEST_CHAIN:
             await self._read_slot(slot, last)
             memory = await self.memory(last)
             if memory is None:
                 break
-            found[last] = memory
+            links[last] = memory
             last, slot = memory.supersedes, memory.slot
-        return list(found.values())[::-1]
+        return list(links.values())[::-1]
 
     async def chain_for(self, candidate: Memory, last: str) -> list[Memory]:
         """The chain ending in ``last``; of a long one the part in which the candidate has its place. A statement that
         arrives late would otherwise be put at the beginning of the part that was read, and cut off the rest.
         """
-        part, seen = await self.chain(last), set[str]()
-        while part and part[0].supersedes is not None and part[0].id not in seen and not position(candidate, part):
-            seen.add(part[0].id)
+        part, visited = await self.chain(last), set[str]()
+        while part and part[0].supersedes is not None and part[0].id not in visited and not position(candidate, part):
+            visited.add(part[0].id)
             earlier = await self.chain(part[0].supersedes)
             if not earlier:
                 break
             part = [*earlier, part[0]]
         return part
 
-    async def _read_slot(self, slot: str | None, wanted: str) -> None:
+    async def _read_slot(self, slot: str | None, memory_id: str) -> None:
         """Read a slot's history, newest first and many at once, until it holds the wanted memory: a chain is walked
         without asking for each.
         """
-        while slot is not None and wanted not in self._seen and wanted not in self._new:
+        while slot is not None and memory_id not in self._stored and memory_id not in self._new:
             cursor = self._unread.get(slot, "")
             if cursor is None:
                 return
@@ -344,18 +346,18 @@ class PlanView:
             self._new[name] = changed
         else:
             self._before.setdefault(name, memory)
-            self._seen[name] = changed
+            self._stored[name] = changed
             self._changes.setdefault(name, {}).update(fields)
         if not changed.active or changed.slot != memory.slot:
             await self.release(memory)
 
     async def turns(self, session: str | None, ids: Sequence[str]) -> list[Memory]:
         """The turns of these ids, those of that session where an id is used in several."""
-        place = msgspec.structs.replace(self.owner, session=session)
-        found = await self.store.get(place, ids) if ids else {}
-        return [turn for turn in found.values() if turn.kind is Kind.TURN]
+        session_scope = msgspec.structs.replace(self.owner, session=session)
+        stored = await self.store.get(session_scope, ids) if ids else {}
+        return [turn for turn in stored.values() if turn.kind is Kind.TURN]
 
-    def mark(self, turn: Memory, fields: Mapping[str, Any]) -> None:
+    def change_turn(self, turn: Memory, fields: Mapping[str, Any]) -> None:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
         self._marked.setdefault((turn.session_id or "", turn.id), turn)
@@ -441,17 +443,17 @@ class PlanView:
 
     async def outdated(self) -> list[tuple[Memory, Memory | None]]:
         """Statements that the plan ends, each with the one that replaces it (None: it is retracted)."""
-        found: list[tuple[Memory, Memory | None]] = []
+        pairs: list[tuple[Memory, Memory | None]] = []
         for name, before in self._before.items():
             now = None if name in self._deletes else await self.memory(name)
             if not before.active or before.kind is Kind.TURN:
                 continue
             if now is None or not now.active:
                 by = now.superseded_by if now is not None else None
-                found.append((before, await self.memory(by) if by else None))
+                pairs.append((before, await self.memory(by) if by else None))
             elif (before.content, before.object) != (now.content, now.object):
-                found.append((before, now))
-        return found
+                pairs.append((before, now))
+        return pairs
 
     def note_before(self, noting: Callable[[Memory, Mapping[str, Any]], dict[str, Any]]) -> None:
         """Replace the changed fields of each stored memory (turns too) by what ``noting`` makes of its former state and

@@ -149,10 +149,10 @@ def planting(text: str) -> Iterator[bool]:
 def _begins_in(low: str, start: int, end: int) -> bool:
     """Whether what plants instructions begins between the two."""
     until = end + _LONGEST
-    while (found := _PLANTED.search(low, start, until)) is not None:
-        if _PLANTED.match(low, found.start()):  # where the text is cut, a word may only seem to end
+    while (match := _PLANTED.search(low, start, until)) is not None:
+        if _PLANTED.match(low, match.start()):  # where the text is cut, a word may only seem to end
             return True
-        start = found.start() + 1
+        start = match.start() + 1
     return False
 
 
@@ -166,8 +166,8 @@ def is_request(quote: str) -> bool:
     """Whether it asks for a text to be made and says nothing else: what is given to work on (quoted, after a colon)
     aside.
     """
-    asked = _GIVEN.split(unquoted(quote), maxsplit=1)[0]
-    return _REQUEST.match(asked) is not None and not _OWN.search(asked) and not _LASTING.search(quote)
+    request = _GIVEN.split(unquoted(quote), maxsplit=1)[0]
+    return _REQUEST.match(request) is not None and not _OWN.search(request) and not _LASTING.search(quote)
 
 
 def unquoted(text: str) -> str:
@@ -217,8 +217,8 @@ async def marked_anew(before: Memory, edited: Memory) -> Memory:
 
 
 async def _plants_somewhere(text: str) -> bool:
-    for found in planting(text):
-        if found:
+    for is_planted in planting(text):
+        if is_planted:
             return True
         await asyncio.sleep(0)
     return False
@@ -240,7 +240,7 @@ def rejection(candidate: Extracted) -> str | None:
     return None
 
 
-def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
+def admitted(grounded: Grounded, min_trust: Trust) -> Grounded | str:
     """A grounded candidate as its source allows it, or why it is rejected.
 
     ``instructions``: what plants instructions is no source of facts; of a short message of the user only the sentence
@@ -248,17 +248,17 @@ def admitted(found: Grounded, min_trust: Trust) -> Grounded | str:
     what to do, say nothing about him. What is under ``min_trust``, and what anybody else says about the user, waits in
     quarantine.
     """
-    text = strip_blocks(found.turn.content)
-    by_user = found.turn.trust is Trust.USER
-    if plants(text) and (not by_user or len(text) > _PASTED or _rests_on_planted(found.candidate, text)):
+    text = strip_blocks(grounded.turn.content)
+    by_user = grounded.turn.trust is Trust.USER
+    if plants(text) and (not by_user or len(text) > _PASTED or _rests_on_planted(grounded.candidate, text)):
         return "instructions"
-    about_user = is_about_user(found.candidate)
+    about_user = is_about_user(grounded.candidate)
     impersonal = len(text) > _IMPERSONAL and _FIRST_PERSON.search(unquoted(text)) is None
-    if by_user and about_user and (impersonal or _tells_somebody(found.candidate)):
+    if by_user and about_user and (impersonal or _tells_somebody(grounded.candidate)):
         return "source"
-    if found.turn.trust.level < min_trust.level or (about_user and not by_user):
-        return msgspec.structs.replace(found, quarantined=True)
-    return found
+    if grounded.turn.trust.level < min_trust.level or (about_user and not by_user):
+        return msgspec.structs.replace(grounded, quarantined=True)
+    return grounded
 
 
 def _acts(text: str) -> bool:

@@ -175,26 +175,28 @@ class Reindexer:
 
     async def _bring(self, tasks: Sequence[_Task]) -> None:
         """Write to the new collection what it does not have like this yet."""
-        made = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
+        encoded = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
-            kept = await self._rebuild.stored([self._rebuild.point_id(memory) for memory, _ in made])
-            missing = [one for one in made if not self._is_kept(*one, kept.get(self._rebuild.point_id(one[0])))]
-            self.progress.kept += len(made) - len(missing)
-            made = missing
-        if made:
-            passages = await self._embedded([dense_text(memory) for memory, _ in made])
+            stored = await self._rebuild.stored([self._rebuild.point_id(memory) for memory, _ in encoded])
+            missing = [
+                pair for pair in encoded if not self._is_unchanged(*pair, stored.get(self._rebuild.point_id(pair[0])))
+            ]
+            self.progress.kept += len(encoded) - len(missing)
+            encoded = missing
+        if encoded:
+            passages = await self._embedded([dense_text(memory) for memory, _ in encoded])
             points = [
                 Point(memory=memory, dense=passage.parts, bm25=words, tokens=passage.tokens)
-                for (memory, words), passage in zip(made, passages, strict=True)
+                for (memory, words), passage in zip(encoded, passages, strict=True)
             ]
             await self._rebuild.write(points)
 
-    def _is_kept(self, memory: Memory, words: SparseVector, kept: Kept | None) -> bool:
-        if kept is None or kept.memory != memory or kept.embedded != (self._embedder.state != "off"):
+    def _is_unchanged(self, memory: Memory, words: SparseVector, stored: Kept | None) -> bool:
+        if stored is None or stored.memory != memory or stored.embedded != (self._embedder.state != "off"):
             return False
-        mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (kept.bm25, words))
+        mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (stored.bm25, words))
         # of another ``late``: an earlier version, or other settings, wrote it
-        same = kept.late == self._late and mine.keys() == theirs.keys()
+        same = stored.late == self._late and mine.keys() == theirs.keys()
         # a store keeps weights in single precision
         return same and all(math.isclose(mine[key], theirs[key], rel_tol=1e-4) for key in mine)
 
@@ -214,5 +216,5 @@ def _settled_from(order: Sequence[Memory]) -> int:
     """Which of these turns, and all after it, have their place however many older ones there are: those later than the
     first time of all, of which there may be more, without the one that follows that time.
     """
-    later = (place for place, turn in enumerate(order) if turn.created_at != order[0].created_at)
+    later = (index for index, turn in enumerate(order) if turn.created_at != order[0].created_at)
     return next(later, len(order)) + 1

@@ -88,22 +88,22 @@ class Summariser:
             BudgetSpent: the tenant's hour of tokens is used up.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        told = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _is_told(turn)]
-        if hold_nothing(told, frozenset(turn.id for turn in told)):
+        spoken = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _may_be_summarised(turn)]
+        if hold_nothing(spoken, frozenset(turn.id for turn in spoken)):
             return None
-        known = await self.existing(scope)
-        if not told or (known is not None and known.metadata.get("until") == told[-1].id):
+        former = await self.existing(scope)
+        if not spoken or (former is not None and former.metadata.get("until") == spoken[-1].id):
             return None
-        if credential is not None and (content := await self._asked(scope, told, credential)) is not None:
-            return Summary(content, told, self._prompt.version, told[-1].id) if content else None
-        own = [turn for turn in told if turn.trust is Trust.USER]
+        if credential is not None and (content := await self._by_model(scope, spoken, credential)) is not None:
+            return Summary(content, spoken, self._prompt.version, spoken[-1].id) if content else None
+        own = [turn for turn in spoken if turn.trust is Trust.USER]
         content = extract(own)
-        return Summary(content, own, EXTRACTS, told[-1].id) if content else None
+        return Summary(content, own, EXTRACTS, spoken[-1].id) if content else None
 
-    async def _asked(self, scope: Scope, told: Sequence[Memory], credential: Credential) -> str | None:
+    async def _by_model(self, scope: Scope, turns: Sequence[Memory], credential: Credential) -> str | None:
         """The model's summary; None when it cannot be relied on."""
         model, system = self._parts.model, self._prompt.text
-        user = "\n".join(conversation_lines(told))[-_MOST_PROMPT:]
+        user = "\n".join(conversation_lines(turns))[-_MOST_PROMPT:]
         try:
             reply = await self._parts.meter.ask(
                 model, credential, scope.tenant, "summary", system=system, user=user, schema=_SCHEMA
@@ -113,13 +113,17 @@ class Summariser:
         except ModelError as error:
             log.warning("a session's summary is made of extracts, because the model failed: %s", error)
             return None
-        read = (one for one in values(reply.text) if isinstance(one, dict) and isinstance(one.get("summary"), str))
+        read = (
+            candidate
+            for candidate in values(reply.text)
+            if isinstance(candidate, dict) and isinstance(candidate.get("summary"), str)
+        )
         value = next(read, None)
         # empty when there is nothing to tell, None when it cannot be read
         content = None if value is None else text_of(value, ("summary",), MOST_CONTENT) or ""
-        dates = (turn.created_at.isoformat() for turn in told)
-        said = "\n".join([*(strip_blocks(turn.content) for turn in told), *dates])
-        if content is None or (content and (plants(content) or not is_true(content, said))):
+        dates = (turn.created_at.isoformat() for turn in turns)
+        source_text = "\n".join([*(strip_blocks(turn.content) for turn in turns), *dates])
+        if content is None or (content and (plants(content) or not is_true(content, source_text))):
             metrics().candidates_rejected.labels(reason="summary").inc()
             return None
         return content
@@ -132,31 +136,31 @@ class Summariser:
                 return memory
         return None
 
-    async def put(self, known: PlanView, scope: Scope, summary: Summary) -> None:
+    async def put(self, view: PlanView, scope: Scope, summary: Summary) -> None:
         """Add the summary to a plan, in place of the one that the session has."""
-        memory = _memory(scope, summary, min_trust=self._min_trust, now=known.now)
+        memory = _memory(scope, summary, min_trust=self._min_trust, now=view.now)
         former = await self.existing(scope)
         if former is not None:
-            ended = {"active": False, "superseded_by": memory.id, "valid_to": known.now, "updated_at": known.now}
-            await known.change(former.id, ended)
+            ended = {"active": False, "superseded_by": memory.id, "valid_to": view.now, "updated_at": view.now}
+            await view.change(former.id, ended)
             memory = msgspec.structs.replace(memory, supersedes=former.id)
-        await known.add(memory)
+        await view.add(memory)
 
 
-async def still_so(summary: Summary, known: PlanView) -> Summary | None:
+async def still_so(summary: Summary, view: PlanView) -> Summary | None:
     """The summary without sentences that the plan ends (said and corrected in one conversation). A model that has read
     both states what holds, so its text is not cut; where it mentions what was to be forgotten, or a message was deleted
     since, extracts replace it.
     """
-    there = {turn.id for turn in await known.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
-    left = [turn for turn in summary.turns if turn.id in there]
-    turns = [turn for turn in left if turn.id not in known.ended_turns(turn.session_id)]
+    there = {turn.id for turn in await view.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
+    remaining = [turn for turn in summary.turns if turn.id in there]
+    turns = [turn for turn in remaining if turn.id not in view.ended_turns(turn.session_id)]
     if summary.maker == EXTRACTS:
         holds = len(turns) == len(summary.turns)
     else:
-        retracted = [old for old, new in await known.outdated() if new is None]
+        retracted = [old for old, new in await view.outdated() if new is None]
         tells_forgotten = any(repeats(summary.content, old, None) for old in retracted)
-        holds = len(left) == len(summary.turns) and not tells_forgotten
+        holds = len(remaining) == len(summary.turns) and not tells_forgotten
     if holds:
         return summary
     turns = [turn for turn in turns if turn.trust is Trust.USER]
@@ -164,17 +168,17 @@ async def still_so(summary: Summary, known: PlanView) -> Summary | None:
     return Summary(content, turns, EXTRACTS, summary.until) if content else None
 
 
-def _is_told(turn: Memory) -> bool:
+def _may_be_summarised(turn: Memory) -> bool:
     """Whether a turn may be summarised: said by one of the two, still so, neither hidden nor withheld, and planting
     nothing.
     """
     hidden = not turn.active or turn.quarantined or turn.superseded_by
-    said = turn.trust in {Trust.USER, Trust.ASSISTANT} and not hidden
-    return said and bool(strip_blocks(turn.content).strip()) and not plants(strip_blocks(turn.content))
+    is_spoken = turn.trust in {Trust.USER, Trust.ASSISTANT} and not hidden
+    return is_spoken and bool(strip_blocks(turn.content).strip()) and not plants(strip_blocks(turn.content))
 
 
 def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
-    trust = min((turn.trust for turn in summary.turns), key=lambda one: one.level)
+    trust = min((turn.trust for turn in summary.turns), key=lambda trust: trust.level)
     first, last = summary.turns[0], summary.turns[-1]
     memory = Memory(
         id=str(uuid.uuid4()),
@@ -210,31 +214,38 @@ def _sources(summary: Summary) -> list[str]:
         turn.id
         for turn in summary.turns
         if any(
-            said[:_MOST_SENTENCE] in summary.content for said in sentences(strip_blocks(turn.content)) if _states(said)
+            sentence[:_MOST_SENTENCE] in summary.content
+            for sentence in sentences(strip_blocks(turn.content))
+            if _states(sentence)
         )
     ]
     return quoted if summary.maker == EXTRACTS and quoted else [turn.id for turn in summary.turns]
 
 
-def is_true(content: str, said: str) -> bool:
+def is_true(content: str, source_text: str) -> bool:
     """Whether all numbers and names of a summary occur in what was said (small numbers may be counts or days)."""
     own = {number for number in numbers(content) if float(number) > _SMALL}
     names = {word for name in _NAME.findall(content) for word in words(name)} - _CALENDAR
-    heard = {word.removesuffix("'s") for word in words(said)}
-    return own <= numbers(f"{said} {said.replace('-', ' ')}") and {name.removesuffix("'s") for name in names} <= heard
+    heard = {word.removesuffix("'s") for word in words(source_text)}
+    return (
+        own <= numbers(f"{source_text} {source_text.replace('-', ' ')}")
+        and {name.removesuffix("'s") for name in names} <= heard
+    )
 
 
 def extract(turns: Sequence[Memory]) -> str:
     """The user's most central sentences (those whose key terms come up most), in their order; empty without any."""
-    said = [sentence for turn in turns for sentence in sentences(strip_blocks(turn.content))]
-    stated = [sentence for sentence in dict.fromkeys(said) if _states(sentence)]
+    all_sentences = [sentence for turn in turns for sentence in sentences(strip_blocks(turn.content))]
+    stated = [sentence for sentence in dict.fromkeys(all_sentences) if _states(sentence)]
     if not stated:
         return ""
     terms = [key_terms(sentence, 50) for sentence in stated]
-    frequency = Counter(term for found in terms for term in found)
-    central = [sum(frequency[term] for term in found) / math.sqrt(len(found)) for found in terms]
-    ranked = sorted(range(len(stated)), key=lambda place: central[place], reverse=True)
-    chosen = [stated[place][:_MOST_SENTENCE] for place in sorted(ranked[:_SENTENCES])]
+    frequency = Counter(term for sentence_terms in terms for term in sentence_terms)
+    central = [
+        sum(frequency[term] for term in sentence_terms) / math.sqrt(len(sentence_terms)) for sentence_terms in terms
+    ]
+    ranked = sorted(range(len(stated)), key=lambda index: central[index], reverse=True)
+    chosen = [stated[index][:_MOST_SENTENCE] for index in sorted(ranked[:_SENTENCES])]
     day = turns[0].created_at.date().isoformat()
     return f"On {day} the user said: " + " / ".join(chosen)
 

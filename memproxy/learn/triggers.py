@@ -78,14 +78,18 @@ class Triggers:
         silent = await self._parts.state.due_sessions(
             every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE
         )
-        due = {one.scope.owner for one in silent if one.unlearned >= every or one.last_turn_at <= now - idle}
+        due = {
+            session.scope.owner
+            for session in silent
+            if session.unlearned >= every or session.last_turn_at <= now - idle
+        }
         begun = 0
         for owner in due:
-            place = Scope(tenant=owner[0], user=owner[1])
-            async with self._parts.locks.of(owner), self._parts.state.alone(place) as is_alone, self.beginning:
-                for progress in (one for one in silent if one.scope.owner == owner and is_alone):
+            owner_scope = Scope(tenant=owner[0], user=owner[1])
+            async with self._parts.locks.of(owner), self._parts.state.alone(owner_scope) as is_alone, self.beginning:
+                for progress in (session for session in silent if session.scope.owner == owner and is_alone):
                     reason = "turns" if progress.unlearned >= every else IDLE
-                    begun += await self._begin_locked(progress.scope, reason, known=True) is not None
+                    begun += await self._begin_locked(progress.scope, reason, must_exist=True) is not None
         return begun + await self._end_silent()
 
     async def _end_silent(self) -> int:
@@ -93,19 +97,23 @@ class Triggers:
         before = self._parts.clock.now() - self._silence
         begun = 0
         for silent in await self._parts.state.silent_sessions(silent_before=before, limit=_AT_ONCE):
-            place = silent.scope.whole
-            async with self._parts.locks.of(place.owner), self._parts.state.alone(place) as is_alone, self.beginning:
+            owner_scope = silent.scope.whole
+            async with (
+                self._parts.locks.of(owner_scope.owner),
+                self._parts.state.alone(owner_scope) as is_alone,
+                self.beginning,
+            ):
                 now = await self._parts.state.progress(silent.scope)
                 if not is_alone or now is None or now.last_turn_at > before:
                     continue
                 if self._parts.by_model and (await self._parts.state.choices(now.scope)).learns:
-                    if await self._begin_locked(now.scope, SILENT, known=True) is None:
+                    if await self._begin_locked(now.scope, SILENT, must_exist=True) is None:
                         continue
                     begun += 1
                 await self._parts.state.note_end(now.scope, at=self._parts.clock.now())
         return begun
 
-    async def came(self, scope: Scope, *, asked: bool) -> None:
+    async def came(self, scope: Scope, *, learn_now: bool) -> None:
         """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed. The
         name of the tenant's model is noted, so that learning with a configured key goes on after a restart.
         """
@@ -113,7 +121,7 @@ class Triggers:
         if model is not None and self._noted.get(scope.tenant) != model:
             await self._parts.state.set_meta(_MODEL + scope.tenant, model)
             self._noted.put(scope.tenant, model)
-        if asked:
+        if learn_now:
             await self.begin(scope, "asked")
         elif await self._is_drifting(scope):
             await self.begin(scope, DRIFT)
@@ -136,7 +144,9 @@ class Triggers:
         *earlier, newest = (strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in own)
         if len(key_terms(newest)) < _LEAST_TERMS:
             return False
-        vectors = [one for one in await self._parts.vectors.statement_vectors([newest, *earlier]) if one is not None]
+        vectors = [
+            vector for vector in await self._parts.vectors.statement_vectors([newest, *earlier]) if vector is not None
+        ]
         if len(vectors) == len(own):
             return centroid_cosine(vectors[0], vectors[1:]) < self._settings.drift_threshold
         return shared_terms(newest, earlier) < self._settings.drift_threshold
@@ -152,12 +162,12 @@ class Triggers:
                     return await self._begin_locked(scope, reason)
             await asyncio.sleep(_AGAIN_S)
 
-    async def _begin_locked(self, scope: Scope, reason: str, *, known: bool = False) -> int | None:
+    async def _begin_locked(self, scope: Scope, reason: str, *, must_exist: bool = False) -> int | None:
         """Under the owner's lock, and counted only there: turns are counted as unlearned before they are written, and
         what came while we waited must be among those that the count, taken from the session's end, reaches.
         """
         progress = await self._parts.state.progress(scope)
-        if known and progress is None:
+        if must_exist and progress is None:
             return None  # it was erased since it was found due: nothing may name it again
         scope, unlearned = (progress.scope, progress.unlearned) if progress is not None else (scope, 0)
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)

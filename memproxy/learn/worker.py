@@ -89,12 +89,12 @@ class Slots:
         self.most = most
         self.freed = freed
         self.semaphore = asyncio.Semaphore(most)
-        self.asked = 0
+        self.demand = 0
 
     @property
     def free(self) -> int:
         """How many slots are free at once; 0 while somebody waits for one."""
-        return max(0, self.most - self.asked)
+        return max(0, self.most - self.demand)
 
 
 class Slot:
@@ -103,22 +103,22 @@ class Slot:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._held = False
-        self._asked = True
-        slots.asked += 1
+        self._counted = True
+        slots.demand += 1
 
     async def take(self) -> None:
         """Returns when it is held; at once where it already is."""
         if self._held:
             return
-        self._slots.asked += not self._asked
-        self._asked = True
+        self._slots.demand += not self._counted
+        self._counted = True
         await self._slots.semaphore.acquire()
         self._held = True
 
     def leave(self) -> None:
         """Let others have it; nothing happens where it was left before."""
-        self._slots.asked -= self._asked
-        was_held, self._held, self._asked = self._held, False, False
+        self._slots.demand -= self._counted
+        was_held, self._held, self._counted = self._held, False, False
         if was_held:
             self._slots.semaphore.release()
             self._slots.freed()
@@ -164,7 +164,7 @@ class Worker:
             outages=outages,
             locks=locks,
             flushes=Flushes(store),
-            scheduler=Scheduler(locks.wanted),
+            scheduler=Scheduler(locks.has_waiters),
             clock=clock,
             working=working,
             traces=traces,
@@ -194,7 +194,7 @@ class Worker:
         self._written: dict[Owner, set[int]] = {}
         """Rows whose turns can be found by a search, and that end with the store's next flush."""
         self._recovered = asyncio.Event()
-        self._told: Callable[[JournalRow], None] | None = None
+        self._on_ended: Callable[[JournalRow], None] | None = None
         self._corrected: Callable[[Scope, int], None] | None = None
 
     async def start(self) -> None:
@@ -253,8 +253,8 @@ class Worker:
         else:
             number = await self._state.append(entry)
         row = JournalRow(number=number, entry=entry, attempts=0)
-        if entry.erases_all and self._told is not None:
-            self._told(row)  # much of it may be gone by now
+        if entry.erases_all and self._on_ended is not None:
+            self._on_ended(row)  # much of it may be gone by now
         self._early_deletes.note(row)
         self.wake()
         return number
@@ -323,19 +323,19 @@ class Worker:
         once where that takes long: with a long backlog, while the store is away, or behind turns that must be flushed
         first (an owner's rows are done one by one).
         """
-        left = await self._unwritten(owner)
-        if left and (left > _RUN or owner.owner in self._written or self.waits(owner)):
+        unindexed = await self._unwritten(owner)
+        if unindexed and (unindexed > _RUN or owner.owner in self._written or self.waits(owner)):
             return False
-        return not left or await self._is_none_left(partial(self._unwritten, owner), timeout_s)
+        return not unindexed or await self._is_none_left(partial(self._unwritten, owner), timeout_s)
 
-    async def _is_none_left(self, left: Callable[[], Awaitable[int]], timeout_s: float) -> bool:
-        """Wait until no row is ``left`` to be indexed; whether that is so within the time."""
+    async def _is_none_left(self, unindexed: Callable[[], Awaitable[int]], timeout_s: float) -> bool:
+        """Wait until no row is left ``unindexed``; whether that is so within the time."""
         try:
             with self._parts.flushes.waited_for():
                 async with asyncio.timeout(timeout_s):
                     while True:
                         ended = self._ends["index"]
-                        if not await left():
+                        if not await unindexed():
                             return True
                         self.wake_index()
                         await self._wait(ended)
@@ -362,12 +362,14 @@ class Worker:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
         while True:
             try:
-                taken = await self._state.recover(max_attempts=self._settings.learn.max_attempts, now=self._clock.now())
+                recovered = await self._state.recover(
+                    max_attempts=self._settings.learn.max_attempts, now=self._clock.now()
+                )
             except StateUnavailable as error:
                 state_trouble(self._acknowledger.troubles, "recover", error)
                 await asyncio.sleep(POLL_S)
             else:
-                for number, tries in taken.parked.items():
+                for number, tries in recovered.parked.items():
                     log.error(
                         "row %d is parked: the engine ended while it worked on it, %d tries in all", number, tries
                     )
@@ -411,7 +413,7 @@ class Worker:
         if not free or self._acknowledger.held >= _MOST_HELD:
             return 0
         async with self._triggers.beginning if lane == "learn" else nullcontext():
-            leaving = self._acknowledger.left if lane == "learn" else ()
+            leaving = self._acknowledger.keyless_tenants if lane == "learn" else ()
             rows = await self._state.claim(
                 lane, limit=free, now=self._clock.now(), run=self._run[lane], leaving=leaving
             )
@@ -441,11 +443,11 @@ class Worker:
         row = rows[0]
         if row.entry.kind is JournalKind.TURNS:
             with self._parts.scheduler.serving():
-                asked = await self._indexer.turns(rows)
-            self._written.setdefault(row.entry.scope.owner, set()).update(one.number for one in rows)
+                learn_now = await self._indexer.turns(rows)
+            self._written.setdefault(row.entry.scope.owner, set()).update(each.number for each in rows)
             self._tell("index")
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
-                await self._triggers.came(row.entry.scope, asked=asked)
+                await self._triggers.came(row.entry.scope, learn_now=learn_now)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
             with self._parts.scheduler.serving():
@@ -453,23 +455,23 @@ class Worker:
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
-            for one in rows:
-                if one.plan is None:
-                    self._acknowledger.waiting_rows.give_way(one)
+            for each in rows:
+                if each.plan is None:
+                    self._acknowledger.waiting_rows.give_way(each)
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn_all(rows, all_read=slot.leave)
 
-    def on_ended(self, told: Callable[[JournalRow], None]) -> None:
-        """``told`` is called with every row that has ended, and with one that erases its owner also when it begins."""
-        self._told = told
+    def on_ended(self, callback: Callable[[JournalRow], None]) -> None:
+        """``callback`` gets every row that has ended; one that erases its owner also when it begins."""
+        self._on_ended = callback
 
-    def on_deleted(self, told: Callable[[], Awaitable[None]]) -> None:
-        """``told`` is called when something was deleted, whose text may still be in the store's files."""
-        self._applier.on_deleted(told)
+    def on_deleted(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """``callback`` is called when something was deleted, whose text may still be in the store's files."""
+        self._applier.on_deleted(callback)
 
-    def on_corrected(self, told: Callable[[Scope, int], None]) -> None:
-        """``told`` is called with how many messages of a chat corrected something that was said before."""
-        self._corrected = told
+    def on_corrected(self, callback: Callable[[Scope, int], None]) -> None:
+        """``callback`` is called with how many messages of a chat corrected something that was said before."""
+        self._corrected = callback
 
     def _noticed(self, scope: Scope, messages: int) -> None:
         if messages and self._corrected is not None:
@@ -497,8 +499,8 @@ class Worker:
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
             self._early_deletes.ended(row)
-        if for_good and self._told is not None:
-            self._told(row)
+        if for_good and self._on_ended is not None:
+            self._on_ended(row)
         for lane in _LANES:
             self._wakes[lane].set()
         if for_good and row.entry.kind is JournalKind.LEARN:
@@ -559,10 +561,10 @@ class _Runs:
 
         ending = _Ending(flush, self._acknowledger, self._tasks, each=each)
         try:
-            left = await self._in_order(rows, slot, ending)
+            remaining = await self._in_order(rows, slot, ending)
         finally:
             slot.leave()
-        await ending.end(left)
+        await ending.end(remaining)
 
     async def _in_order(self, rows: Sequence[JournalRow], slot: Slot, ending: "_Ending") -> list[JournalRow]:
         """Handle rows in their order; a row that must wait stops those behind it. Returns the rows not begun because a
@@ -612,7 +614,7 @@ class _Runs:
                 if goes := await self._early_deletes.may_go(row, before):
                     erased = await self._early_deletes.erase(row, before)
                     done += erased
-                    before = [one for one in before if one not in erased]
+                    before = [earlier for earlier in before if earlier not in erased]
                     await self._handle([row], slot)
             except StoreUnavailable:
                 goes = False  # what it deletes is gone by now where that takes no room; the rest of it waits
@@ -625,7 +627,7 @@ class _Runs:
                 continue
             erased = self._early_deletes.erased(row, before)
             done += [*erased, row]
-            before = [one for one in before if one not in erased]
+            before = [earlier for earlier in before if earlier not in erased]
         return done
 
 
@@ -667,13 +669,13 @@ class _Ending:
         """These are not acknowledged; nothing more is."""
         self._applied, self.failure = rows + self._applied, error
 
-    async def end(self, left: Sequence[JournalRow]) -> None:
-        """Returns when all that was applied is acknowledged, or put back together with what is ``left``."""
+    async def end(self, remaining: Sequence[JournalRow]) -> None:
+        """Returns when all that was applied is acknowledged, or put back together with the ``remaining`` rows."""
         if self._task is not None:
             await self._task
         await self._acknowledge()
         if self.failure is None:
             return
-        rows = [*self._applied, *left]
+        rows = [*self._applied, *remaining]
         await self._acknowledger.failed(rows[0], self.failure, self._acknowledger.new_keys)
         await self._acknowledger.release(rows[1:])

@@ -98,7 +98,7 @@ class People:
 def read_by_rules(text: str) -> list[tuple[str, str]]:
     """Predicate and object of all that the rules read in a message alone."""
     said = make_turns(Scope(tenant="", user=""), [Message(role="user", content=text)], now=datetime.now(UTC))
-    found = reader.read(Window(turns=said, new_ids=frozenset(turn.id for turn in said))).kept
+    found = reader.read(Window(turns=said, new_ids=frozenset(turn.id for turn in said))).grounded
     return [(one.candidate.predicate or "", one.candidate.object or "") for one in found]
 
 

@@ -22,7 +22,7 @@ class Times:
 
     def scheduler(self, locks: OwnerLocks | None = None) -> Scheduler:
         """One that goes by this clock."""
-        return Scheduler((locks or OwnerLocks()).wanted, clock=lambda: self.now)
+        return Scheduler((locks or OwnerLocks()).has_waiters, clock=lambda: self.now)
 
     async def work(self, scheduler: Scheduler, steps: int, owner: tuple[str, str] = ANN.owner) -> str:
         """So many steps."""

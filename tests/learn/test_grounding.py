@@ -9,7 +9,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.grounding import Heard, dated, ground, hold_nothing, mistaken, turns
+from memproxy.learn.grounding import Heard, contradict, dated, ground, hold_nothing, mistaken
 from memproxy.learn.parse import parse
 from memproxy.learn.planted import rejection
 from tests.learn.rig import ANN, NOON, PATIENCE_S, fact, rig
@@ -130,7 +130,7 @@ def said(content: str, predicate: str, value: str | None, subject: str = "user")
     ],
 )
 def test_saying_that_something_is_over_is_no_repetition_of_it(one: str, other: str, *, turned: bool) -> None:
-    assert turns(said(one, "trip", "Japan"), said(other, "trip", "Japan")) is turned
+    assert contradict(said(one, "trip", "Japan"), said(other, "trip", "Japan")) is turned
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_yes_to_a_question_is_more_than_a_pleasantry() -> None:
     turn = fact("t", kind=Kind.TURN, content="Yes")
     found = Grounded(Extracted(content="User is vegetarian", object="vegetarian", evidence=("Yes",)), turn)
     assert mistaken(found) == "pleasantry"
-    assert mistaken(found, asked=True) is None
+    assert mistaken(found, is_answer=True) is None
 
 
 HELLO = ("Hi there!", "Hello! How can I help you today?", "thanks, bye", "You're welcome!")

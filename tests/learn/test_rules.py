@@ -206,7 +206,7 @@ _ANYTHING = st.one_of(st.text(max_size=300), _TALK)
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(_ANYTHING, min_size=1, max_size=3))
 def test_any_text_is_read_without_failure_and_quoted_verbatim(texts: list[str]) -> None:
-    for one in extract(window([("user", text) for text in texts])).kept:
+    for one in extract(window([("user", text) for text in texts])).grounded:
         (quote,) = one.candidate.evidence
         assert quote in one.turn.content
         assert one.candidate.content.strip()
@@ -217,7 +217,7 @@ def test_any_text_is_read_without_failure_and_quoted_verbatim(texts: list[str]) 
 @given(_TALK, _TALK)
 def test_no_statement_has_a_value_that_its_own_sentence_does_not_hold(first: str, second: str) -> None:
     """Code never makes a sentence out of two: what a correction says of a known thing is its value alone."""
-    for one in extract(window([("user", first), ("user", second)])).kept:
+    for one in extract(window([("user", first), ("user", second)])).grounded:
         if one.candidate.intent is not Intent.FORGET and one.candidate.object:
             (quote,) = one.candidate.evidence
             told = re.sub(r" \(\d{4}-\d\d-\d\d\)$", "", one.candidate.object)
@@ -242,7 +242,7 @@ def test_reading_twice_reads_the_same(text: str) -> None:
     ids=range(12),
 )
 def test_a_long_text_states_little(text: str) -> None:
-    assert len(extract(window([("user", text)])).kept) <= 30
+    assert len(extract(window([("user", text)])).grounded) <= 30
 
 
 _PARSER: Any = importlib.import_module("re._parser")

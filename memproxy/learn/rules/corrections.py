@@ -50,23 +50,24 @@ class Known(msgspec.Struct, frozen=True):
 class Ledger:
     """Statements in order, the newest last."""
 
-    def __init__(self, known: Sequence[Memory]) -> None:
+    def __init__(self, memories: Sequence[Memory]) -> None:
         facts = sorted(
-            (one for one in known if one.kind is not Kind.TURN and one.active), key=lambda one: one.created_at
+            (memory for memory in memories if memory.kind is not Kind.TURN and memory.active),
+            key=lambda memory: memory.created_at,
         )
         self._held = [Known(_of_memory(memory), -1, memory.id) for memory in facts]
-        self.place, self.said_at = 0, datetime(1970, 1, 1, tzinfo=UTC)
-        """The place of the turn that is read, and when that was said (`read`)."""
+        self.index, self.said_at = 0, datetime(1970, 1, 1, tzinfo=UTC)
+        """Which turn is read, and when that was said (`read`)."""
 
-    def read(self, turn: Memory, place: int) -> None:
+    def read(self, turn: Memory, index: int) -> None:
         """This turn is read from now on."""
-        self.place, self.said_at = place, turn.created_at
+        self.index, self.said_at = index, turn.created_at
 
     def add(self, statement: Extracted) -> None:
         """Note what the turn that is read states; what it takes back or replaces is known no more."""
-        self._held = [one for one in self._held if not _ends(statement, one.statement)]
+        self._held = [entry for entry in self._held if not _ends(statement, entry.statement)]
         if statement.intent is not Intent.FORGET:
-            self._held.append(Known(statement, self.place))
+            self._held.append(Known(statement, self.index))
 
     def newest(self) -> list[Known]:
         """All, the newest first."""
@@ -74,34 +75,42 @@ class Ledger:
 
     def just_said(self) -> list[Extracted]:
         """What the turn that is read and those right before it stated, the newest first."""
-        first = max(self.place - _JUST_SAID, 0)
-        return [one.statement for one in self.newest() if first <= one.turn <= self.place]
+        first = max(self.index - _JUST_SAID, 0)
+        return [entry.statement for entry in self.newest() if first <= entry.turn <= self.index]
 
     def holding(self, value: str) -> Extracted | None:
         """The one statement whose value is or holds this one; the newest where they say it of one question."""
-        wanted = value_name(value)
-        held = ((one.statement, f"_{value_name(one.statement.object or '')}_") for one in self.newest())
-        found = [statement for statement, known in held if wanted and f"_{wanted}_" in known]
-        return found[0] if found and all(one.predicate == found[0].predicate for one in found) else None
+        name = value_name(value)
+        held = ((entry.statement, f"_{value_name(entry.statement.object or '')}_") for entry in self.newest())
+        holders = [statement for statement, text in held if name and f"_{name}_" in text]
+        return (
+            holders[0]
+            if holders and all(statement.predicate == holders[0].predicate for statement in holders)
+            else None
+        )
 
-    def asked_by(self, topic: str) -> list[Extracted]:
+    def answers_to(self, topic: str) -> list[Extracted]:
         """What is known of the user that answers the question a topic names ("my full name")."""
-        said = frozenset(words(topic))
-        held = (one.statement for one in self.newest())
+        topic_words = frozenset(words(topic))
+        held = (entry.statement for entry in self.newest())
         return [
-            one for one in held if one.subject == "user" and one.predicate and frozenset(words(one.predicate)) <= said
+            statement
+            for statement in held
+            if statement.subject == "user"
+            and statement.predicate
+            and frozenset(words(statement.predicate)) <= topic_words
         ]
 
     def all_about(self, topic: str) -> list[Extracted]:
         """The statements that hold every term of a topic, the newest first."""
-        wanted = terms(topic)
-        return [one.statement for one in self.newest() if wanted and wanted <= one.terms]
+        topic_terms = terms(topic)
+        return [entry.statement for entry in self.newest() if topic_terms and topic_terms <= entry.terms]
 
 
 def terms(text: str) -> frozenset[str]:
     """The words by which a statement can be meant, made singular."""
-    found = (singular(term) for term in key_terms(text, 64))
-    return frozenset(_SAME.get(term, term) for term in found) - _NAMES_NOTHING
+    singulars = (singular(term) for term in key_terms(text, 64))
+    return frozenset(_SAME.get(term, term) for term in singulars) - _NAMES_NOTHING
 
 
 def same_slot(one: Extracted, other: Extracted) -> bool:
@@ -132,8 +141,8 @@ def with_value(statement: Extracted, value: str) -> Extracted | None:
         return None
     if not statement.evidence:
         return put_aside(statement)
-    head, found, _ = statement.content.rpartition(f"{old}.")
-    if not old or not found:
+    head, separator, _ = statement.content.rpartition(f"{old}.")
+    if not old or not separator:
         return None
     return Extracted(
         content=f"{head}{value}.",
@@ -209,7 +218,7 @@ _PAIRS = (
     rf"{_IT}{_IS} (?:now )?{_NEW} instead of {_OLD}{_END}",
     rf"(?:i|we) (?:now )?(?:use|drive|have) (?:an? )?{_NEW} instead of (?:an? |the |my )?{_OLD}{_END}",
 )  # fmt: skip
-PAIRS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in _PAIRS)
+PAIRS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in _PAIRS)
 """What names the wrong value and the right one."""
 
 _CHANGED = (
@@ -229,7 +238,7 @@ _SUBJECTS = (
         rf"|make it )?(?:now )?(?P<new>\S.{{0,60}})"
     ),
 )
-SUBJECTS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in _SUBJECTS)
+SUBJECTS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in _SUBJECTS)
 """What names a question and its new answer."""
 
 ALONE = re.compile(
@@ -260,14 +269,14 @@ def speaks_of_a_change(clause: Clause) -> bool:
     """Whether a clause is worded like one that puts a value right: whether `changed` could, whatever is known."""
     if clause.corrects:
         return True
-    pairs = (one.match(clause.text) for one in PAIRS)
+    pairs = (pattern.match(clause.text) for pattern in PAIRS)
     if any(match is not None and is_value(_bare(match["old"])) and is_value(_bare(match["new"])) for match in pairs):
         return True
     alone = ALONE.match(clause.text)
     if alone is not None and (new := typed(alone["new"])) is not None and new[0] != "NAME":
         return True
-    asked = [one.match(clause.text) for one in SUBJECTS] if clause.text[:4].lower() == "the " else []
-    return any(match is not None and typed(match["new"]) is not None for match in asked)
+    matches = [pattern.match(clause.text) for pattern in SUBJECTS] if clause.text[:4].lower() == "the " else []
+    return any(match is not None and typed(match["new"]) is not None for match in matches)
 
 
 def put_right(clause: Clause, ledger: Ledger) -> list[Extracted]:
@@ -279,8 +288,8 @@ def put_right(clause: Clause, ledger: Ledger) -> list[Extracted]:
     target = ledger.holding(_bare(match["old"]))
     if target is None or target.predicate != meant[0].predicate:
         return meant
-    made = with_value(target, meant[0].object or "")
-    return [made] if made else meant
+    corrected = with_value(target, meant[0].object or "")
+    return [corrected] if corrected else meant
 
 
 def _by_pair(text: str, ledger: Ledger) -> list[Extracted]:
@@ -291,27 +300,30 @@ def _by_pair(text: str, ledger: Ledger) -> list[Extracted]:
         old, new = _bare(match["old"]), _bare(match["new"])
         target = ledger.holding(old) if is_value(old) and is_value(new) else None
         whole = target is not None and same_value(value_name(target.object or ""), value_name(old))
-        if target is not None and whole and (made := with_value(target, new)):
-            return [made]
+        if target is not None and whole and (corrected := with_value(target, new)):
+            return [corrected]
     return []
 
 
 def _by_subject(clause: Clause, ledger: Ledger) -> list[Extracted]:
     for pattern in SUBJECTS:
         if (match := pattern.match(clause.text)) is not None and (new := typed(match["new"])) is not None:
-            wanted = terms(match["topic"])
-            known = [one.statement for one in ledger.newest() if wanted and wanted <= one.terms]
-            fitting = [one for one in known if _fits(one.object, new)]
-            asked = {(one.subject, predicate_name(one.predicate or one.content)[0]) for one in fitting}
-            if len(asked) == 1 and (made := with_value(fitting[0], new[1])):
-                return [made]
+            topic_terms = terms(match["topic"])
+            meant = [entry.statement for entry in ledger.newest() if topic_terms and topic_terms <= entry.terms]
+            fitting = [statement for statement in meant if _fits(statement.object, new)]
+            questions = {
+                (statement.subject, predicate_name(statement.predicate or statement.content)[0])
+                for statement in fitting
+            }
+            if len(questions) == 1 and (corrected := with_value(fitting[0], new[1])):
+                return [corrected]
     return []
 
 
 def _by_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if clause.corrects and (counted := COUNTED.match(clause.text)) is not None:
         number = f"number_of_{counted['topic']}"
-        held = [one.statement for one in ledger.newest() if one.statement.predicate == number]
+        held = [entry.statement for entry in ledger.newest() if entry.statement.predicate == number]
         if not held or not held[0].evidence:
             return [put_aside(held[0])] if held else []
         return [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])]
@@ -319,9 +331,9 @@ def _by_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
     new = typed(match["new"]) if match is not None else None
     if new is None or (new[0] == "NAME" and not clause.corrects):
         return []
-    near = [one for one in ledger.just_said() if _fits(one.object, new)]
-    made = with_value(near[0], new[1]) if len(near) == 1 else None
-    return [made] if made else []
+    near = [statement for statement in ledger.just_said() if _fits(statement.object, new)]
+    corrected = with_value(near[0], new[1]) if len(near) == 1 else None
+    return [corrected] if corrected else []
 
 
 _DOSED = re.compile(r"\d ?(?P<unit>mg|mcg|iu|ml)\b", re.IGNORECASE)
@@ -331,30 +343,30 @@ _ASKED_ABOUT = frozenset({"budget", "dose"})
 
 def another_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """Another value of the kind of a known one, in a clause that holds all that the known one is about."""
-    said = terms(clause.text)
+    clause_terms = terms(clause.text)
     fitting = []
-    for one in ledger.newest():
-        about = one.topic - _ASKED_ABOUT
-        unit = _unit(one.statement.object or "")
+    for entry in ledger.newest():
+        about = entry.topic - _ASKED_ABOUT
+        unit = _unit(entry.statement.object or "")
         is_dose = unit is not None and unit == _unit(clause.text)
-        if (about and about <= said) or (clause.corrects and about & said) or is_dose:
-            fitting += [one] if typed(one.statement.object or "") else []
+        if (about and about <= clause_terms) or (clause.corrects and about & clause_terms) or is_dose:
+            fitting += [entry] if typed(entry.statement.object or "") else []
     if len(fitting) != 1:
         return []
     target = fitting[0].statement
     if not target.evidence:
         return []  # what somebody else worded may be about more than its words share with these
-    found = [typed(clause.text[place.end() :]) for place in _STARTS.finditer(clause.text)]
-    allowed = [new for new in found if new is not None and (new[0] != "NAME" or clause.corrects)]
+    typed_values = [typed(clause.text[start.end() :]) for start in _STARTS.finditer(clause.text)]
+    allowed = [new for new in typed_values if new is not None and (new[0] != "NAME" or clause.corrects)]
     values = [value for kind, value in allowed if _fits(target.object, (kind, value))]
-    made = with_value(target, values[0]) if len(set(values)) == 1 else None
-    return [made] if made else []
+    corrected = with_value(target, values[0]) if len(set(values)) == 1 else None
+    return [corrected] if corrected else []
 
 
 def _unit(text: str) -> str | None:
     """The unit of a dose; None where the text has none."""
-    found = _DOSED.search(text)
-    return found["unit"].lower() if found else None
+    match = _DOSED.search(text)
+    return match["unit"].lower() if match else None
 
 
 def typed(text: str) -> tuple[str, str] | None:
@@ -415,7 +427,7 @@ _OF_MEMORY = re.compile(
     r"|mentioned|shared)\b|you (?:know|have|remember)\b|was (?:joking|kidding|lying)\b)",
     re.IGNORECASE,
 )
-_EVENTS = tuple((re.compile(rf"\b(?:{one})", re.IGNORECASE), predicates) for one, predicates in EVENTS)
+_EVENTS = tuple((re.compile(rf"\b(?:{pattern})", re.IGNORECASE), predicates) for pattern, predicates in EVENTS)
 _OVER = re.compile(r"\bno longer\b|\banymore\b", re.IGNORECASE)
 GONE = (
     (
@@ -443,7 +455,7 @@ GONE = (
     r"(?P<topic>\w{2,20}) and i (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
     r"i (?:have )?(?:broke|broken|split) up with (?P<topic>\w{2,20})\b",
 )  # fmt: skip
-GONE_PATTERNS = tuple(re.compile(rf"\A(?:{one})", re.IGNORECASE) for one in GONE)
+GONE_PATTERNS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in GONE)
 
 
 def is_order(clause: Clause) -> bool:
@@ -476,7 +488,7 @@ def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if (back := _BACK.match(text)) is not None:
         tail = Clause(plain(back["tail"] or ""), corrects=True)
         instead = changed(tail, ledger) or stated(tail.text, ledger.said_at)
-        return instead or [taken_back(one) for one in ledger.just_said()]
+        return instead or [taken_back(statement) for statement in ledger.just_said()]
     match = ORDER.match(text)
     topic = plain(match["topic"]) if match is not None else ""
     if MASK in topic:
@@ -484,13 +496,13 @@ def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if THERE.match(topic):
         return _denied(topic, ledger, is_over=True)
     if not terms(topic):
-        return [taken_back(one) for one in ledger.asked_by(topic)]
+        return [taken_back(statement) for statement in ledger.answers_to(topic)]
     if meant := stated(topic, ledger.said_at):
-        return [taken_back(one) for one in meant]
-    found = ledger.all_about(topic) or ledger.asked_by(topic)
+        return [taken_back(statement) for statement in meant]
+    held = ledger.all_about(topic) or ledger.answers_to(topic)
     # what nothing known holds in these words, reconciliation looks for further
     request = Extracted(content=topic, intent=Intent.FORGET, confidence=SURE)
-    return [taken_back(one) for one in found] or [request]
+    return [taken_back(statement) for statement in held] or [request]
 
 
 def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:
@@ -500,11 +512,11 @@ def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extr
     for pattern, instead in ENDED:
         if (match := pattern.search(clause.text)) is not None:
             is_over = _OVER.search(clause.text) is not None
-            if found := _denied(match.expand(instead), ledger, is_over=is_over):
-                return found
+            if denied := _denied(match.expand(instead), ledger, is_over=is_over):
+                return denied
     for pattern in () if plainly else GONE_PATTERNS:
         if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
-            return [taken_back(one) for one in ledger.all_about(topic)]
+            return [taken_back(statement) for statement in ledger.all_about(topic)]
     return []
 
 
@@ -512,8 +524,12 @@ def ended_by_event(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """What an event ends ("got a new job"): the known answers to its questions."""
     for pattern, predicates in _EVENTS:
         if pattern.search(clause.text) is not None:
-            held = (one.statement for one in ledger.newest() if one.turn < ledger.place)
-            return [taken_back(one) for one in held if one.predicate in predicates and one.subject == "user"]
+            held = (entry.statement for entry in ledger.newest() if entry.turn < ledger.index)
+            return [
+                taken_back(statement)
+                for statement in held
+                if statement.predicate in predicates and statement.subject == "user"
+            ]
     return []
 
 
@@ -525,17 +541,17 @@ _THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
 
 def _denied(text: str, ledger: Ledger, *, is_over: bool) -> list[Extracted]:
     """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
-    held = [one.statement for one in ledger.newest()]
+    held = [entry.statement for entry in ledger.newest()]
     if (there := THERE.match(text)) is not None:
-        asked = _THERE[(there["verb"] or there["where"]).lower()]
-        return [taken_back(one) for one in held if one.predicate == asked][:1]
+        predicate = _THERE[(there["verb"] or there["where"]).lower()]
+        return [taken_back(statement) for statement in held if statement.predicate == predicate][:1]
     if meant := stated(text, ledger.said_at):
-        found = [one for one in held for said in meant if _says(said, one)]
-        found = found or (ledger.all_about(text) if is_over else [])
-        return [taken_back(one) for one in found or (meant if is_over else [])]
-    return [taken_back(one) for one in ledger.all_about(text)] if is_over else []
+        denied = [statement for statement in held for positive in meant if _says(positive, statement)]
+        denied = denied or (ledger.all_about(text) if is_over else [])
+        return [taken_back(statement) for statement in denied or (meant if is_over else [])]
+    return [taken_back(statement) for statement in ledger.all_about(text)] if is_over else []
 
 
-def _says(said: Extracted, held: Extracted) -> bool:
-    same = said.subject == held.subject and said.predicate == held.predicate
-    return (same_slot(said, held) or same) and terms(said.object or "") <= terms(held.content)
+def _says(statement: Extracted, held: Extracted) -> bool:
+    same = statement.subject == held.subject and statement.predicate == held.predicate
+    return (same_slot(statement, held) or same) and terms(statement.object or "") <= terms(held.content)

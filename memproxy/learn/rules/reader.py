@@ -40,20 +40,20 @@ def read(window: Window) -> Read:
     """What the new turns of a window come to, each against all that was known when it was said: candidates with a
     verbatim sentence as evidence. Pure; takes any text.
     """
-    ledger = Ledger(window.known)
-    found = Read([], [])
+    ledger = Ledger(window.related)
+    result = Read([], [])
     staged = False
-    for place, turn in enumerate(window.turns):
+    for index, turn in enumerate(window.turns):
         staged = staged or sets_a_stage(turn)
-        for candidate in [] if staged else _of_turn(turn, ledger, place):
+        for candidate in [] if staged else _of_turn(turn, ledger, index):
             if turn.id not in window.new_ids:
                 continue
             reason = rejection(candidate)
             if reason is None:
-                found.kept.append(Grounded(candidate, turn))
+                result.grounded.append(Grounded(candidate, turn))
             else:
-                found.rejected.append(Rejected(candidate, reason))
-    return found
+                result.rejected.append(Rejected(candidate, reason))
+    return result
 
 
 class Touched(NamedTuple):
@@ -69,7 +69,7 @@ class Touched(NamedTuple):
 
 def may_change(turn: Memory) -> bool:
     """Whether a message is worded like one that changes or takes back something; most are not."""
-    return any(_orders(one) or _may_change(one) for one in sentences_said(turn))
+    return any(_orders(sentence) or _may_change(sentence) for sentence in sentences_said(turn))
 
 
 def _orders(sentence: Sentence) -> bool:
@@ -88,31 +88,35 @@ def _may_change(sentence: Sentence) -> bool:
 def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
     """The sentences of a message that order to forget something that no statement read so far says, with its terms."""
     (nothing := Ledger(())).read(turn, 0)
-    ordering = [one for one in sentences_said(turn) if _orders(one)]
-    return [(one.evidence, terms(candidate.content)) for one in ordering for candidate in order(one.whole, nothing)]
+    ordering = [sentence for sentence in sentences_said(turn) if _orders(sentence)]
+    return [
+        (sentence.evidence, terms(candidate.content))
+        for sentence in ordering
+        for candidate in order(sentence.whole, nothing)
+    ]
 
 
 def words_of(turn: Memory) -> str:
     """What a message says, and what it states: by these words the earlier answers to the same are found."""
-    read = [f"{one.content} {one.predicate or ''}" for one in _of_turn(turn, Ledger(()), 0)]
+    read = [f"{statement.content} {statement.predicate or ''}" for statement in _of_turn(turn, Ledger(()), 0)]
     return " ".join((strip_blocks(turn.content), *read)).replace("_", " ")
 
 
 def stated_before(turns: Sequence[tuple[int, Memory]], facts: Sequence[Memory]) -> Ledger:
     """What facts and the messages at these places state."""
     ledger = Ledger(facts)
-    for place, turn in turns:
+    for index, turn in turns:
         if not sets_a_stage(turn):
-            _of_turn(turn, ledger, place)
+            _of_turn(turn, ledger, index)
     return ledger
 
 
-def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
+def touched(turn: Memory, ledger: Ledger, index: int) -> list[Touched]:
     """What a message surely ends of what the ledger holds. A sentence that would end answers to several questions,
     without being an order, is not sure to mean them.
     """
-    ledger.read(turn, place)
-    found: list[Touched] = []
+    ledger.read(turn, index)
+    result: list[Touched] = []
     for sentence in sentences_said(turn):
         ordered = _orders(sentence)
         if is_order(sentence.whole) and not ordered:
@@ -124,16 +128,16 @@ def touched(turn: Memory, ledger: Ledger, place: int) -> list[Touched]:
                 continue
             before = ledger.newest()
             ledger.add(evident)
-            left = {id(one) for one in ledger.newest()}
-            gone = [one for one in before if id(one) not in left and one.turn != place]
-            gone = [one for one in gone if _is_ended(candidate, one, sentence)]
+            remaining = {id(entry) for entry in ledger.newest()}
+            gone = [entry for entry in before if id(entry) not in remaining and entry.turn != index]
+            gone = [entry for entry in gone if _is_ended(candidate, entry, sentence)]
             replaced = candidate.intent is not Intent.FORGET or candidate.replaces is not None
-            of_sentence += [Touched(one, ordered, replaced, sentence.evidence) for one in gone]
-        held = [one.held.statement for one in of_sentence]
-        asked = {(one.subject, one.predicate or one.content) for one in held}
-        if ordered or len(asked) == 1:
-            found += of_sentence
-    return found
+            of_sentence += [Touched(entry, ordered, replaced, sentence.evidence) for entry in gone]
+        held = [touch.held.statement for touch in of_sentence]
+        questions = {(statement.subject, statement.predicate or statement.content) for statement in held}
+        if ordered or len(questions) == 1:
+            result += of_sentence
+    return result
 
 
 def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
@@ -153,57 +157,67 @@ def _is_named(statement: Extracted, topic: str) -> bool:
     """Whether an order's topic names a statement: by its value, or by most of what it is about. The sister's dog is not
     her allergy to dogs.
     """
-    wanted, value = terms(topic), terms(statement.object or "")
+    topic_terms, value = terms(topic), terms(statement.object or "")
     about = terms(statement.content) - value
     if not numbers(topic) <= numbers(statement.content):
         return False
-    if _EVERYTHING.search(topic) is not None or not wanted or wanted <= value:
+    if _EVERYTHING.search(topic) is not None or not topic_terms or topic_terms <= value:
         return True
-    return len(wanted & about) >= _MOST_OF_IT * len(about)
+    return len(topic_terms & about) >= _MOST_OF_IT * len(about)
 
 
 _EVERYTHING = re.compile(r"\b(?:everything|anything|all)\b", re.IGNORECASE)
 _MOST_OF_IT = 0.6
 
 
-def names_all_of(text: str, wanted: frozenset[str]) -> bool:
+def names_all_of(text: str, order_terms: frozenset[str]) -> bool:
     """Whether a sentence is about what an order names, and hardly about more."""
-    told = frozenset(term for term in terms(text) if not numbers(term))
-    return bool(wanted) and wanted <= terms(text) and len(wanted & told) > _MOST_OF_IT * len(told)
+    text_terms = frozenset(term for term in terms(text) if not numbers(term))
+    return (
+        bool(order_terms)
+        and order_terms <= terms(text)
+        and len(order_terms & text_terms) > _MOST_OF_IT * len(text_terms)
+    )
 
 
-def covered(found: Sequence[Touched]) -> frozenset[str]:
+def covered(touches: Sequence[Touched]) -> frozenset[str]:
     """The terms of what was touched."""
-    each = [one.held.terms | terms(one.held.statement.object or "") for one in found]
+    each = [touch.held.terms | terms(touch.held.statement.object or "") for touch in touches]
     return frozenset().union(*each)
 
 
-def _of_turn(turn: Memory, ledger: Ledger, place: int) -> list[Extracted]:
+def _of_turn(turn: Memory, ledger: Ledger, index: int) -> list[Extracted]:
     """The candidates of one turn; the ledger has them when it is done."""
-    found: list[Extracted] = []
-    ledger.read(turn, place)
+    candidates: list[Extracted] = []
+    ledger.read(turn, index)
     for sentence in sentences_said(turn):
         for candidate in _of_sentence(sentence, ledger):
             evident = msgspec.structs.replace(candidate, evidence=(sentence.evidence,))
             if rejection(evident) is None:
                 ledger.add(evident)
-            found.append(evident)
-        if len(found) >= _MOST_CANDIDATES:
+            candidates.append(evident)
+        if len(candidates) >= _MOST_CANDIDATES:
             break
-    kept = list({(one.intent, one.content, one.predicate): one for one in found}.values())
+    distinct = list(
+        {(candidate.intent, candidate.content, candidate.predicate): candidate for candidate in candidates}.values()
+    )
     # what is taken back and said anew in one turn is a change of it
-    anew = [one for one in kept if one.intent is not Intent.FORGET]
-    kept = [one for one in kept if one.intent is not Intent.FORGET or not any(same_slot(one, new) for new in anew)]
-    return kept[:_MOST_CANDIDATES]
+    anew = [candidate for candidate in distinct if candidate.intent is not Intent.FORGET]
+    distinct = [
+        candidate
+        for candidate in distinct
+        if candidate.intent is not Intent.FORGET or not any(same_slot(candidate, new) for new in anew)
+    ]
+    return distinct[:_MOST_CANDIDATES]
 
 
 def _of_sentence(sentence: Sentence, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:
     """What a sentence says; ``plainly``: without what is gathered from its words wherever they stand."""
     if orders := order(sentence.whole, ledger):
         return orders
-    found = [one for clause in sentence.clauses for one in _of_clause(clause, ledger, plainly=plainly)]
-    if found or sentence.asks:
-        return found
+    statements = [statement for clause in sentence.clauses for statement in _of_clause(clause, ledger, plainly=plainly)]
+    if statements or sentence.asks:
+        return statements
     plain = ended(sentence.whole, ledger, plainly=plainly) or changed(sentence.whole, ledger)
     if plain or plainly:
         return plain

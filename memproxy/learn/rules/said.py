@@ -222,7 +222,7 @@ def sentences_said(turn: Memory) -> tuple[Sentence, ...]:
 
 @functools.lru_cache(_MOST_READ)
 def _sentences_of(content: str) -> tuple[Sentence, ...]:
-    found, corrects = list[Sentence](), False
+    result, corrects = list[Sentence](), False
     for text, evidence in _own_sentences(strip_blocks(content)[:_MOST_CHARACTERS]):
         rest = _LEAD.sub("", f"{text} ", count=1).strip() if _LEAD.match(text) else text
         corrects = corrects or _CORRECTS.search(text[: len(text) - len(rest)]) is not None
@@ -232,18 +232,18 @@ def _sentences_of(content: str) -> tuple[Sentence, ...]:
             continue
         whole = Clause(plain(rest), corrects)
         asks = text.endswith("?") or _ASKS.match(rest) is not None or _is_not_his(whole.text)
-        told = whole if not asks else Clause(_told(rest), corrects)
-        found.append(Sentence(whole, evidence, tuple(_clauses(told)), asks))
+        statement = whole if not asks else Clause(_before_question(rest), corrects)
+        result.append(Sentence(whole, evidence, tuple(_clauses(statement)), asks))
         corrects = False
-    return tuple(found)
+    return tuple(result)
 
 
-def _told(text: str) -> str:
+def _before_question(text: str) -> str:
     """What a sentence that asks tells before its question; nothing of what is not told for sure."""
-    told = _QUESTION.split(text, maxsplit=1)[0] if text.endswith("?") else text
-    if told.endswith("?") or _ASKS.match(told) is not None:
+    start = _QUESTION.split(text, maxsplit=1)[0] if text.endswith("?") else text
+    if start.endswith("?") or _ASKS.match(start) is not None:
         return ""
-    bare = plain(told)
+    bare = plain(start)
     return "" if _is_not_his(bare) else bare
 
 
@@ -266,26 +266,26 @@ def _own_sentences(original: str) -> Iterator[tuple[str, str]]:
 
 def _spans(masked: str) -> Iterator[tuple[int, int]]:
     """Where the sentences are; one that an abbreviation cut is put together again."""
-    place, open_at = 0, None
+    position, open_at = 0, None
     for sentence in sentences(masked):
-        begin = masked.find(sentence, place)
-        place = begin + len(sentence)
+        begin = masked.find(sentence, position)
+        position = begin + len(sentence)
         begin = begin if open_at is None else open_at
-        open_at = begin if _ABBREVIATED.search(sentence[-8:]) and place - begin < _LONGEST_SENTENCE else None
+        open_at = begin if _ABBREVIATED.search(sentence[-8:]) and position - begin < _LONGEST_SENTENCE else None
         if open_at is None:
-            yield begin, place
+            yield begin, position
     if open_at is not None:
-        yield open_at, place
+        yield open_at, position
 
 
 def _clauses(whole: Clause) -> Iterator[Clause]:
-    for place, part in enumerate(_SPLIT.split(whole.text)):
+    for index, part in enumerate(_SPLIT.split(whole.text)):
         first, *shared = _SHARED.split(part) if re.match(r"(?:i|we)\b", part, re.IGNORECASE) else [part]
         first, *placed = _PLACED.split(first, maxsplit=1)
-        for text in (first, *(f"I {one}" for one in shared), *(f"I am {one}" for one in placed)):
-            bare = plain(_LEAD.sub("", text, count=1) if _LEAD.match(text) and place else text)
+        for text in (first, *(f"I {tail}" for tail in shared), *(f"I am {tail}" for tail in placed)):
+            bare = plain(_LEAD.sub("", text, count=1) if _LEAD.match(text) and index else text)
             if bare:
-                yield Clause(bare, whole.corrects or (place > 0 and _CORRECTS.match(text) is not None))
+                yield Clause(bare, whole.corrects or (index > 0 and _CORRECTS.match(text) is not None))
 
 
 def plain(text: str) -> str:
@@ -302,51 +302,51 @@ def plain(text: str) -> str:
 
 def mask(text: str) -> str:
     """The text with everything in it that is not its writer's own prose masked, at the same length."""
-    text = _TAGGED.sub(lambda found: _blank(found[0]), text)
+    text = _TAGGED.sub(lambda match: _blank(match[0]), text)
     lines = text.split("\n")
-    speakers = {place: found["who"].lower() for place, line in enumerate(lines) if (found := _SPEAKER.match(line))}
-    others = {place: who for place, who in speakers.items() if who not in _OWN_LABELS}
+    speakers = {index: match["who"].lower() for index, line in enumerate(lines) if (match := _SPEAKER.match(line))}
+    others = {index: who for index, who in speakers.items() if who not in _OWN_LABELS}
     is_chat = len(others) > 1 or any(who in _CHAT_LABELS for who in others.values())
     headed = sum(_MAIL.match(line) is not None for line in lines) > 1
     fence, pasted, masked = "", False, []
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         begins = line.lstrip(" \t")[:3]
         is_fence = begins in ("```", "~~~") and fence in ("", begins)
         pasted = pasted or (headed and _MAIL.match(line) is not None) or _LETTER.match(line) is not None
         # quoted, a row of a table, indented as code or an item of a list
         apart = line.startswith(("    ", "\t")) or line.lstrip()[:1] in (">", "|") or _LISTED.match(line) is not None
-        hidden = is_fence or bool(fence) or pasted or (is_chat and place in others) or apart
+        hidden = is_fence or bool(fence) or pasted or (is_chat and index in others) or apart
         fence = ("" if fence else begins) if is_fence else fence
         masked.append(_blank(line) if hidden else _without_quotes(line))
     return "\n".join(masked)
 
 
 def _blank(text: str) -> str:
-    return "".join(one if one == "\n" else MASK for one in text)
+    return "".join(character if character == "\n" else MASK for character in text)
 
 
 def _without_quotes(line: str) -> str:
     """A line with its quotations masked, unless one is a name or a title."""
-    place, kept = 0, []
-    while (found := _QUOTE.search(line, place)) is not None:
-        end = line.find(_CLOSING[found[0]], found.end())
+    position, pieces = 0, []
+    while (match := _QUOTE.search(line, position)) is not None:
+        end = line.find(_CLOSING[match[0]], match.end())
         if end < 0:
             break
-        kept += [line[place : found.start()], _quoted(line[found.start() : end + 1])]
-        place = end + 1
-    return _without_single_quotes("".join([*kept, line[place:]]))
+        pieces += [line[position : match.start()], _quoted(line[match.start() : end + 1])]
+        position = end + 1
+    return _without_single_quotes("".join([*pieces, line[position:]]))
 
 
 def _without_single_quotes(line: str) -> str:
-    place, kept = 0, []
-    while (found := _SINGLE_OPEN.search(line, place)) is not None:
-        end = _SINGLE_CLOSE.search(line, found.end())
+    position, pieces = 0, []
+    while (match := _SINGLE_OPEN.search(line, position)) is not None:
+        end = _SINGLE_CLOSE.search(line, match.end())
         if end is None:
             break
-        quote = line[found.start() : end.end()]
-        kept += [line[place : found.start()], _blank(quote) if len(quote) > _LONG_SINGLE else quote]
-        place = end.end()
-    return "".join([*kept, line[place:]])
+        quote = line[match.start() : end.end()]
+        pieces += [line[position : match.start()], _blank(quote) if len(quote) > _LONG_SINGLE else quote]
+        position = end.end()
+    return "".join([*pieces, line[position:]])
 
 
 def _quoted(text: str) -> str:

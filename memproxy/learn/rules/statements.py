@@ -269,7 +269,7 @@ def _table() -> tuple[_Reads, ...]:
 
 def patterns() -> tuple[re.Pattern[str], ...]:
     """The patterns of the table, in its order."""
-    return tuple(one.pattern for one in _table())
+    return tuple(entry.pattern for entry in _table())
 
 
 def _written_out(pattern: str) -> str:
@@ -278,13 +278,13 @@ def _written_out(pattern: str) -> str:
 
 def stated(text: str, said_at: datetime) -> list[Extracted]:
     """What a plain clause states; nothing where no row fits, or where its value says nothing by itself."""
-    found: list[Extracted] = []
-    for one in _table():
-        if (match := one.pattern.match(text)) is not None and (new := list(_candidates(one.row, match, said_at))):
-            found += new
-            if not one.row.goes_on:
+    statements: list[Extracted] = []
+    for entry in _table():
+        if (match := entry.pattern.match(text)) is not None and (new := list(_candidates(entry.row, match, said_at))):
+            statements += new
+            if not entry.row.goes_on:
                 break
-    return found
+    return statements
 
 
 def _candidates(row: Row, match: re.Match[str], said_at: datetime) -> Iterator[Extracted]:
@@ -298,9 +298,9 @@ def _candidates(row: Row, match: re.Match[str], said_at: datetime) -> Iterator[E
     values = _JOIN.split(value) if row.many else [value]
     if row.many and not all(map(is_value, values)):
         return
-    for one in values:
-        if is_value(one) and _fits(row, one):
-            yield _statement(row, groups, _third_person(one), said_at)
+    for item in values:
+        if is_value(item) and _fits(row, item):
+            yield _statement(row, groups, _third_person(item), said_at)
 
 
 def is_value(text: str) -> bool:
@@ -360,5 +360,5 @@ def _day_of(value: str, said_at: datetime) -> str:
 
 def names_in(text: str) -> list[str]:
     """The names in a value: runs of capitalised words, an abbreviation before them included."""
-    named = (one for one in _CAPITALS.findall(text) if one.casefold() not in _NO_NAME)
-    return [one for one in named if not is_abbreviation(one, stops=f"{one}." in text)]
+    named = (name for name in _CAPITALS.findall(text) if name.casefold() not in _NO_NAME)
+    return [name for name in named if not is_abbreviation(name, stops=f"{name}." in text)]
