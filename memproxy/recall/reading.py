@@ -84,7 +84,7 @@ class Reading(msgspec.Struct):
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
     """The reading that was made of each memory before, if it still is there."""
-    found: list[Any] = list(map(attrgetter("made"), notes))
+    found: list[Any] = list(map(attrgetter("derived"), notes))
     if set(map(type, found)) <= {Reading}:
         return found  # as nearly always
     return [made if isinstance(made, Reading) else None for made in found]

@@ -42,7 +42,7 @@ WRITES = (
         "drop_from_blocks",
     ),
     *("note_receipts", "note_outcomes", "begin_erasure", "forget", "forget_receipts", "forget_queries", "wipe"),
-    *("place", "adopt_palace", "erase_wings", "erase_aliases", "rename_wings", "erase_closets"),
+    *("allot_numbers", "adopt_palace", "erase_wings", "erase_aliases", "rename_wings", "erase_closets"),
     *("add_proxy_key", "revoke_proxy_key", "set_meta", "swap_meta", "spend", "choose", "keep_answer", "drop_answer"),
     *("erase_answers", "note_audit", "backup", "put_working", "drop_working", "sweep_working"),
     *("begin_dream", "put_dream", "take_up_dreams"),

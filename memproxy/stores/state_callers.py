@@ -218,7 +218,7 @@ class StateCallers(StatePart):
             await db.run(
                 """
                 INSERT INTO answers (tenant, user_id, name, asked, at, answer, erased)
-                VALUES (:tenant, :user, :name, :asked, :at, :answer, :erased)
+                VALUES (:tenant, :user, :name, :request_digest, :at, :answer, :erased)
                 ON CONFLICT (tenant, user_id, name) DO UPDATE SET
                     asked = excluded.asked, at = excluded.at, answer = excluded.answer, erased = excluded.erased
                 """,
