@@ -2,12 +2,14 @@
 
 A ranking looks at each memory beside the question, and the older statement is often the one that has its words. How
 likely a later message takes the place of an earlier one follows from how near the two are, token by token, beside how
-near the user's other messages are. From `ABOUT` on the later one comes with the earlier, and before it; from `INSTEAD`
-on it comes in its place. Where facts were reconciled, reconciling has decided, and nothing is looked at here.
+near the user's other messages are. The likelier that is, the likelier the later one is needed where the earlier one is
+(`OWN`, `ABOUT`), and it stands before it; from `INSTEAD` on it comes in its place. Where facts were reconciled,
+reconciling has decided, and nothing is looked at here.
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.telling import PLAINLY, telling
@@ -27,8 +29,17 @@ TOWARDS, BACK, BIAS = 7.94, 21.15, -5.38
 48 invented people that a later one made outdated, among 20,000 pairs (docs/lab/lives.md).
 """
 
-LATER = -2.0
-"""Log odds from which on a later message may be about the same."""
+LATER = -4.0
+"""Log odds of taking the place from which on a later message is looked at."""
+
+OWN, FOLLOWS, WORTH = 0.58, 0.31, 0.75
+"""How likely a message is needed that was said later than a likely memory: weights of its own log odds and of those
+that it takes the memory's place, fitted by `tests.fitting.later`. 0.4 of the last are added to the fit: such a line is
+worth 1.5 others, as it also sets right what is outdated.
+"""
+
+SAME = -2.0
+"""From here on it is about the same thing."""
 
 ABOUT = -1.0
 """From here on it is as likely needed as the earlier one; below, by what it lacks less likely than that."""
@@ -58,12 +69,14 @@ def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array,
     found, instead = odds.copy(), []
     looked = [place for place in order[:MOST] if odds[place] >= least and place in said]
     for place in looked:
-        later = _later(place, said, table.memories, table.tells)
+        later = followed_by(place, said, table.memories, table.tells)
         if not later:
             continue
-        likeliest = max(later.values())
-        as_likely = [other for other, value in later.items() if value >= likeliest - AS_LIKELY]
-        newest = max(as_likely, key=lambda other: table.created[other])
+        for other, likely in later.items():
+            found[other] = max(found[other], OWN * odds[other] + FOLLOWS * likely + WORTH)
+        newest = _newest(later, lambda other: table.memories[other].created_at)
+        if later[newest] < SAME:
+            continue
         found[newest] = max(found[newest], found[place] + _STEP + min(0.0, later[newest] - ABOUT))
         # "My garden budget" stays beside a later "My kitchen budget" where the garden is asked for
         if any(later[other] >= INSTEAD and table.coverage[other] >= table.coverage[place] for other in later):
@@ -73,23 +86,31 @@ def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array,
     return found, instead
 
 
-def replaced(candidates: Sequence[Candidate]) -> set[int]:
-    """The places of those messages whose place a later one among them takes, and that say no more than it: who moved
-    still has the name that he told with his old address.
+def successors(candidates: Sequence[Candidate]) -> tuple[dict[int, int], set[int]]:
+    """For the places of messages that a later one among them is about: the newest such one's place. And those whose
+    place it takes, as they say no more than it: who moved still has the name that he told with his old address.
     """
     said = {place: one.tokens for place, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN}
     memories = [one.memory for one in candidates]
     terms = {place: len(key_terms(memories[place].content, _TERMS)) for place in said}
     tells = functools.cache(lambda place: telling(memories[place].content))
-    return {
-        place
-        for place in said
-        for other, likely in _later(place, said, memories, tells).items()
-        if likely >= INSTEAD and terms[place] <= terms[other]
-    }
+    about, instead = {}, set()
+    for place in said:
+        later = followed_by(place, said, memories, tells)
+        if any(likely >= INSTEAD and terms[place] <= terms[other] for other, likely in later.items()):
+            instead.add(place)
+        if max(later.values(), default=LATER) >= SAME:
+            about[place] = _newest(later, lambda other: memories[other].created_at)
+    return about, instead
 
 
-def _later(
+def _newest(later: Mapping[int, float], said_at: Callable[[int], datetime]) -> int:
+    """Of the likeliest the newest."""
+    likeliest = max(later.values())
+    return max((other for other, value in later.items() if value >= likeliest - AS_LIKELY), key=said_at)
+
+
+def followed_by(
     place: int, said: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
 ) -> dict[int, float]:
     """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes

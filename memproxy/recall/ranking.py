@@ -115,18 +115,30 @@ class Ranker:
         ]
 
     def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
-        """The statements about a topic (`topics.profile`), each scored a little below the one before it."""
+        """The statements about a topic (`topics.profile`), each scored a little below the one before it; what was said
+        later about the same stands before it.
+        """
         whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
-        ordered = profile(candidates, self.read(candidates), self.topics, topic)
-        outdated = later_statements.replaced([one for one, _ in ordered])
+        found = profile(candidates, self.read(candidates), self.topics, topic)
+        about, outdated = later_statements.successors([one for one, _ in found])
+        order: list[int] = []
+
+        def put(place: int) -> None:
+            if place not in order:
+                if place in about:
+                    put(about[place])
+                order.append(place)
+
+        for place in range(len(found)):
+            put(place)
         return [
             Scored(
-                memory=one.memory,
+                memory=found[place][0].memory,
                 score=_PROFILE_SCORE - _PROFILE_STEP * number,
-                signals={"topic": near} | whole | ({REPLACED: 1.0} if number in outdated else {}),
-                notes=one.notes,
+                signals={"topic": found[place][1]} | whole | ({REPLACED: 1.0} if place in outdated else {}),
+                notes=found[place][0].notes,
             )
-            for number, (one, near) in enumerate(ordered)
+            for number, place in enumerate(order)
         ]
 
     def table(

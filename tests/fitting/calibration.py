@@ -40,7 +40,7 @@ from memproxy.evals import dataset, locomo
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, Question, SparseVector
-from memproxy.recall.candidate_table import Array
+from memproxy.recall.candidate_table import Array, CandidateTable
 from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query
@@ -142,6 +142,18 @@ class Workshop:
 
         Without ``shared_words`` they are looked at as if none of them had any of the query's words.
         """
+        table = self.table(corpus, query, dense=dense, limit=limit, shared_words=shared_words)
+        if table is None:
+            return None
+        sources = {id(one.memory): one.sources for one in corpus}
+        labels = np.array([float(bool(sources[id(memory)] & gold)) for memory in table.memories])
+        wanted = sum(bool(one.sources & gold) for one in corpus)
+        return Example(columns=self._ranker.columns(table), labels=labels, asked=Asked.of(table), wanted=wanted)
+
+    def table(
+        self, corpus: Sequence[Document], query: str, *, dense: bool, limit: int, shared_words: bool = True
+    ) -> CandidateTable | None:
+        """The candidates that `example` looks at."""
         if not corpus:
             return None
         sparse = self._lexical.encode_query(query) if dense else self._other_words.encoded(query)
@@ -167,11 +179,7 @@ class Workshop:
         now = max(one.memory.created_at for one in corpus)
         bm25 = sparse if shared_words else None
         hybrid = HybridQuery(dense=asked.vector or None, bm25=bm25, tokens=asked.tokens, words=asked.words)
-        table = self._ranker.table(Query(query, now), hybrid, candidates)
-        sources = {id(corpus[place].memory): corpus[place].sources for place in places}
-        labels = np.array([float(bool(sources[id(one.memory)] & gold)) for one in candidates])
-        wanted = sum(bool(one.sources & gold) for one in corpus)
-        return Example(columns=self._ranker.columns(table), labels=labels, asked=Asked.of(table), wanted=wanted)
+        return self._ranker.table(Query(query, now), hybrid, candidates)
 
 
 def _bm25(corpus: Sequence[Document], query: SparseVector) -> Any:

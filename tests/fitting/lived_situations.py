@@ -38,8 +38,8 @@ def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, den
 
     for path in files:
         for life in lives.load([path]):
-            turns = _turns(workshop, life.sessions)
-            telling = [one for one in turns if _tells(one)]
+            turns = turns_of(workshop, life.sessions)
+            telling = [one for one in turns if tells(one)]
             probes = [one.probe for one in life.asked]
             add(f"lived: {path.stem}", telling, probes)
             add(f"lived facts: {path.stem}", telling + _facts(workshop, life, turns), probes)
@@ -50,14 +50,15 @@ def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, den
 
 
 def _add_chats(add: _Add, workshop: Workshop, chats: Chats) -> None:
-    turns = _turns(workshop, chats.sessions)
-    own = [one for one in turns if _tells(one)]
-    everything = [one for one in turns if one.memory.trust is not Trust.USER or _tells(one)]
+    turns = turns_of(workshop, chats.sessions)
+    own = [one for one in turns if tells(one)]
+    everything = [one for one in turns if one.memory.trust is not Trust.USER or tells(one)]
     add("unseen chats", own, [one for one in chats.probes if one.group != _OF_ASSISTANT])
     add("unseen chats", everything, [one for one in chats.probes if one.group == _OF_ASSISTANT])
 
 
-def _turns(workshop: Workshop, sessions: Sequence[Session]) -> list[Document]:
+def turns_of(workshop: Workshop, sessions: Sequence[Session]) -> list[Document]:
+    """All messages, as they are stored."""
     return [
         document
         for session in sessions
@@ -65,7 +66,8 @@ def _turns(workshop: Workshop, sessions: Sequence[Session]) -> list[Document]:
     ]
 
 
-def _tells(document: Document) -> bool:
+def tells(document: Document) -> bool:
+    """Whether it is the user's and tells something."""
     return document.memory.trust is Trust.USER and not only_asks(document.memory)
 
 
@@ -75,7 +77,7 @@ def _facts(workshop: Workshop, life: Life, turns: Sequence[Document]) -> list[Do
     gone |= {fact.text for fact in life.facts if fact.intent == "forget"}
     found = []
     for number, fact in enumerate(life.facts):
-        said = [one for one in turns if _tells(one) and fact.evidence in one.memory.content]
+        said = [one for one in turns if tells(one) and fact.evidence in one.memory.content]
         if fact.text not in gone and said:
             now = said[0].memory.created_at
             memory = Memory(

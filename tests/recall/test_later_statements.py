@@ -71,3 +71,18 @@ async def test_what_only_mentions_the_same_thing_later_hides_no_answer(with_mode
     await said(with_model, *OTHERS[:2], told, *OTHERS[2:], mentioned)
     answer = await with_model.recall.recall(asking("Which gym do I go to?"))
     assert told in [one.snippet for one in answer.citations]
+
+
+async def test_a_profile_has_the_new_state_before_the_old_one(with_model: Bench) -> None:
+    old = "Can you help me plan the week? I work Tuesday to Friday at the bakery, 5 am starts."
+    new = "I had to give up the bakery, starting at a garden centre on the 1st, 8 to 4."
+    others = (
+        "My knee is torn, no running.",
+        "We got a cat called Biro.",
+        "I am learning Portuguese.",
+        "I play the bass.",
+    )
+    await said(with_model, *others, old, *OTHERS, *others, new)
+    answer = await with_model.recall.recall(asking("What do you know about me?"))
+    context = answer.context
+    assert 0 < context.index("garden centre") < context.find("work Tuesday to Friday") % len(context)
