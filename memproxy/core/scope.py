@@ -6,6 +6,9 @@ from contextvars import ContextVar
 
 import msgspec
 
+OwnerKey = tuple[str, str]
+"""Tenant and user: the unit of isolation, of ordering and of erasure."""
+
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owner of memories, and the narrower place within them.
@@ -23,8 +26,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
 
     @property
-    def owner(self) -> tuple[str, str]:
-        """``(tenant, user)``: the unit of isolation, of ordering and of erasure."""
+    def owner(self) -> OwnerKey:
+        """Whose it is."""
         return (self.tenant, self.user)
 
     @property

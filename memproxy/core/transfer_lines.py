@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.turn import point_id
+from memproxy.core.turn import point_id_for
 
 FORMAT = "memproxy"
 VERSION = 1
@@ -56,7 +56,7 @@ class PalaceRow(msgspec.Struct, frozen=True, kw_only=True):
 def vector_key(memory: Memory) -> str:
     """Names a memory among others of one plan: a turn's id may be used in two sessions."""
     session = memory.session_id if memory.kind is Kind.TURN else None
-    return point_id(memory.tenant, memory.user_id, session, memory.id)
+    return point_id_for(memory.tenant, memory.user_id, session, memory.id)
 
 
 def line(value: Any) -> bytes:

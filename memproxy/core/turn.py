@@ -89,7 +89,7 @@ def name_within(project: str, name: str) -> str:
     return _uuid5("\x1f".join(("project", project, name)))
 
 
-def point_id(tenant: str, user: str, session: str | None, memory_id: str) -> str:
+def point_id_for(tenant: str, user: str, session: str | None, memory_id: str) -> str:
     """The store's own key of a memory: a UUID, whatever the id looks like.
 
     A turn's id may be any string the client chose, the same one in two sessions or for two users, while the store

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 
 from memproxy import errors
+from memproxy.core.scope import OwnerKey
 from memproxy.errors import (
     BudgetSpent,
     MemproxyError,
@@ -19,7 +20,6 @@ from memproxy.errors import (
     StateUnavailable,
     StoreUnavailable,
 )
-from memproxy.learn.flush import Owner
 from memproxy.learn.model_outages import COUNTED, OUTAGE, WaitingRows, delay_s
 from memproxy.learn.parts import Parts
 from memproxy.logs import LogLimit
@@ -69,7 +69,7 @@ class Acknowledger:
         self._wake = wake
         self._held: dict[int, JournalRow] = {}
         self._outages: dict[int, int] = {}
-        self._waiting: set[Owner] = set()
+        self._waiting: set[OwnerKey] = set()
         self._keyless: dict[int, str] = {}
         self._keyless_until: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
@@ -84,12 +84,12 @@ class Acknowledger:
         """How many rows are claimed and have not ended."""
         return len(self._held)
 
-    def learning(self, owner: Owner | None) -> list[int]:
+    def learning(self, owner: OwnerKey | None) -> list[int]:
         """The rows being learned from now, of this owner or of all."""
         rows = [row for row in self._held.values() if row.entry.kind is JournalKind.LEARN]
         return [row.number for row in rows if owner in {None, row.entry.scope.owner}]
 
-    def waits(self, owner: Owner) -> bool:
+    def waits(self, owner: OwnerKey) -> bool:
         """Whether the owner's index lane waits for the store."""
         return owner in self._waiting
 

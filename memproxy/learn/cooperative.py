@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from memproxy.learn.flush import Owner
+from memproxy.core.scope import OwnerKey
 from memproxy.tasks import happens
 
 Step = Callable[[], Awaitable[None]]
@@ -38,13 +38,13 @@ class Scheduler:
         clock: seconds since some moment.
     """
 
-    def __init__(self, has_waiters: Callable[[Owner], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, has_waiters: Callable[[OwnerKey], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._has_waiters = has_waiters
         self._clock = clock
         self._serving = 0
         self._quiet = asyncio.Event()
         self._lately: deque[float] = deque(maxlen=BUSY_FROM)
-        self._hurrying: Counter[Owner] = Counter()
+        self._hurrying: Counter[OwnerKey] = Counter()
         self._ending = False
         self._next_at = clock()
         self._stepped = False
@@ -62,7 +62,7 @@ class Scheduler:
             if not self._serving:
                 self._quiet.set()
 
-    async def step(self, owner: Owner) -> None:
+    async def step(self, owner: OwnerKey) -> None:
         """Return when learning from this owner may take its next step: one in a turn of the event loop."""
         while True:
             await asyncio.sleep(0)
@@ -81,13 +81,13 @@ class Scheduler:
     def _turned(self) -> None:
         self._stepped = False
 
-    def is_patient(self, owner: Owner) -> bool:
+    def is_patient(self, owner: OwnerKey) -> bool:
         """Whether this owner's learning may wait for others' flushes: there is traffic, and no caller waits for it."""
         traffic = len(self._lately) == BUSY_FROM and self._clock() - self._lately[0] < LATELY_S
         return traffic and not self._ending and not self._hurries(owner)
 
     @contextmanager
-    def hurrying(self, owner: Owner) -> Iterator[None]:
+    def hurrying(self, owner: OwnerKey) -> Iterator[None]:
         """Within it this owner's steps wait for nothing."""
         self._hurrying[owner] += 1
         try:
@@ -101,7 +101,7 @@ class Scheduler:
         """No step waits any more: the worker ends."""
         self._ending = True
 
-    def _hurries(self, owner: Owner) -> bool:
+    def _hurries(self, owner: OwnerKey) -> bool:
         return owner in self._hurrying or self._has_waiters(owner)
 
 

@@ -10,10 +10,10 @@ import msgspec
 
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, TurnsBody
+from memproxy.core.scope import OwnerKey
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
 from memproxy.learn.erasure import RowsErased
-from memproxy.learn.flush import Owner
 from memproxy.learn.index import decoded
 from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
 
@@ -37,7 +37,7 @@ class EarlyDeletes:
         self._on_rows_erased = on_rows_erased
         self._store = store
         self._state = state
-        self._users: dict[Owner, JournalRow] = {}
+        self._users: dict[OwnerKey, JournalRow] = {}
 
     def note(self, row: JournalRow) -> None:
         """A row was appended. A whole user's deletion is remembered, however many rows stand before it."""

@@ -9,26 +9,25 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from memproxy.core.scope import OwnerKey
 from memproxy.errors import StoreUnavailable
 from memproxy.ports import MemoryStore
 from memproxy.tasks import happens
-
-Owner = tuple[str, str]
 
 
 class OwnerLocks:
     """A lock for each owner that is being written just now; none is kept for the others."""
 
     def __init__(self) -> None:
-        self._locks: dict[Owner, asyncio.Lock] = {}
-        self._users: dict[Owner, int] = {}
+        self._locks: dict[OwnerKey, asyncio.Lock] = {}
+        self._users: dict[OwnerKey, int] = {}
 
-    def has_waiters(self, owner: Owner) -> bool:
+    def has_waiters(self, owner: OwnerKey) -> bool:
         """Whether somebody waits for the owner's lock."""
         return self._users.get(owner, 0) > 1
 
     @asynccontextmanager
-    async def of(self, owner: Owner) -> AsyncIterator[None]:
+    async def of(self, owner: OwnerKey) -> AsyncIterator[None]:
         """Hold the owner's lock. Not reentrant."""
         lock = self._locks.setdefault(owner, asyncio.Lock())
         self._users[owner] = self._users.get(owner, 0) + 1
@@ -61,7 +60,7 @@ class Flushes:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._count = 0
-        self._unflushed: dict[tuple[str, Owner], int] = {}
+        self._unflushed: dict[tuple[str, OwnerKey], int] = {}
         self._waiting = 0
         self._requested = asyncio.Event()
         self._gathering: asyncio.Future[Exception | None] | None = None
@@ -70,7 +69,7 @@ class Flushes:
         """Whether the next flush succeeded, for who can wait; False when nobody may wait any more."""
 
     @contextmanager
-    def of(self, lane: str, owner: Owner) -> Iterator[None]:
+    def of(self, lane: str, owner: OwnerKey) -> Iterator[None]:
         """Within it the lane writes for the owner, whose lock it holds."""
         self._note(lane, owner)
         try:
@@ -78,7 +77,7 @@ class Flushes:
         finally:
             self._note(lane, owner)  # a flush that began meanwhile may lack what came after
 
-    def _note(self, lane: str, owner: Owner) -> None:
+    def _note(self, lane: str, owner: OwnerKey) -> None:
         self._count += 1
         self._unflushed[lane, owner] = self._count
 
@@ -157,16 +156,16 @@ class Flushes:
             self._requested.clear()
         self._store.hurry()
 
-    def is_settled(self, lane: str, owner: Owner) -> bool:
+    def is_settled(self, lane: str, owner: OwnerKey) -> bool:
         """Whether what the lane wrote for the owner is durable."""
         return (lane, owner) not in self._unflushed
 
-    async def settle(self, lane: str, owner: Owner) -> None:
+    async def settle(self, lane: str, owner: OwnerKey) -> None:
         """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock."""
         if not self.is_settled(lane, owner):
             await self.flush()
 
-    async def settle_with_others(self, lane: str, owner: Owner) -> None:
+    async def settle_with_others(self, lane: str, owner: OwnerKey) -> None:
         """As `settle`, by `flush_with_others` and without the lock: for what was written until now."""
         if not self.is_settled(lane, owner):
             await self.flush_with_others()

@@ -17,7 +17,7 @@ from memproxy.core.memory import Kind, Memory, Source, Trust
 from memproxy.core.palace import USER, subject_name
 from memproxy.core.protocol import DRIFT, SILENT, LearnBody, PlanBody
 from memproxy.core.receipt import Outcome
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import ModelAwaited, NotFound, StateUnavailable
 from memproxy.learn.apply import Applier, without_what_went
 from memproxy.learn.budget import Spent, tallied
@@ -25,7 +25,6 @@ from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Step
 from memproxy.learn.extract import MINE, Reader, is_seen, said_where, turns_of, unlearned
-from memproxy.learn.flush import Owner
 from memproxy.learn.forget_everything import heeded, without_covered
 from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
@@ -392,7 +391,7 @@ class Learner:
             self._planning.release()
 
     @asynccontextmanager
-    async def _settled(self, owner: Owner) -> AsyncIterator[None]:
+    async def _settled(self, owner: OwnerKey) -> AsyncIterator[None]:
         """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
         async with AsyncExitStack() as held:
             for _ in range(_SETTLING_TRIES):

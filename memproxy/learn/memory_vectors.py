@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import msgspec
 
 from memproxy.core.memory import Kind, Memory
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.text import estimate
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.budget import TokenMeter
-from memproxy.learn.flush import Owner, OwnerLocks
+from memproxy.learn.flush import OwnerLocks
 from memproxy.ports import Embedder, HybridQuery, LexicalEncoder, MemoryFilter, MemoryStore, Passage, Point, StateStore
 from memproxy.recall.documents import bm25_text, dense_text
 
@@ -75,11 +75,11 @@ class Vectors:
         self._lexical = lexical
         self._locks = locks
         self._meter = meter if embedder.name.startswith(_PAID) else None
-        self._unneeded: Counter[Owner] = Counter()
-        self._making: dict[asyncio.Timeout, Owner] = {}
+        self._unneeded: Counter[OwnerKey] = Counter()
+        self._making: dict[asyncio.Timeout, OwnerKey] = {}
 
     @contextmanager
-    def unneeded(self, owner: Owner) -> Iterator[None]:
+    def unneeded(self, owner: OwnerKey) -> Iterator[None]:
         """Inside, this owner's memories are written without vectors, those that are being embedded included: its
         erasure waits for them, and a long message is embedded for many seconds.
         """
@@ -131,7 +131,7 @@ class Vectors:
         if self._meter is not None and tenant is not None and texts:
             await self._meter.note_given(tenant, "embed", sum(map(estimate, texts)))
 
-    async def _embed(self, owner: Owner, texts: Sequence[str]) -> list[Passage]:
+    async def _embed(self, owner: OwnerKey, texts: Sequence[str]) -> list[Passage]:
         if not texts:
             return []
         passages: list[Passage] | None = None
@@ -150,15 +150,15 @@ class Vectors:
         await self._count(owner[0], texts)
         return passages
 
-    async def note_all(self, owners: Set[Owner]) -> None:
+    async def note_all(self, owners: Set[OwnerKey]) -> None:
         """These owners have memories without vectors, to be filled in when the embedder is there."""
         await self._change(lambda pending: pending | owners)
 
-    async def forget(self, owner: Owner) -> None:
+    async def forget(self, owner: OwnerKey) -> None:
         """Drop the owner from the notes of missing vectors: nothing of it is left."""
         await self._change(lambda pending: pending - {owner})
 
-    async def _change(self, change: Callable[[frozenset[Owner]], frozenset[Owner]]) -> None:
+    async def _change(self, change: Callable[[frozenset[OwnerKey]], frozenset[OwnerKey]]) -> None:
         """Note others; another engine may do so at the same time."""
         while True:
             stored = await self._state.get_meta(PENDING_KEY)
@@ -215,7 +215,7 @@ class Vectors:
         return [memory for memory in memories if turn_key(memory) not in there]
 
 
-def _owners(stored: str | None) -> frozenset[Owner]:
+def _owners(stored: str | None) -> frozenset[OwnerKey]:
     return frozenset((tenant, user) for tenant, user in json.loads(stored or "[]"))
 
 

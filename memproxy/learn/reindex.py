@@ -11,10 +11,9 @@ from time import monotonic
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import ReindexTold
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.turn import in_order
 from memproxy.errors import EmbedderUnavailable
-from memproxy.learn.flush import Owner
 from memproxy.learn.memory_vectors import Around, adjacency, turn_key
 from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
@@ -68,7 +67,7 @@ class Reindexer:
         self._late = False
         self.progress = progress or ReindexTold()
         self.progress.total = rebuild.total
-        self.owners: set[Owner] = set()
+        self.owners: set[OwnerKey] = set()
         """Whose memories there are."""
 
     async def run(self) -> None:

@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 
 from memproxy.core.protocol import SILENT, LearnBody, PlanBody
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import LOOKS_S, POLL_S, Acknowledger, state_trouble
@@ -28,7 +28,7 @@ from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import MINE
-from memproxy.learn.flush import MOST_S, Flushes, Owner, OwnerLocks
+from memproxy.learn.flush import MOST_S, Flushes, OwnerLocks
 from memproxy.learn.index import Indexer, together
 from memproxy.learn.judge import Judge
 from memproxy.learn.learner import END, Learner
@@ -191,7 +191,7 @@ class Worker:
         self._runs = _Runs(parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
         self._ends = {lane: asyncio.Event() for lane in _LANES}
         """Set, and made anew, when something of the lane ended or can be found."""
-        self._written: dict[Owner, set[int]] = {}
+        self._written: dict[OwnerKey, set[int]] = {}
         """Rows whose turns can be found by a search, and that end with the store's next flush."""
         self._recovered = asyncio.Event()
         self._on_ended: Callable[[JournalRow], None] | None = None
@@ -237,11 +237,11 @@ class Worker:
         """``ready``, ``off``, or ``degraded: why`` while learning waits for its model."""
         return self._parts.outages.state if self._settings.learn.enabled else "off"
 
-    async def without_vectors(self, owners: Set[Owner]) -> None:
+    async def without_vectors(self, owners: Set[OwnerKey]) -> None:
         """Memories of these owners were written without vectors: they are filled in when the embedder is there."""
         await self._parts.vectors.note_all(owners)
 
-    def erasing(self, owner: Owner) -> AbstractContextManager[None]:
+    def erasing(self, owner: OwnerKey) -> AbstractContextManager[None]:
         """A context in which this owner is erased: what was captured before is written without waiting for vectors."""
         return self._parts.vectors.unneeded(owner)
 
@@ -477,7 +477,7 @@ class Worker:
         if messages and self._corrected is not None:
             self._corrected(scope, messages)
 
-    async def look_at_held(self, owner: Owner | None) -> None:
+    async def look_at_held(self, owner: OwnerKey | None) -> None:
         """Another engine may have erased something of this owner's (None: of anybody's), with rows that this one learns
         from: stop asking the model about those.
         """

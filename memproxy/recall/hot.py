@@ -18,7 +18,7 @@ from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import RecallLimits
 from memproxy.core.retention import Weights, score
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.telling import tells_nothing
 from memproxy.errors import CacheUnavailable, StoreUnavailable
 from memproxy.ports import Clock, HotPlace, HotStore, MemoryFilter, MemoryStore, TellsChanges
@@ -54,37 +54,37 @@ HELD_S = 3600.0
 
 _MOST_OWNERS = 10_000
 
-Owner = tuple[str, str]
-
 
 class HotInProcess:
     """`ports.HotStore` in this process."""
 
     def __init__(self, *, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._kept: BoundedCache[Owner, dict[HotPlace, tuple[float, list[Memory]]]] = BoundedCache(KEPT_BYTES, _bytes)
-        self._changes = Counter[Owner]()
+        self._kept: BoundedCache[OwnerKey, dict[HotPlace, tuple[float, list[Memory]]]] = BoundedCache(
+            KEPT_BYTES, _bytes
+        )
+        self._changes = Counter[OwnerKey]()
         self._cleared = 0
 
-    async def generation(self, owner: Owner) -> str:
+    async def generation(self, owner: OwnerKey) -> str:
         return f"{self._cleared}-{self._changes[owner]}"
 
-    async def places(self, owner: Owner) -> list[HotPlace]:
+    async def places(self, owner: OwnerKey) -> list[HotPlace]:
         return list(self._kept.get(owner) or ())
 
-    async def forget(self, owner: Owner) -> list[HotPlace]:
+    async def forget(self, owner: OwnerKey) -> list[HotPlace]:
         if len(self._changes) >= _MOST_OWNERS:  # what is read just now counts for nobody
             self._cleared += 1
             self._changes.clear()
         self._changes[owner] += 1
         return list(self._kept.pop(owner) or ())
 
-    async def read(self, owner: Owner, place: HotPlace) -> list[Memory] | None:
+    async def read(self, owner: OwnerKey, place: HotPlace) -> list[Memory] | None:
         until, memories = (self._kept.get(owner) or {}).get(place, (0.0, None))
         return memories if until > monotonic() else None
 
     async def write(
-        self, owner: Owner, place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
+        self, owner: OwnerKey, place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
     ) -> bool:
         if generation != await self.generation(owner):
             return False
@@ -125,10 +125,10 @@ class Hot:
         self._most = settings.cache.per_agent
         self._every_s = settings.cache.ttl_s / 2
         self._changes = changes
-        self._read_at: OrderedDict[Owner, dict[HotPlace, float]] = OrderedDict()
+        self._read_at: OrderedDict[OwnerKey, dict[HotPlace, float]] = OrderedDict()
         """When this process has read them: not each recall has them read anew."""
-        self._waiting: set[tuple[Owner, HotPlace]] = set()
-        self._held: dict[int, tuple[Owner, float]] = {}
+        self._waiting: set[tuple[OwnerKey, HotPlace]] = set()
+        self._held: dict[int, tuple[OwnerKey, float]] = {}
         self._reading = asyncio.Lock()
         self._tasks = TaskOwner("hot")
         if isinstance(store, TellsChanges):
@@ -183,7 +183,7 @@ class Hot:
         """A row has ended."""
         self._held.pop(number, None)
 
-    def _is_held(self, owner: Owner) -> bool:
+    def _is_held(self, owner: OwnerKey) -> bool:
         return any(of == owner and until > monotonic() for of, until in self._held.values())
 
     def _heard(self, change: Change | None) -> None:
@@ -208,18 +208,18 @@ class Hot:
             for place in await self._kept.places(owner):
                 self._soon(owner, place, SOON_S)
 
-    async def _forget(self, owner: Owner) -> None:
+    async def _forget(self, owner: OwnerKey) -> None:
         self._read_at.pop(owner, None)
         with suppress(CacheUnavailable):  # whoever keeps them sees to it that they are not used
             for place in await self._kept.forget(owner):
                 self._soon(owner, place, SOON_S)
 
-    def _soon(self, owner: Owner, place: HotPlace, delay_s: float) -> None:
+    def _soon(self, owner: OwnerKey, place: HotPlace, delay_s: float) -> None:
         if (owner, place) not in self._waiting and len(self._waiting) < MOST_WAITING:
             self._waiting.add((owner, place))
             self._tasks.start(self._read(owner, place, delay_s), "read")
 
-    async def _read(self, owner: Owner, place: HotPlace, delay_s: float) -> None:
+    async def _read(self, owner: OwnerKey, place: HotPlace, delay_s: float) -> None:
         """Read the owner's memories anew."""
         try:
             await asyncio.sleep(delay_s)
@@ -276,5 +276,5 @@ def _place(scope: Scope) -> HotPlace:
     return scope.project, scope.agent
 
 
-def _scope(owner: Owner, place: HotPlace) -> Scope:
+def _scope(owner: OwnerKey, place: HotPlace) -> Scope:
     return Scope(tenant=owner[0], user=owner[1], project=place[0], agent=place[1])

@@ -184,14 +184,14 @@ class WriterCalls:
                 raise _lost()
             self._writer.write(_LENGTH.pack(len(message)) + message)
             await self._writer.drain()
-            told = await answer
+            reply = await answer
         except OSError as error:
             raise _lost() from error
         finally:
             del self._waiting[number]
-        if told.error is not None:
-            raise _raised(*told.error)
-        return form.read_result(told.result)
+        if reply.error is not None:
+            raise _raised(*reply.error)
+        return form.read_result(reply.result)
 
     async def close(self) -> None:
         """Let go; what was asked for is done all the same."""
@@ -265,7 +265,7 @@ class Writing:
     def __init__(self, state: SqliteState) -> None:
         self._state = state
         self._is_open = False
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._tasks = TaskOwner("state engines")
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -279,7 +279,7 @@ class Writing:
             writer.write(STATE_PROBE)
             writer.close()
             return
-        async with self._one:
+        async with self._lock:
             try:
                 while message is not None:
                     calls.start(self._answered(decoder.decode(message), writer), "call")
@@ -290,7 +290,7 @@ class Writing:
 
     async def close(self) -> None:
         """Close the state when the engine that uses it is gone: it may have been told to end in the same moment."""
-        async with self._one:
+        async with self._lock:
             await self._tasks.cancel()
             if self._is_open:
                 await self._state.close()

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from memproxy.core.scope import OwnerKey
 from memproxy.ports import SparseVector
-from memproxy.stores.filters import TELLS_NOTHING, Owner, Where
+from memproxy.stores.filters import TELLS_NOTHING, Where
 
 DENSE = "dense"
 """Name of the embedder's vector: a multi-vector, one row for each part of the text, compared by its best part."""
@@ -57,15 +58,15 @@ class Written(msgspec.Struct, frozen=True):
     bm25: SparseVector
 
 
-def by_owner(points: Sequence[Written]) -> dict[Owner, list[Written]]:
+def by_owner(points: Sequence[Written]) -> dict[OwnerKey, list[Written]]:
     """The points of each owner."""
-    owners: dict[Owner, list[Written]] = {}
-    for one in points:
-        owners.setdefault((str(one.payload.get("tenant")), str(one.payload.get("user_id"))), []).append(one)
+    owners: dict[OwnerKey, list[Written]] = {}
+    for point in points:
+        owners.setdefault((str(point.payload.get("tenant")), str(point.payload.get("user_id"))), []).append(point)
     return owners
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundPoint(msgspec.Struct, frozen=True):
     """A point as it is read: its id and the payload fields that were asked for."""
 
     id: str
@@ -75,7 +76,7 @@ class Found(msgspec.Struct, frozen=True):
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """A point with its vectors; ``dense`` is empty when it has none."""
 
-    found: Found
+    point: FoundPoint
     bm25: SparseVector
     dense: list[list[float]] = []
 
@@ -87,7 +88,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """Its point id."""
-        return self.found.id
+        return self.point.id
 
 
 class Counted(msgspec.Struct):
@@ -129,21 +130,21 @@ class Hybrid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
-    """Raw scores of everything that either search found, side by side, by the point ids ``places``: the best of a side
-    first, then what only the other side found. A point without a vector has no ``dense``.
+    """Raw scores of everything that either search found, side by side, by ``point_ids``: the best of a side first,
+    then what only the other side found. A point without a vector has no ``dense``.
     """
 
-    places: list[str]
+    point_ids: list[str]
     dense: Sequence[float | None]
     bm25: Sequence[float | None]
 
-    def of(self, known: Collection[str]) -> "Scores":
-        """Those of the places that are ``known``."""
-        if len(known) == len(self.places):
+    def of(self, allowed: Collection[str]) -> "Scores":
+        """Those of the points that are ``allowed``."""
+        if len(allowed) == len(self.point_ids):
             return self
-        here = [place in known for place in self.places]
+        here = [point_id in allowed for point_id in self.point_ids]
         return Scores(
-            places=list(compress(self.places, here)),
+            point_ids=list(compress(self.point_ids, here)),
             dense=list(compress(self.dense, here)),
             bm25=list(compress(self.bm25, here)),
         )
@@ -169,7 +170,7 @@ class Backend(Protocol):
         fields: Sequence[str] | None = None,
         order: str | None = None,
         after_id: str | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundPoint]:
         """Points that match: in the order of their ids, ``after_id`` excluded, or by ``created_at`` (``order`` is
         ``asc`` or ``desc``; points of one time come in any order). ``fields`` None is the whole payload without
         `NOT_SCROLLED`.
@@ -178,10 +179,10 @@ class Backend(Protocol):
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """For each ranking the point ids with their scores, best first."""
 
-    async def scores(self, asked: Hybrid) -> Scores | None:
+    async def scores(self, query: Hybrid) -> Scores | None:
         """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
 
-    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+    async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         """These points, whole payload, in any order; those that are gone are left out."""
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:

@@ -121,11 +121,11 @@ class EdgeStore(VectorStore):
             await self._read_some(self._points, some)
             await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
 
-    async def _read_some(self, engine: Points, places: list[str]) -> None:
+    async def _read_some(self, engine: Points, point_ids: list[str]) -> None:
         """Apart, so that nothing that was read is held while others have their time: it may be erased meanwhile."""
-        for _, one in await self._read(engine, places):
+        for _, read in await self._read(engine, point_ids):
             if self._make_notes is not None:
-                self._make_notes(one.memory, one.notes)
+                self._make_notes(read.memory, read.notes)
 
     def note_ahead(self, make: Callable[[Memory, Notes], None]) -> None:
         self._make_notes = make
@@ -323,8 +323,8 @@ class EdgeStore(VectorStore):
             raise missing_store(folder.path, expected_id, marker.store_id)
         if as_built:
             return marker
-        wanted = (self._dimension, self._embedder)
-        check_built_with(folder.path, built=(marker.dimension, marker.embedder), wanted=wanted)
+        configured = (self._dimension, self._embedder)
+        check_built_with(folder.path, built=(marker.dimension, marker.embedder), configured=configured)
         if marker.embedder is None and self._embedder is not None:
             marker.embedder = self._embedder
             folder.write_marker(marker)

@@ -63,7 +63,7 @@ class StoreFolder:
         self.shard = path / SHARD
         self._lock: int | None = None
         self._inode: int | None = None
-        self._place = os.fspath(path)
+        self._path_text = os.fspath(path)
         self._looked_at: tuple[int, int, int] | None = None
 
     def marker(self) -> Marker | None:
@@ -74,19 +74,19 @@ class StoreFolder:
             ConfigError: a newer version wrote it.
         """
         try:
-            found = msgspec.json.decode((self.path / MARKER).read_bytes(), type=Marker)
+            marker = msgspec.json.decode((self.path / MARKER).read_bytes(), type=Marker)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
             raise StoreUnavailable(
                 f"The marker {self.path / MARKER} cannot be read ({error}). Restore the store's folder from a backup."
             ) from error
-        if found.version > VERSION:
+        if marker.version > VERSION:
             raise ConfigError(
-                f"The store in {self.path} has layout version {found.version}; this memproxy knows up to {VERSION}. "
+                f"The store in {self.path} has layout version {marker.version}; this memproxy knows up to {VERSION}. "
                 "Start the version that wrote it, or a newer one."
             )
-        return found
+        return marker
 
     def write_marker(self, marker: Marker) -> None:
         """Write the marker so that after a crash either the old or the new one is there."""
@@ -167,7 +167,7 @@ class StoreFolder:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         until = time.monotonic() + wait_s
-        while not _taken(lock):
+        while not _try_lock(lock):
             gave_up = pause(0.05)
             if gave_up or time.monotonic() >= until:
                 holder = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
@@ -200,7 +200,7 @@ class StoreFolder:
             StoreUnavailable: they are gone or were replaced.
         """
         try:
-            folder = os.stat(self._place)  # noqa: PTH116 - half of what a `Path` takes
+            folder = os.stat(self._path_text)  # noqa: PTH116 - half of what a `Path` takes
             entries = (folder.st_dev, folder.st_ino, folder.st_mtime_ns)
             if entries == self._looked_at:
                 return
@@ -217,7 +217,7 @@ class StoreFolder:
         self._looked_at = entries if folder.st_mtime_ns < time.time_ns() - _SETTLED_NS else None
 
 
-def _taken(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -234,18 +234,18 @@ def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUn
     )
 
 
-def check_built_with(path: object, *, built: tuple[int, str | None], wanted: tuple[int, str | None]) -> None:
+def check_built_with(path: object, *, built: tuple[int, str | None], configured: tuple[int, str | None]) -> None:
     """Compare (dimension, embedder) of a store with those configured.
 
     Raises:
         ConfigError: they differ (an embedder that is not known on one side differs from none).
     """
-    same_name = built[1] is None or wanted[1] is None or built[1] == wanted[1]
-    if built[0] == wanted[0] and same_name:
+    same_name = built[1] is None or configured[1] is None or built[1] == configured[1]
+    if built[0] == configured[0] and same_name:
         return
     raise ConfigError(
         f"embedding.model: the store in {path} was built with {built[1] or 'no embedder'} ({built[0]} dimensions), "
-        f"the configuration asks for {wanted[1] or 'no embedder'} ({wanted[0]} dimensions). "
+        f"the configuration asks for {configured[1] or 'no embedder'} ({configured[0]} dimensions). "
         "Configure the former, or run `memproxy reindex`."
     )
 
@@ -326,11 +326,11 @@ class Room:
         """There is room to open the store in this folder: where the disk is no memory it takes none. Raises
         `errors.StoreUnavailable`.
         """
-        if self._disk.in_memory() and (taken := _read_holes(shard)):
-            self._check_opening(taken, "this store")
+        if self._disk.in_memory() and (hole_bytes := _read_holes(shard)):
+            self._check_opening(hole_bytes, "this store")
 
-    def _check_opening(self, taken: int, what: str) -> None:
-        least = taken + SPARE
+    def _check_opening(self, needed: int, what: str) -> None:
+        least = needed + SPARE
         self._check(least, f"opening {what} takes {_mib(least)} here")
 
     def _check(self, least: int, then: str) -> None:
@@ -350,10 +350,10 @@ def _mib(number: int) -> str:
 
 def _read_holes(shard: Path) -> int:
     """Bytes of a shard's files that have no place on the disk yet and are read when it is opened."""
-    taken = 0
+    total = 0
     for folder, below, files in os.walk(shard):
         below[:] = [name for name in below if name not in _NOT_READ]
         for name in files:
-            told = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - of every file of the store
-            taken += max(0, told.st_size - told.st_blocks * 512)
-    return taken
+            status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - of every file of the store
+            total += max(0, status.st_size - status.st_blocks * 512)
+    return total

@@ -19,7 +19,7 @@ from memproxy.stores.backend import (
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
-    Found,
+    FoundPoint,
     Hybrid,
     Ranking,
     Scores,
@@ -95,14 +95,14 @@ def index(shard: edge.EdgeShard) -> None:
     """Index the payload fields that are not indexed yet: all of a new shard, new ones of an old shard. An old shard
     keeps those that it has more.
     """
-    wanted: dict[str, Any] = {name: edge.KeywordIndexParams(is_tenant=True) for name in OWNER_FIELDS}
+    schemas: dict[str, Any] = {name: edge.KeywordIndexParams(is_tenant=True) for name in OWNER_FIELDS}
     keywords = [name for name in KEYWORD_FIELDS if name not in _UNINDEXED]
-    wanted |= dict.fromkeys(keywords, edge.PayloadSchemaType.Keyword)
-    wanted |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
+    schemas |= dict.fromkeys(keywords, edge.PayloadSchemaType.Keyword)
+    schemas |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
     # flags are matched, never compared: without the half for ranges a memory takes 0.2 KB less
-    wanted |= {name: edge.IntegerIndexParams(lookup=True, range=False) for name in FLAG_FIELDS}
+    schemas |= {name: edge.IntegerIndexParams(lookup=True, range=False) for name in FLAG_FIELDS}
     there = shard.info().payload_schema
-    for name, schema in wanted.items():
+    for name, schema in schemas.items():
         if name not in there:
             shard.update(edge.UpdateOperation.create_field_index(name, schema))
 
@@ -136,12 +136,13 @@ class EdgeBackend:
         def work(shard: edge.EdgeShard) -> None:
             built = _storable(lambda: [_point(point) for point in points])
             there = {
-                str(one.id): one.payload for one in shard.retrieve([one.id for one in points], _ALL_SCROLLED, False)
+                str(point.id): point.payload
+                for point in shard.retrieve([point.id for point in points], _ALL_SCROLLED, False)
             }
             # In place, never a delete before it: a kill in the flush after a delete and an insert of one id loses both
             # forms, and with them what was acknowledged long ago (docs/decisions/0012).
             shard.update(edge.UpdateOperation.upsert_points(built))
-            if any(one.id in there and there[one.id] != _told(one.payload) for one in points):
+            if any(point.id in there and there[point.id] != _scrolled(point.payload) for point in points):
                 _make_vacuum_due(shard)
 
         await self._written(work, lambda indexes: indexes.drop(by_owner(points)))
@@ -191,7 +192,7 @@ class EdgeBackend:
         fields: Sequence[str] | None = None,
         order: str | None = None,
         after_id: str | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundPoint]:
         request = edge.ScrollRequest(
             filter=translated(where),
             limit=limit + (after_id is not None),  # the engine's offset is the first point answered
@@ -201,19 +202,19 @@ class EdgeBackend:
             order_by=None if order is None else edge.OrderBy(ORDER_FIELD, _DIRECTIONS[order]),
         )
         records, _ = await self._on_shard(lambda shard: shard.scroll(request))
-        return [one for one in _found(records) if one.id != after_id][:limit]
+        return [point for point in _points(records) if point.id != after_id][:limit]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
-        known: dict[Where, edge.Filter] = {}
-        request = edge.QueryBatchRequest([_query(ranking, known) for ranking in rankings])
+        translations: dict[Where, edge.Filter] = {}
+        request = edge.QueryBatchRequest([_query(ranking, translations) for ranking in rankings])
         answers = await self._on_shard(lambda shard: shard.query_batch(request))
         return [[(str(point.id), point.score) for point in answer] for answer in answers]
 
-    async def scores(self, asked: Hybrid) -> Scores | None:
-        found = None if self._indexes is None else self._indexes.search(asked)
-        if found is not None and self._check is not None:
+    async def scores(self, query: Hybrid) -> Scores | None:
+        scores = None if self._indexes is None else self._indexes.search(query)
+        if scores is not None and self._check is not None:
             self._check()
-        return found
+        return scores
 
     async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Written]:
         """As `owner_index.ReadRows` says, in one call, so that all of them are of one moment."""
@@ -225,18 +226,18 @@ class EdgeBackend:
             with_vector=True,
         )
         records, _ = await self._on_shard(lambda shard: shard.scroll(request))
-        read = [_stored(one) for one in records if str(one.id) != after_id][:limit]
-        return [Written(one.id, one.found.payload, one.dense, one.bm25) for one in read]
+        read = [_stored(record) for record in records if str(record.id) != after_id][:limit]
+        return [Written(stored.id, stored.point.payload, stored.dense, stored.bm25) for stored in read]
 
-    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+    async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         if not ids:
             return []
-        return _found(await self._on_shard(lambda shard: shard.retrieve(list(ids), True, False)))
+        return _points(await self._on_shard(lambda shard: shard.retrieve(list(ids), True, False)))
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         if not ids:
             return []
-        return [_stored(one) for one in await self._on_shard(lambda shard: shard.retrieve(list(ids), True, True))]
+        return [_stored(record) for record in await self._on_shard(lambda shard: shard.retrieve(list(ids), True, True))]
 
     async def count(self, where: Where) -> int:
         request = edge.CountRequest(filter=translated(where))
@@ -259,7 +260,7 @@ def _storable(build: Callable[[], Result]) -> Result:
         raise unstorable() from error
 
 
-def _told(payload: dict[str, Any]) -> dict[str, Any]:
+def _scrolled(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload as it is scrolled, without token vectors: those of one text differ by a rounding from one time to the
     next, and tell nothing that the text beside them does not.
     """
@@ -278,13 +279,13 @@ def _point(point: Written) -> edge.Point:
     return edge.Point(point.id, vectors, _flags_as(int, point.payload))
 
 
-def _query(ranking: Ranking, known: dict[Where, edge.Filter]) -> edge.QueryRequest:
-    """``known`` are filters in the engine's words already: the searches of one call share theirs."""
+def _query(ranking: Ranking, translations: dict[Where, edge.Filter]) -> edge.QueryRequest:
+    """``translations`` are filters in the engine's words already: the searches of one call share theirs."""
 
     def filtered(where: Where) -> edge.Filter:
-        if where not in known:
-            known[where] = translated(where)
-        return known[where]
+        if where not in translations:
+            translations[where] = translated(where)
+        return translations[where]
 
     if ranking.bm25 is not None:
         words = edge.SparseVector(ranking.bm25.indices, ranking.bm25.values)
@@ -297,8 +298,8 @@ def _query(ranking: Ranking, known: dict[Where, edge.Filter]) -> edge.QueryReque
     return edge.QueryRequest(limit=ranking.limit, query=nearest, filter=filtered(ranking.where), params=params)
 
 
-def _found(records: Sequence[edge.Record]) -> list[Found]:
-    return [Found(str(record.id), _flags_as(bool, record.payload or {})) for record in records]
+def _points(records: Sequence[edge.Record]) -> list[FoundPoint]:
+    return [FoundPoint(str(record.id), _flags_as(bool, record.payload or {})) for record in records]
 
 
 def _stored(record: edge.Record) -> Stored:
@@ -306,14 +307,14 @@ def _stored(record: edge.Record) -> Stored:
     words = vectors.get(BM25)
     bm25 = SparseVector(list(words.indices), list(words.values)) if isinstance(words, edge.SparseVector) else None
     dense: Any = vectors.get(DENSE) or []
-    return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
+    return Stored(point=_points([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
 
 
 def translated(where: Where) -> edge.Filter:
     """The engine's filter for ``where``."""
     return edge.Filter(
-        must=[_condition(one) for one in where.must],
-        must_not=[_condition(one) for one in where.must_not] or None,
+        must=[_condition(condition) for condition in where.must],
+        must_not=[_condition(condition) for condition in where.must_not] or None,
     )
 
 
@@ -331,7 +332,7 @@ def _condition(condition: Condition) -> "edge.ConditionType":  # the name exists
         case HasId(ids):
             return edge.HasIdCondition(set(ids))
         case AnyOf(conditions):
-            return edge.Filter(should=[_condition(one) for one in conditions])
+            return edge.Filter(should=[_condition(part) for part in conditions])
 
 
 def _range(between: Between) -> edge.RangeDateTime:

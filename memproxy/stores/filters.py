@@ -9,11 +9,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from memproxy.core.memory import Kind
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.ports import MemoryFilter
-
-Owner = tuple[str, str]
-"""Tenant and user."""
 
 TELLS_NOTHING = "tells_nothing"
 """Payload field of a turn that only asks or supposes (`core.telling`): true, or not there."""
@@ -77,9 +74,9 @@ FACTS = OneOf("kind", _FACT_KINDS)
 """What is no verbatim message."""
 
 
-def owner_of(where: Where) -> Owner | None:
+def owner_of(where: Where) -> OwnerKey | None:
     """The owner that a `Where` is limited to; None when it names none, or several."""
-    named = {one.key: one.values for one in where.must if isinstance(one, OneOf)}
+    named = {condition.key: condition.values for condition in where.must if isinstance(condition, OneOf)}
     tenant, user = named.get("tenant", ()), named.get("user_id", ())
     return (str(tenant[0]), str(user[0])) if len(tenant) == len(user) == 1 else None
 
@@ -144,7 +141,7 @@ def _narrowed(base: Where, where: MemoryFilter, time_to_live: timedelta | None) 
 def _listed(where: MemoryFilter) -> list[Condition]:
     # every memory has one of all kinds, and to compare it takes as long as a cosine
     kinds = [] if set(where.kinds) == set(Kind) else [kind.value for kind in where.kinds]
-    wanted: list[tuple[str, Sequence[str]]] = [
+    allowed: list[tuple[str, Sequence[str]]] = [
         ("id", where.ids),
         ("kind", kinds),
         ("session_id", where.session_ids),
@@ -160,21 +157,21 @@ def _listed(where: MemoryFilter) -> list[Condition]:
         ("room", where.rooms),
         ("closet", where.closets),
     ]
-    return [OneOf(key, tuple(values)) for key, values in wanted if values]
+    return [OneOf(key, tuple(values)) for key, values in allowed if values]
 
 
 def _times(where: MemoryFilter, time_to_live: timedelta | None) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     if where.as_of is not None:
         held = Between(key="valid_from", at_or_before=where.as_of)
-        found.append(AnyOf((Missing("valid_from"), held)))
+        conditions.append(AnyOf((Missing("valid_from"), held)))
         # a fact that does not say since when it holds always did; a message is there since it was said
-        said = Between(key="created_at", at_or_before=where.as_of)
-        found.append(AnyOf((OneOf("kind", _FACT_KINDS), said, held)))
-        found.append(AnyOf((Missing("valid_to"), Between(key="valid_to", after=where.as_of))))
+        spoken = Between(key="created_at", at_or_before=where.as_of)
+        conditions.append(AnyOf((OneOf("kind", _FACT_KINDS), spoken, held)))
+        conditions.append(AnyOf((Missing("valid_to"), Between(key="valid_to", after=where.as_of))))
     if where.now is not None:
         later = Between(key="expires_at", after=where.now)
-        found.append(AnyOf((Missing("expires_at"), later)))
+        conditions.append(AnyOf((Missing("expires_at"), later)))
         if time_to_live is not None:
-            found.append(AnyOf((Between(key="created_at", after=where.now - time_to_live), later)))
-    return found
+            conditions.append(AnyOf((Between(key="created_at", after=where.now - time_to_live), later)))
+    return conditions

@@ -69,7 +69,7 @@ class Spill:
 
     async def make(self) -> None:
         """Make the file and take its room, if that is possible now; else it is tried again when it is needed."""
-        await self._thread.run(self._made)
+        await self._thread.run(self._ensure_file)
 
     async def put(self, entry: JournalEntry) -> int | None:
         """Keep the entry; answers what `drop` calls it. None: it cannot be kept (no room, a folder that is away)."""
@@ -88,7 +88,7 @@ class Spill:
         await self._thread.run(self._close)
         self._thread.close()
 
-    def _made(self) -> int | None:
+    def _ensure_file(self) -> int | None:
         if self._file is not None and os.fstat(self._file).st_nlink:
             return self._file
         if self._file is not None:  # deleted under us
@@ -114,32 +114,32 @@ class Spill:
                 path.unlink()
 
     def _put(self, entry: JournalEntry) -> int | None:
-        file = self._made()
-        place = self._end
+        file = self._ensure_file()
+        offset = self._end
         body = msgspec.json.encode(entry)
         record = _RECORD.pack(len(body), zlib.crc32(body), True) + body
-        if file is None or place + len(record) > MOST_BYTES:
+        if file is None or offset + len(record) > MOST_BYTES:
             return None
         try:
-            _write(file, record, place)
+            _write(file, record, offset)
             if self._durable:
                 os.fdatasync(file)
         except OSError as error:
             log.warning("nothing more can be set aside in %s: %s", self._path, error)
             with suppress(OSError):
-                _write(file, bytes(_RECORD.size), place)
+                _write(file, bytes(_RECORD.size), offset)
             return None
         self._end += len(record)
         number = next(self._numbers)
-        self._records[number] = place, len(body)
+        self._records[number] = offset, len(body)
         return number
 
     def _read(self, number: int) -> JournalEntry | None:
         if self._file is None or number not in self._records:
             return None
-        place, size = self._records[number]
+        offset, size = self._records[number]
         try:
-            return msgspec.json.decode(os.pread(self._file, size, place + _RECORD.size), type=JournalEntry)
+            return msgspec.json.decode(os.pread(self._file, size, offset + _RECORD.size), type=JournalEntry)
         except (OSError, msgspec.DecodeError) as error:
             log.warning("an entry in %s cannot be read: %s", self._path, error)
             return None
@@ -147,10 +147,10 @@ class Spill:
     def _drop(self, number: int) -> None:
         if self._file is None or number not in self._records:
             return
-        place, size = self._records.pop(number)
+        offset, size = self._records.pop(number)
         try:
             if self._records:
-                _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
+                _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), offset)
             else:
                 _write(self._file, bytes(self._end - len(HEADER)), len(HEADER))
                 os.ftruncate(self._file, max(ROOM, len(HEADER)))
@@ -185,7 +185,7 @@ class SetsAside:
         await self._spill.drop(number)
 
 
-class Left:
+class OrphanSpill:
     """A file that a process left when it ended; held until it is closed, so that nobody else takes it up, too."""
 
     def __init__(self, path: Path, file: int) -> None:
@@ -203,26 +203,26 @@ class Left:
         data = os.pread(self._file, MOST_BYTES, 0)
         if data[: len(HEADER)] != HEADER:
             raise ValueError("its form is not known to this version")
-        place = len(HEADER)
-        while place + _RECORD.size <= len(data):
-            size, checksum, waits = _RECORD.unpack_from(data, place)
-            place += _RECORD.size
-            body = data[place : place + size]
+        offset = len(HEADER)
+        while offset + _RECORD.size <= len(data):
+            size, checksum, waits = _RECORD.unpack_from(data, offset)
+            offset += _RECORD.size
+            body = data[offset : offset + size]
             if size == 0:
                 return
             if waits and zlib.crc32(body) == checksum:
                 try:
-                    yield place - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
+                    yield offset - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
                 except msgspec.DecodeError as error:
                     self._is_kept = True
                     log.error("an entry in %s cannot be read (%s); the file stays where it is", self._path, error)
-            place += size
+            offset += size
 
-    def drop(self, place: int) -> None:
+    def drop(self, offset: int) -> None:
         """The journal has this entry."""
         with suppress(OSError):  # then it may come twice
-            (size, _, _) = _RECORD.unpack(os.pread(self._file, _RECORD.size, place))
-            _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), place)
+            (size, _, _) = _RECORD.unpack(os.pread(self._file, _RECORD.size, offset))
+            _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), offset)
 
     def remove(self) -> None:
         """All that could be read of it is in the journal."""
@@ -263,16 +263,16 @@ class TakingUp:
                 return await self._all()
 
     async def _all(self) -> None:
-        for left in left_beside(self._state):
-            await self._one(left)
+        for orphan in orphans_beside(self._state):
+            await self._take_up(orphan)
 
-    async def _one(self, left: Left) -> None:
+    async def _take_up(self, orphan: OrphanSpill) -> None:
         try:
-            entries = list(left.entries())
+            entries = list(orphan.entries())
         except ValueError as error:
             log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
             return
-        for place, entry in entries:
+        for offset, entry in entries:
             try:
                 await self._append(entry)
             except RequestError as error:
@@ -282,13 +282,13 @@ class TakingUp:
                     entry.request_id,
                     error.message,
                 )
-            left.drop(place)  # if the next one fails, this one is not appended again
-        left.remove()
+            orphan.drop(offset)  # if the next one fails, this one is not appended again
+        orphan.remove()
         if entries:
             log.info("%d entries that had been set aside are in the journal now", len(entries))
 
 
-def left_beside(state: Path) -> Iterator[Left]:
+def orphans_beside(state: Path) -> Iterator[OrphanSpill]:
     """The files beside this state that belong to no living process, one at a time."""
     for path in sorted(state.parent.glob(f"{state.name}-aside-*")):
         try:
@@ -302,17 +302,17 @@ def left_beside(state: Path) -> Iterator[Left]:
             os.close(file)
             log.error("%s is no file of ours; it stays where it is", path)
             continue
-        left = Left(path, file)
+        orphan = OrphanSpill(path, file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield left
+            yield orphan
         except BlockingIOError:
             continue
         finally:
-            left.close()
+            orphan.close()
 
 
-def _write(file: int, data: bytes, place: int) -> None:
+def _write(file: int, data: bytes, offset: int) -> None:
     while data:
-        written = os.pwrite(file, data, place)
-        data, place = data[written:], place + written
+        written = os.pwrite(file, data, offset)
+        data, offset = data[written:], offset + written

@@ -61,7 +61,7 @@ def state_tables() -> list[Table]:
 
 def _table(db: sqlite3.Connection, name: str) -> Table:
     columns = db.execute("SELECT name, type, pk FROM pragma_table_info(?)", [name]).fetchall()
-    key = [column for column, _, place in sorted(columns, key=lambda one: one[2]) if place]
+    key = [column for column, _, position in sorted(columns, key=lambda column: column[2]) if position]
     if not key:
         (unique,) = db.execute('SELECT name FROM pragma_index_list(?) WHERE "unique"', [name]).fetchone()
         key = [column for (column,) in db.execute("SELECT name FROM pragma_index_info(?)", [unique])]
@@ -104,9 +104,9 @@ class StateTables(ABC):
 
     async def remove(self, table: Table, keys: Sequence[Key]) -> None:
         """Delete rows."""
-        found = " AND ".join(f"{named(name)} = :{name}" for name in table.key)
+        condition = " AND ".join(f"{named(name)} = :{name}" for name in table.key)
         values = [self._key(table, key) for key in keys]
-        await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {found}", values))  # noqa: S608 - as above
+        await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {condition}", values))  # noqa: S608 - as above
 
     async def count(self, table: Table) -> int:
         """How many rows there are."""
@@ -240,10 +240,10 @@ class StoredPoints:
     async def pages(self) -> AsyncIterator[list[Written]]:
         """All points, in the order of their ids."""
         after: str | None = None
-        while found := await self._engine.scroll(EVERYBODY, limit=ROWS, fields=["tenant"], after_id=after):
-            stored = await self._engine.stored([one.id for one in found])
-            yield [Written(one.id, one.found.payload, one.dense, one.bm25) for one in stored]
-            after = found[-1].id
+        while points := await self._engine.scroll(EVERYBODY, limit=ROWS, fields=["tenant"], after_id=after):
+            stored = await self._engine.stored([point.id for point in points])
+            yield [Written(record.id, record.point.payload, record.dense, record.bm25) for record in stored]
+            after = points[-1].id
 
     async def count(self) -> int:
         """How many there are."""
@@ -255,8 +255,8 @@ class StoredPoints:
 
     def digest(self, point: Written) -> bytes:
         """Of its payload, how many vectors it has, and its words: engines round vectors."""
-        known = [_plain(point.payload), len(point.dense), sorted(point.bm25.indices)]
-        return _digest(msgspec.json.encode(known, order="deterministic"))
+        parts = [_plain(point.payload), len(point.dense), sorted(point.bm25.indices)]
+        return _digest(msgspec.json.encode(parts, order="deterministic"))
 
     async def write(self, points: Sequence[Written]) -> None:
         """Insert or replace points."""
@@ -269,28 +269,28 @@ class StoredPoints:
 
 async def digests(copied: Copied[Item]) -> Digests:
     """The digests of all that is there."""
-    return {copied.name(one): copied.digest(one) async for page in copied.pages() for one in page}
+    return {copied.name(item): copied.digest(item) async for page in copied.pages() for item in page}
 
 
-async def copy(source: Copied[Item], target: Copied[Item], known: Digests, shown: Callable[[int], None]) -> int:
-    """Bring the target, of which ``known`` is what it holds, to what the source has; ``known`` is that then.
-    ``shown`` is called with how many were looked at. How many were written or removed.
+async def copy(source: Copied[Item], target: Copied[Item], held: Digests, shown: Callable[[int], None]) -> int:
+    """Bring the target to what the source has; ``held`` says what the target holds, and is updated. ``shown`` is called
+    with how many were looked at. How many were written or removed.
     """
-    changed, seen = 0, set[bytes]()
+    changed, names = 0, set[bytes]()
     async for page in source.pages():
-        found = {source.name(one): source.digest(one) for one in page}
-        new = [one for one in page if known.get(source.name(one)) != found[source.name(one)]]
+        page_digests = {source.name(item): source.digest(item) for item in page}
+        new = [item for item in page if held.get(source.name(item)) != page_digests[source.name(item)]]
         if new:
             await target.write(new)
-        known |= found
-        seen |= found.keys()
+        held |= page_digests
+        names |= page_digests.keys()
         changed += len(new)
         shown(len(page))
-    gone = list(known.keys() - seen)
+    gone = list(held.keys() - names)
     for start in range(0, len(gone), ROWS):
         await target.remove(gone[start : start + ROWS])
     for name in gone:
-        del known[name]
+        del held[name]
     return changed + len(gone)
 
 
@@ -301,7 +301,7 @@ def _digest(text: bytes) -> bytes:
 def _plain(value: Any) -> Any:
     """The same for what engines write in several ways: whole numbers as floats, null or nothing."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items() if one is not None}
+        return {name: _plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.ports import SparseVector
@@ -40,7 +40,6 @@ from memproxy.stores.filters import (
     HasId,
     Missing,
     OneOf,
-    Owner,
     Where,
     owned,
     owner_of,
@@ -77,11 +76,11 @@ class NotHere(Exception):
     """This cannot be held or answered in memory; the engine can."""
 
 
-def _long(held: npt.NDArray[Any], wanted: int) -> npt.NDArray[Any]:
+def _long(held: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     """The array with space for so many, and for some more if there was less."""
-    if wanted <= len(held):
+    if length <= len(held):
         return held
-    longer = np.zeros((max(wanted, len(held) * 5 // 4, 64), *held.shape[1:]), held.dtype)
+    longer = np.zeros((max(length, len(held) * 5 // 4, 64), *held.shape[1:]), held.dtype)
     longer[: len(held)] = held
     return longer
 
@@ -94,7 +93,7 @@ class OwnerIndex:
     half. A point that is written again gets a new row; the old one is in nobody's reach.
     """
 
-    def __init__(self, owner: Owner, dimension: int) -> None:
+    def __init__(self, owner: OwnerKey, dimension: int) -> None:
         self.owner = owner
         self.used_at = monotonic()
         self.noted_bytes = 0
@@ -108,7 +107,7 @@ class OwnerIndex:
         self._postings: dict[int, array[int]] = {}
         self._entries = 0
         self.rows: dict[str, int] = {}
-        self._places: list[str] = []
+        self._point_ids: list[str] = []
         self._corpus: tuple[Where, Mask, int] | None = None  # of the last IDF: right until something is written
 
     @property
@@ -116,46 +115,48 @@ class OwnerIndex:
         """About what it takes in memory."""
         arrays = (*self._columns.values(), self._alive, self._numbers, self._scales, self._vector_rows)
         words = self._entries * _ENTRY_BYTES + len(self._postings) * _TERM_BYTES
-        return sum(one.nbytes for one in arrays) + words + len(self._places) * _ROW_BYTES
+        return sum(values.nbytes for values in arrays) + words + len(self._point_ids) * _ROW_BYTES
 
-    def holding(self, places: Sequence[str]) -> list[str]:
+    def holding(self, point_ids: Sequence[str]) -> list[str]:
         """Those of these points that are here."""
-        return [place for place in places if place in self.rows]
+        return [point_id for point_id in point_ids if point_id in self.rows]
 
     def put(self, points: Sequence[Written]) -> None:
         """Insert or replace these points."""
         self._corpus = None
-        last = {one.id: one for one in points}
-        again = [self.rows.pop(place) for place in self.holding(list(last))]
+        last = {point.id: point for point in points}
+        again = [self.rows.pop(point_id) for point_id in self.holding(list(last))]
         self._alive[again] = False
         self._numbers[np.isin(self._vector_rows, again).nonzero()[0]] = 0
-        first = len(self._places)
-        self._places += last
-        if len(self._places) > 2 * (len(self.rows) + len(last)) + 512:
+        first = len(self._point_ids)
+        self._point_ids += last
+        if len(self._point_ids) > 2 * (len(self.rows) + len(last)) + 512:
             raise NotHere("most of it was written again")
-        self._columns = {name: _long(column, len(self._places)) for name, column in self._columns.items()}
-        self._alive = _long(self._alive, len(self._places))
-        for row, one in enumerate(last.values(), first):
-            if any(one.payload.get(name) != value for name, value in self._named.items()) or not one.payload.get("id"):
+        self._columns = {name: _long(column, len(self._point_ids)) for name, column in self._columns.items()}
+        self._alive = _long(self._alive, len(self._point_ids))
+        for row, point in enumerate(last.values(), first):
+            if any(point.payload.get(name) != value for name, value in self._named.items()) or not point.payload.get(
+                "id"
+            ):
                 raise NotHere("a point that is not this owner's memory")
-            self.rows[one.id] = row
+            self.rows[point.id] = row
             for name, column in self._columns.items():
-                column[row] = _number(name, one.payload.get(name))
+                column[row] = _number(name, point.payload.get(name))
             self._alive[row] = True
-            self._put_words(row, one.bm25)
-        self._put_vectors([(row, vector) for row, one in enumerate(last.values(), first) for vector in one.dense])
+            self._put_words(row, point.bm25)
+        self._put_vectors([(row, vector) for row, point in enumerate(last.values(), first) for vector in point.dense])
 
     def _put_vectors(self, vectors: Sequence[tuple[int, Sequence[float]]]) -> None:
         if any(len(vector) != self._numbers.shape[1] for _, vector in vectors):
             raise NotHere("a vector of another length")
-        given: Floats = np.array([vector for _, vector in vectors], np.float32).reshape(-1, self._numbers.shape[1])
-        given /= np.maximum(np.linalg.norm(given, axis=1, keepdims=True), _TINY)
-        scales = np.abs(given).max(axis=1, initial=_TINY) / _GREATEST
+        normed: Floats = np.array([vector for _, vector in vectors], np.float32).reshape(-1, self._numbers.shape[1])
+        normed /= np.maximum(np.linalg.norm(normed, axis=1, keepdims=True), _TINY)
+        scales = np.abs(normed).max(axis=1, initial=_TINY) / _GREATEST
         start, self._used = self._used, self._used + len(vectors)
         new = slice(start, self._used)
         self._numbers, self._scales = _long(self._numbers, self._used), _long(self._scales, self._used)
         self._vector_rows = _long(self._vector_rows, self._used)
-        self._numbers[new] = np.rint(given / scales[:, None])
+        self._numbers[new] = np.rint(normed / scales[:, None])
         self._scales[new] = scales
         self._vector_rows[new] = [row for row, _ in vectors]
 
@@ -167,23 +168,23 @@ class OwnerIndex:
             self._postings.setdefault(term, array("Q")).append(row << 32 | weight)
         self._entries += len(bits)
 
-    def change(self, places: Sequence[str], fields: Mapping[str, Any]) -> None:
+    def change(self, point_ids: Sequence[str], fields: Mapping[str, Any]) -> None:
         """Set these payload fields of those of the points that are here; others than those filtered by do not count."""
         self._corpus = None
         if any(name in fields for name in ("id", *OWNER_FIELDS)):
             raise NotHere("a memory that becomes another one")
-        rows = [self.rows[place] for place in places]
+        rows = [self.rows[point_id] for point_id in point_ids]
         for name in fields.keys() & self._columns.keys():
             self._columns[name][rows] = _number(name, fields[name])
 
     def mask(self, where: Where) -> Mask:
         """The rows that match. Raises `NotHere`."""
-        found = self._alive.copy()
-        for one in where.must:
-            found &= self._holds(one)
-        for one in where.must_not:
-            found &= ~self._holds(one)
-        return found
+        matching = self._alive.copy()
+        for condition in where.must:
+            matching &= self._holds(condition)
+        for condition in where.must_not:
+            matching &= ~self._holds(condition)
+        return matching
 
     def _holds(self, condition: Condition) -> "Mask | np.bool_":
         match condition:
@@ -191,10 +192,10 @@ class OwnerIndex:
                 return np.bool_(self._named[key] in values)
             case OneOf(key, values):
                 column = self._column(key)
-                found: Mask = column == _number(key, values[0])
+                matching: Mask = column == _number(key, values[0])
                 for value in values[1:]:
-                    found |= column == _number(key, value)
-                return found
+                    matching |= column == _number(key, value)
+                return matching
             case Missing(key):
                 missing: Mask = self._column(key) == _MISSING
                 return missing
@@ -202,8 +203,8 @@ class OwnerIndex:
                 return self._between(condition)
             case AnyOf(conditions):
                 either: Mask | np.bool_ = np.bool_(False)
-                for one in conditions:
-                    either = either | self._holds(one)
+                for part in conditions:
+                    either = either | self._holds(part)
                 return either
             case Between() | HasId():
                 raise NotHere("another time, or point ids")
@@ -215,32 +216,34 @@ class OwnerIndex:
 
     def _between(self, between: Between) -> Mask:
         times = self._column(between.key)
-        found: Mask = times != _MISSING
+        matching: Mask = times != _MISSING
         bounds = (between.after, between.at_or_after, between.at_or_before, between.before)
         for bound, compared in zip(bounds, (np.greater, np.greater_equal, np.less_equal, np.less), strict=True):
             if bound is not None:
-                found &= compared(times, _micros(bound))
-        return found
+                matching &= compared(times, _micros(bound))
+        return matching
 
-    def search(self, asked: Hybrid) -> Scores:
-        if not self.owner == owner_of(asked.where) == owner_of(asked.corpus):
+    def search(self, query: Hybrid) -> Scores:
+        if not self.owner == owner_of(query.where) == owner_of(query.corpus):
             raise NotHere("another owner")
-        allowed = self.mask(asked.where)
-        dense = None if asked.dense is None else self._cosines(asked.dense)
-        words = None if asked.bm25 is None else self._by_words(asked.bm25, asked.corpus)
+        allowed = self.mask(query.where)
+        dense = None if query.dense is None else self._cosines(query.dense)
+        words = None if query.bm25 is None else self._by_words(query.bm25, query.corpus)
         rows: dict[int, None] = {}
-        for scores in (one for one in (dense, words) if one is not None):
-            best = _best(scores, allowed, asked.limit)
-            if asked.facts and len(best) == asked.limit:
+        for scores in (side for side in (dense, words) if side is not None):
+            best = _best(scores, allowed, query.limit)
+            if query.facts and len(best) == query.limit:
                 facts = self._holds(FACTS) & allowed
-                if np.count_nonzero(facts[best]) < asked.facts:
-                    best += _best(scores, facts, asked.facts)
+                if np.count_nonzero(facts[best]) < query.facts:
+                    best += _best(scores, facts, query.facts)
             rows |= dict.fromkeys(best)
-        found, none = list(rows), [None] * len(rows)
+        ranked_rows, none = list(rows), [None] * len(rows)
         return Scores(
-            places=[self._places[row] for row in found],
-            dense=none if dense is None else [None if score == _NONE else score for score in dense[found].tolist()],
-            bm25=none if words is None else words[found].clip(min=0).tolist(),
+            point_ids=[self._point_ids[row] for row in ranked_rows],
+            dense=none
+            if dense is None
+            else [None if score == _NONE else score for score in dense[ranked_rows].tolist()],
+            bm25=none if words is None else words[ranked_rows].clip(min=0).tolist(),
         )
 
     def _cosines(self, vector: Sequence[float]) -> Floats:
@@ -264,13 +267,13 @@ class OwnerIndex:
             self._corpus = (where, mask, int(np.count_nonzero(mask)))
         _, mask, rows = self._corpus
         total = np.zeros(len(mask), np.float32)
-        for term, asked in zip(query.indices, query.values, strict=True):
+        for term, weight in zip(query.indices, query.values, strict=True):
             halves = np.frombuffer(self._postings.get(term, array("Q")), np.uint32).reshape(-1, 2)
             # with places of NumPy's own kind it takes a half to a third of the time of `total[...] +=`
-            places = halves[:, 1].astype(np.intp)
-            having = int(np.count_nonzero(mask[places]))
+            row_numbers = halves[:, 1].astype(np.intp)
+            having = int(np.count_nonzero(mask[row_numbers]))
             idf = np.log((rows - having + 0.5) / (having + 0.5) + 1)
-            np.add.at(total, places, halves[:, 0].view(np.float32) * np.float32(asked * idf))
+            np.add.at(total, row_numbers, halves[:, 0].view(np.float32) * np.float32(weight * idf))
         total[total == 0] = _NONE
         return total
 
@@ -319,10 +322,10 @@ class OwnerIndexes:
         self._keep_s = KEEP_S
         self._chunk = CHUNK
         self._read: tuple[ReadRows, ReadAhead] | None = None
-        self._kept: dict[Owner, OwnerIndex] = {}
+        self._indexes: dict[OwnerKey, OwnerIndex] = {}
         self.nbytes = 0  # about what those that are kept take
-        self._asked: OrderedDict[Owner, int] = OrderedDict()
-        self._wanted: OrderedDict[Owner, None] = OrderedDict()
+        self._searches: OrderedDict[OwnerKey, int] = OrderedDict()
+        self._queue: OrderedDict[OwnerKey, None] = OrderedDict()
         self._building: OwnerIndex | None = None
         self._tasks = TaskOwner("store.index")
         self._builder: asyncio.Task[None] | None = None
@@ -331,28 +334,28 @@ class OwnerIndexes:
         """Where points are read from now on; ``read_ahead`` is given the places of each index that was made."""
         self._read = (read_rows, read_ahead)
 
-    def search(self, asked: Hybrid) -> Scores | None:
+    def search(self, query: Hybrid) -> Scores | None:
         """Both searches, answered from memory; None where the engine has to be asked, which may begin an index."""
-        owner, found = owner_of(asked.where), None
-        index = None if owner is None else self._kept.get(owner)
+        owner, scores = owner_of(query.where), None
+        index = None if owner is None else self._indexes.get(owner)
         if index is not None:
             with suppress(NotHere):
-                found = index.search(asked)
-        if owner is not None and not asked.background:
+                scores = index.search(query)
+        if owner is not None and not query.background:
             if index is not None:
                 index.used_at = monotonic()
             elif self._building is None or self._building.owner != owner:
-                self._note(owner, self._asked.pop(owner, 0) + 1)
-        metrics().store_searches.labels(answered_by="engine" if found is None else "index").inc()
-        return found
+                self._note(owner, self._searches.pop(owner, 0) + 1)
+        metrics().store_searches.labels(answered_by="engine" if scores is None else "index").inc()
+        return scores
 
-    def _note(self, owner: Owner, count: int) -> None:
+    def _note(self, owner: OwnerKey, count: int) -> None:
         if count >= SEARCHES:
             self._want(owner)
             return
-        self._asked[owner] = count
-        if len(self._asked) > _MOST_COUNTED:
-            self._asked.popitem(last=False)
+        self._searches[owner] = count
+        if len(self._searches) > _MOST_COUNTED:
+            self._searches.popitem(last=False)
 
     def put(self, points: Sequence[Written]) -> None:
         """The engine has written these points."""
@@ -371,7 +374,7 @@ class OwnerIndexes:
                 what(index)
             except NotHere:
                 self.drop([index.owner])
-            if self._kept.get(index.owner) is index:
+            if self._indexes.get(index.owner) is index:
                 self._weigh(index)
         self._evict(0, idle_since=math.inf)
 
@@ -380,19 +383,19 @@ class OwnerIndexes:
         owner = owner_of(where)
         if owner is not None and where == _all_of(owner):
             self._building = None if self._building and self._building.owner == owner else self._building
-            self._asked.pop(owner, None)
-            self._wanted.pop(owner, None)
+            self._searches.pop(owner, None)
+            self._queue.pop(owner, None)
         self.drop([index.owner for index in self._held()] if owner is None else [owner])
 
-    def changing(self, places: Sequence[str]) -> list[Owner]:
+    def changing(self, places: Sequence[str]) -> list[OwnerKey]:
         """The owners whose index has one of these points, or is being made and may get one of them."""
         return [index.owner for index in self._held() if index is self._building or index.holding(places)]
 
-    def drop(self, owners: Iterable[Owner]) -> None:
+    def drop(self, owners: Iterable[OwnerKey]) -> None:
         """Forget what is held of these owners; what is being made is begun anew."""
         for owner in owners:
-            if (kept := self._kept.pop(owner, None)) is not None:
-                self.nbytes -= kept.noted_bytes
+            if (index := self._indexes.pop(owner, None)) is not None:
+                self.nbytes -= index.noted_bytes
             if self._building is not None and self._building.owner == owner:
                 self._building = None
                 self._want(owner)
@@ -400,14 +403,14 @@ class OwnerIndexes:
 
     def clear(self) -> None:
         """Forget everything: what the engine holds may be another state."""
-        self._asked.clear()
+        self._searches.clear()
         self.drop([index.owner for index in self._held()])
 
-    def _held(self, owner: Owner | None = None) -> list[OwnerIndex]:
+    def _held(self, owner: OwnerKey | None = None) -> list[OwnerIndex]:
         """All indexes, or this owner's, also one that is being made."""
-        kept = self._kept.values() if owner is None else [self._kept[owner]] if owner in self._kept else []
+        indexes = self._indexes.values() if owner is None else [self._indexes[owner]] if owner in self._indexes else []
         building = self._building
-        return [*kept] if building is None or owner not in {None, building.owner} else [building, *kept]
+        return [*indexes] if building is None or owner not in {None, building.owner} else [building, *indexes]
 
     def _weigh(self, index: OwnerIndex) -> None:
         """Note what one that is kept takes by now."""
@@ -423,24 +426,24 @@ class OwnerIndexes:
     async def close(self) -> None:
         """Forget everything, and make nothing any more."""
         self._building = None
-        self._wanted.clear()
+        self._queue.clear()
         await self._tasks.cancel()
         self.clear()
 
-    def _want(self, owner: Owner) -> None:
-        self._wanted[owner] = None
+    def _want(self, owner: OwnerKey) -> None:
+        self._queue[owner] = None
         if self._builder is None or self._builder.done():
             self._builder = self._tasks.start(self._build_all(), "build")
 
     async def _build_all(self) -> None:
-        while self._wanted and self._read is not None:
-            owner, _ = self._wanted.popitem(last=False)
+        while self._queue and self._read is not None:
+            owner, _ = self._queue.popitem(last=False)
             read_rows, read_ahead = self._read
             index = self._building = OwnerIndex(owner, self._dimension)
             try:
                 await self._build(index, read_rows)
-                if owner in self._kept:
-                    await read_ahead(list(self._kept[owner].rows))
+                if owner in self._indexes:
+                    await read_ahead(list(self._indexes[owner].rows))
             except NotHere as reason:
                 log.info("the memories of one user are searched by the engine alone: %s", reason)
                 self._note(owner, -max(SEARCHES_UNTIL_AGAIN, len(index.rows)))
@@ -469,31 +472,31 @@ class OwnerIndexes:
         self._building = None
         if index.rows:
             index.used_at = monotonic()
-            self._kept[index.owner] = index
+            self._indexes[index.owner] = index
             self._weigh(index)
         self._show()
 
-    def _make_room(self, wanted: int) -> None:
-        """Free ``wanted`` bytes by forgetting owners not searched lately. Raises `NotHere`: there are not that many."""
+    def _make_room(self, needed: int) -> None:
+        """Free ``needed`` bytes by forgetting owners not searched lately. Raises `NotHere`: there are not that many."""
         idle_since = monotonic() - self._keep_s
-        busy = sum(one.noted_bytes for one in self._kept.values() if one.used_at > idle_since)
-        if busy + wanted > self._most_bytes:
+        busy = sum(index.noted_bytes for index in self._indexes.values() if index.used_at > idle_since)
+        if busy + needed > self._most_bytes:
             raise NotHere("they take more than is left of store.index_bytes")
-        self._evict(wanted, idle_since=idle_since)
+        self._evict(needed, idle_since=idle_since)
 
-    def _evict(self, wanted: int, *, idle_since: float) -> None:
-        """Forget the least recently used indexes not used since ``idle_since`` until ``wanted`` bytes fit."""
-        if wanted + self.nbytes > self._most_bytes:
-            for index in sorted(self._kept.values(), key=lambda one: one.used_at):
-                if wanted + self.nbytes <= self._most_bytes or index.used_at > idle_since:
+    def _evict(self, needed: int, *, idle_since: float) -> None:
+        """Forget the least recently used indexes not used since ``idle_since`` until ``needed`` bytes fit."""
+        if needed + self.nbytes > self._most_bytes:
+            for index in sorted(self._indexes.values(), key=lambda each: each.used_at):
+                if needed + self.nbytes <= self._most_bytes or index.used_at > idle_since:
                     break
                 self.drop([index.owner])
         self._show()
 
     def _show(self) -> None:
         metrics().store_index_bytes.set(self.nbytes)
-        metrics().store_index_owners.set(len(self._kept))
+        metrics().store_index_owners.set(len(self._indexes))
 
 
-def _all_of(owner: Owner) -> Where:
+def _all_of(owner: OwnerKey) -> Where:
     return owned(Scope(tenant=owner[0], user=owner[1]))

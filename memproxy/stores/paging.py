@@ -18,7 +18,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import Conversation
-from memproxy.stores.backend import ORDER_FIELD, Found
+from memproxy.stores.backend import ORDER_FIELD, FoundPoint
 from memproxy.stores.filters import FACTS, Between, Missing, OneOf, Where, turns_of
 from memproxy.stores.payload import Points, memories, pass_over
 
@@ -38,7 +38,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """The last point of a page: its time and its point id."""
 
     time: datetime
-    place: UUID
+    point_id: UUID
 
     @classmethod
     def read(cls, text: str) -> "Cursor":
@@ -65,31 +65,31 @@ def _not_a_cursor() -> RequestError:
     return RequestError("`cursor` is not one that a list call gave; pass `next_cursor` unchanged.", param="cursor")
 
 
-def created_at(found: Found) -> datetime:
+def created_at(point: FoundPoint) -> datetime:
     """The time that orders a point."""
-    return msgspec.convert(found.payload[ORDER_FIELD], datetime)
+    return msgspec.convert(point.payload[ORDER_FIELD], datetime)
 
 
 async def newest(
     engine: Points, where: Where, *, limit: int, cursor: Cursor | None, fields: Sequence[str] | None = None
-) -> tuple[list[Found], Cursor | None]:
+) -> tuple[list[FoundPoint], Cursor | None]:
     """The page after ``cursor``, and where the next one starts (None at the end). Of ``fields``, where they are named,
     one is `ORDER_FIELD`.
     """
-    found: list[Found] = []
+    points: list[FoundPoint] = []
     older = where
     if cursor is not None:
-        found = await _of_time(engine, where, cursor.time, limit=limit + 1, after=str(cursor.place), fields=fields)
+        points = await _of_time(engine, where, cursor.time, limit=limit + 1, after=str(cursor.point_id), fields=fields)
         older = where.also(Between(key=ORDER_FIELD, before=cursor.time))
-    if len(found) <= limit:
-        found += await _next_times(engine, where, older, limit=limit + 1 - len(found), fields=fields)
-    if len(found) <= limit:
-        return found, None
-    return found[:limit], _place(found[limit - 1])
+    if len(points) <= limit:
+        points += await _next_times(engine, where, older, limit=limit + 1 - len(points), fields=fields)
+    if len(points) <= limit:
+        return points, None
+    return points[:limit], _cursor_at(points[limit - 1])
 
 
-def _place(found: Found) -> Cursor:
-    return Cursor(created_at(found), UUID(found.id))
+def _cursor_at(point: FoundPoint) -> Cursor:
+    return Cursor(created_at(point), UUID(point.id))
 
 
 async def conversations(
@@ -104,38 +104,40 @@ async def conversations(
     """
     within = Where(where.must, (*where.must_not, Missing("session_id")))
     turns, facts = within.also(OneOf("kind", (Kind.TURN.value,))), within.also(FACTS)
-    found = await _newest_of_each(engine, turns, turns, most=limit + 1, cursor=cursor)
-    silent = _without(facts, list(found))
-    if len(found) > limit:
-        last = created_at(list(found.values())[limit])
+    newest_points = await _newest_of_each(engine, turns, turns, most=limit + 1, cursor=cursor)
+    silent = _without(facts, list(newest_points))
+    if len(newest_points) > limit:
+        last = created_at(list(newest_points.values())[limit])
         silent = silent.also(Between(key=ORDER_FIELD, at_or_after=last))
-    found |= await _newest_of_each(engine, silent, facts, most=limit + 1, cursor=cursor, none_of=turns)
-    ordered = sorted(found.items(), key=lambda one: (-created_at(one[1]).timestamp(), UUID(one[1].id)))
+    newest_points |= await _newest_of_each(engine, silent, facts, most=limit + 1, cursor=cursor, none_of=turns)
+    ordered = sorted(newest_points.items(), key=lambda item: (-created_at(item[1]).timestamp(), UUID(item[1].id)))
     page = ordered[:limit]
-    words = {one.id: one.payload.get("content") for one in await engine.retrieve([one.id for _, one in page])}
-    told: list[Conversation] = []
+    words = {point.id: point.payload.get("content") for point in await engine.retrieve([point.id for _, point in page])}
+    listed: list[Conversation] = []
     for start in range(0, len(page), _CONVERSATIONS):
         some = page[start : start + _CONVERSATIONS]
-        told += await asyncio.gather(*(_told(engine, turns, facts, name, newest) for name, newest in some))
-    for one, (_, newest_point) in zip(told, page, strict=True):
+        listed += await asyncio.gather(*(_conversation(engine, turns, facts, name, newest) for name, newest in some))
+    for conversation, (_, newest_point) in zip(listed, page, strict=True):
         text = words.get(newest_point.id)
-        one.last_words = text[:_WORDS] if isinstance(text, str) else ""
-    return told, _place(page[-1][1]) if len(ordered) > limit else None
+        conversation.last_words = text[:_WORDS] if isinstance(text, str) else ""
+    return listed, _cursor_at(page[-1][1]) if len(ordered) > limit else None
 
 
 async def _newest_of_each(
     engine: Points, where: Where, among: Where, *, most: int, cursor: Cursor | None, none_of: Where | None = None
-) -> dict[str, Found]:
+) -> dict[str, FoundPoint]:
     """The newest matching point of each conversation that comes after ``cursor``, in order, ``most`` or some more. One
     with a point of ``among`` before the cursor was on an earlier page, and one with a point of ``none_of`` stands
     elsewhere.
     """
-    found: dict[str, Found] = {}
+    newest_points: dict[str, FoundPoint] = {}
     passed: list[str] = []
-    place = cursor
-    while len(found) < most:
-        rows, place = await newest(engine, _without(where, passed), limit=_ROWS, cursor=place, fields=_FIELDS)
-        firsts: dict[str, Found] = {}
+    next_cursor = cursor
+    while len(newest_points) < most:
+        rows, next_cursor = await newest(
+            engine, _without(where, passed), limit=_ROWS, cursor=next_cursor, fields=_FIELDS
+        )
+        firsts: dict[str, FoundPoint] = {}
         for row in rows:
             if isinstance(name := row.payload.get("session_id"), str):  # else damaged
                 firsts.setdefault(name, row)
@@ -144,11 +146,11 @@ async def _newest_of_each(
             if none_of is not None and await engine.scroll(none_of.also(here), limit=1, fields=_FIELDS):
                 continue
             if cursor is None or not await _is_before(engine, among.also(here), cursor):
-                found[name] = row
+                newest_points[name] = row
         passed += firsts
-        if place is None:
+        if next_cursor is None:
             break
-    return found
+    return newest_points
 
 
 async def _is_before(engine: Points, where: Where, cursor: Cursor) -> bool:
@@ -156,21 +158,23 @@ async def _is_before(engine: Points, where: Where, cursor: Cursor) -> bool:
     if await engine.scroll(where.also(Between(key=ORDER_FIELD, after=cursor.time)), limit=1, fields=_FIELDS):
         return True
     same = await _of_time(engine, where, cursor.time, limit=1, after=None, fields=_FIELDS)
-    return bool(same) and UUID(same[0].id) <= cursor.place
+    return bool(same) and UUID(same[0].id) <= cursor.point_id
 
 
-async def _told(engine: Points, turns: Where, facts: Where, name: str, newest_point: Found) -> Conversation:
+async def _conversation(
+    engine: Points, turns: Where, facts: Where, name: str, newest_point: FoundPoint
+) -> Conversation:
     here = OneOf("session_id", (name,))
-    said, learned = await asyncio.gather(engine.count(turns.also(here)), engine.count(facts.also(here)))
-    first = await _dated(engine, (turns if said else facts).also(here), limit=1, order="asc", fields=_FIELDS)
+    turn_count, learned = await asyncio.gather(engine.count(turns.also(here)), engine.count(facts.also(here)))
+    first = await _dated(engine, (turns if turn_count else facts).also(here), limit=1, order="asc", fields=_FIELDS)
     last = created_at(newest_point)
     return Conversation(
         id=name,
         project_id=newest_point.payload.get("project_id"),
         agent_id=newest_point.payload.get("agent_id"),
         begun_at=created_at(first[0]) if first else last,  # gone meanwhile
-        last_turn_at=last if said else None,
-        turns=said,
+        last_turn_at=last if turn_count else None,
+        turns=turn_count,
         memories=learned,
     )
 
@@ -183,19 +187,19 @@ def _without(where: Where, names: Collection[str]) -> Where:
 
 async def _next_times(
     engine: Points, where: Where, older: Where, *, limit: int, fields: Sequence[str] | None
-) -> list[Found]:
+) -> list[FoundPoint]:
     rows = await _dated(engine, older, limit=limit, order="desc", fields=fields)
     if len(rows) < limit:
-        return [one for group in _by_time(rows) for one in group]
+        return [point for group in _by_time(rows) for point in group]
     *whole, cut = _by_time(rows)
     # the last time may have more points than were read: any of them, so all are read again in id order
     again = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None, fields=fields)
-    return [one for group in whole for one in group] + again
+    return [point for group in whole for point in group] + again
 
 
 async def _of_time(
     engine: Points, where: Where, time: datetime, *, limit: int, after: str | None, fields: Sequence[str] | None
-) -> list[Found]:
+) -> list[FoundPoint]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
     return await _dated(engine, same, limit=limit, after=after, fields=fields)
 
@@ -208,34 +212,34 @@ async def _dated(
     order: str | None = None,
     after: str | None = None,
     fields: Sequence[str] | None = None,
-) -> list[Found]:
+) -> list[FoundPoint]:
     """As `Points.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
     only where there are no more.
     """
-    asked = limit
+    batch = limit
     while True:
-        rows = await engine.scroll(where, limit=asked, order=order, after_id=after, fields=fields)
-        damaged = {one.id: error for one in rows if (error := _undated(one)) is not None}
-        if len(rows) == asked and len(rows) - len(damaged) < limit:
-            asked = limit + len(damaged)
+        rows = await engine.scroll(where, limit=batch, order=order, after_id=after, fields=fields)
+        damaged = {row.id: error for row in rows if (error := _undated(row)) is not None}
+        if len(rows) == batch and len(rows) - len(damaged) < limit:
+            batch = limit + len(damaged)
             continue
-        for place, error in damaged.items():
-            pass_over(place, error)
-        return [one for one in rows if one.id not in damaged][:limit]
+        for point_id, error in damaged.items():
+            pass_over(point_id, error)
+        return [row for row in rows if row.id not in damaged][:limit]
 
 
-def _undated(found: Found) -> Exception | None:
+def _undated(point: FoundPoint) -> Exception | None:
     """What keeps the point's time from being read; None where it has one."""
     try:
-        created_at(found)
+        created_at(point)
     except (KeyError, msgspec.ValidationError) as error:
         return error
     return None
 
 
-def _by_time(rows: Sequence[Found]) -> Iterator[list[Found]]:
+def _by_time(rows: Sequence[FoundPoint]) -> Iterator[list[FoundPoint]]:
     for _, group in groupby(rows, key=created_at):
-        yield sorted(group, key=lambda one: UUID(one.id))
+        yield sorted(group, key=lambda point: UUID(point.id))
 
 
 _SPARE = 8
@@ -256,13 +260,13 @@ async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: s
     """The nearest ``reach`` turns on one side, nearest first."""
     limit = reach + _SPARE
     while True:
-        found = await engine.scroll(where, limit=limit, order=order)
-        turns = memories(found)
-        complete = len(found) < limit
+        points = await engine.scroll(where, limit=limit, order=order)
+        turns = memories(points)
+        complete = len(points) < limit
         if not complete:  # of the last time read there may be more
-            turns = [one for one in turns if one.created_at != turns[-1].created_at]
+            turns = [other for other in turns if other.created_at != turns[-1].created_at]
         here, back = _position(turn), order == "desc"
-        beyond = [one for one in turns if (_position(one) < here if back else _position(one) > here)]
+        beyond = [other for other in turns if (_position(other) < here if back else _position(other) > here)]
         beyond.sort(key=_position, reverse=back)
         if complete or len(beyond) >= reach:
             return beyond[:reach]

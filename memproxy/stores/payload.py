@@ -20,13 +20,24 @@ from typing import Any, Protocol
 import msgspec
 
 from memproxy.core.memory import Kind, Memory, from_payload, to_payload
+from memproxy.core.scope import OwnerKey
 from memproxy.core.telling import tells_nothing
-from memproxy.core.turn import point_id
+from memproxy.core.turn import point_id_for
 from memproxy.errors import RequestError
 from memproxy.metrics import metrics
 from memproxy.ports import Notes
-from memproxy.stores.backend import SEALED_ONE, TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Stored, Written
-from memproxy.stores.filters import TELLS_NOTHING, AnyOf, Condition, OneOf, Owner, Where, owner_of
+from memproxy.stores.backend import (
+    SEALED_ONE,
+    TOKEN_VECTORS,
+    Backend,
+    FoundPoint,
+    Hybrid,
+    Ranking,
+    Scores,
+    Stored,
+    Written,
+)
+from memproxy.stores.filters import TELLS_NOTHING, AnyOf, Condition, OneOf, Where, owner_of
 from memproxy.stores.sealing import TOKEN_MARK, DataKey, Unreadable
 
 log = logging.getLogger(__name__)
@@ -52,7 +63,7 @@ _EXPIRES, _LEARNED = "expires_at", "created_at"
 class Keys(Protocol):
     """Where users' keys are."""
 
-    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+    async def data_key(self, owner: OwnerKey, *, make: bool) -> DataKey | None:
         """The owner's key; None when there is none and none is to be made. Raises `errors.StateUnavailable`."""
 
 
@@ -92,18 +103,18 @@ class Points:
         if _EXPIRES in payload and payload[_EXPIRES] == msgspec.to_builtins(self._end(payload)):
             payload = {name: value for name, value in payload.items() if name != _EXPIRES}
         if self._keys is not None:
-            payload = sealed_payload(await self._made(self._keys, _owner(payload)), payload)
+            payload = sealed_payload(await self._make_key(self._keys, _owner(payload)), payload)
         return point if payload is point.payload else msgspec.structs.replace(point, payload=payload)
 
-    async def _made(self, keys: Keys, owner: Owner) -> DataKey:
+    async def _make_key(self, keys: Keys, owner: OwnerKey) -> DataKey:
         key = await keys.data_key(owner, make=True)
         assert key is not None  # noqa: S101 - asked to be made
         return key
 
-    async def set_payload(self, ids: Sequence[str], fields: dict[str, Any], owner: Owner) -> None:
+    async def set_payload(self, ids: Sequence[str], fields: dict[str, Any], owner: OwnerKey) -> None:
         """Merge payload fields into existing points of this owner; null removes a field."""
         if self._keys is not None and HIDDEN & fields.keys():
-            fields = sealed_changes(await self._made(self._keys, owner), fields)
+            fields = sealed_changes(await self._make_key(self._keys, owner), fields)
         await self._engine.set_payload(ids, fields)
 
     async def delete(self, where: Where) -> int:
@@ -118,25 +129,27 @@ class Points:
         fields: Sequence[str] | None = None,
         order: str | None = None,
         after_id: str | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundPoint]:
         """As `Backend.scroll`; single ``fields`` are answered as they are stored."""
-        asked = await self._where(where)
-        found = await self._engine.scroll(asked, limit=limit, fields=fields, order=order, after_id=after_id)
-        return found if fields is not None else await self._opened(found)
+        sealed_where = await self._where(where)
+        points = await self._engine.scroll(sealed_where, limit=limit, fields=fields, order=order, after_id=after_id)
+        return points if fields is not None else await self._opened(points)
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """For each ranking the point ids with their scores, best first."""
         if self._keys is not None:
-            rankings = [msgspec.structs.replace(one, where=await self._where(one.where)) for one in rankings]
+            rankings = [
+                msgspec.structs.replace(ranking, where=await self._where(ranking.where)) for ranking in rankings
+            ]
         return await self._engine.rank(rankings)
 
-    async def scores(self, asked: Hybrid) -> Scores | None:
+    async def scores(self, query: Hybrid) -> Scores | None:
         """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
         if self._keys is not None:
-            asked = msgspec.structs.replace(asked, where=await self._where(asked.where))
-        return await self._engine.scores(asked)
+            query = msgspec.structs.replace(query, where=await self._where(query.where))
+        return await self._engine.scores(query)
 
-    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+    async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         """These points, whole payload, in any order; those that are gone are left out."""
         return await self._opened(await self._engine.retrieve(ids))
 
@@ -146,9 +159,12 @@ class Points:
         """
         there = await self._engine.stored(ids)
         if self._keys is not None:
-            there = [one for one in there if SEALED in one.found.payload]
-        opened = await self._opened([one.found for one in there])
-        return [msgspec.structs.replace(one, found=found) for one, found in zip(there, opened, strict=True)]
+            there = [record for record in there if SEALED in record.point.payload]
+        opened = await self._opened([record.point for record in there])
+        return [
+            msgspec.structs.replace(record, point=opened_point)
+            for record, opened_point in zip(there, opened, strict=True)
+        ]
 
     async def count(self, where: Where) -> int:
         """Exactly how many match."""
@@ -163,14 +179,15 @@ class Points:
         if key is None:
             return where
         return Where(
-            tuple(_translated(key, one) for one in where.must), tuple(_translated(key, one) for one in where.must_not)
+            tuple(_translated(key, condition) for condition in where.must),
+            tuple(_translated(key, condition) for condition in where.must_not),
         )
 
-    async def _opened(self, found: Sequence[Found]) -> list[Found]:
+    async def _opened(self, points: Sequence[FoundPoint]) -> list[FoundPoint]:
         """Payloads in the clear; what cannot be read (its key was destroyed) stays sealed, and is no memory."""
         opened = []
-        for one in found:
-            payload = one.payload
+        for point in points:
+            payload = point.payload
             if self._keys is not None and any(name.startswith(SEALED) for name in payload):
                 try:
                     key = await self._keys.data_key(_owner(payload), make=False)
@@ -179,10 +196,10 @@ class Points:
                     payload = opened_payload(key, payload)
                 except Unreadable as error:
                     metrics().internal_errors.labels(where="store.sealed").inc()
-                    log.error("the stored point %s cannot be decrypted: %s", one.id, error)
+                    log.error("the stored point %s cannot be decrypted: %s", point.id, error)
             if payload.get(_EXPIRES) is None and (end := self._end(payload)) is not None:
                 payload = {**payload, _EXPIRES: msgspec.to_builtins(end)}
-            opened.append(one if payload is one.payload else Found(one.id, payload))
+            opened.append(point if payload is point.payload else FoundPoint(point.id, payload))
         return opened
 
     def _end(self, payload: Mapping[str, Any]) -> datetime | None:
@@ -196,7 +213,7 @@ class Points:
         return msgspec.convert(learned, datetime) + time_to_live
 
 
-def _owner(payload: Mapping[str, Any]) -> Owner:
+def _owner(payload: Mapping[str, Any]) -> OwnerKey:
     return payload["tenant"], payload["user_id"]
 
 
@@ -241,50 +258,50 @@ def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
     return slim
 
 
-def place_of(memory: Memory) -> str:
+def point_id_of(memory: Memory) -> str:
     """The point id of a memory; a turn's depends on its session."""
     session = memory.session_id if memory.kind is Kind.TURN else None
-    return point_id(memory.tenant, memory.user_id, session, memory.id)
+    return point_id_for(memory.tenant, memory.user_id, session, memory.id)
 
 
-def placed(found: Sequence[Found]) -> list[tuple[str, Memory]]:
+def placed(points: Sequence[FoundPoint]) -> list[tuple[str, Memory]]:
     """The memories read, each with its point id."""
     read = []
-    for one in found:
+    for point in points:
         try:
-            read.append((one.id, from_payload(one.payload)))
+            read.append((point.id, from_payload(point.payload)))
         except msgspec.ValidationError as error:
-            pass_over(one.id, error)
+            pass_over(point.id, error)
     return read
 
 
-def pass_over(place: str, error: Exception) -> None:
+def pass_over(point_id: str, error: Exception) -> None:
     """One damaged point must not hide all others: it is counted and named, so that somebody looks."""
     metrics().internal_errors.labels(where="store.payload").inc()
-    log.error("the stored point %s is not a memory and is passed over: %r", place, error)
+    log.error("the stored point %s is not a memory and is passed over: %r", point_id, error)
 
 
-def memories(found: Sequence[Found]) -> list[Memory]:
+def memories(points: Sequence[FoundPoint]) -> list[Memory]:
     """The memories read."""
-    return [memory for _, memory in placed(found)]
+    return [memory for _, memory in placed(points)]
 
 
-def tokens_of(found: Found) -> bytes:
+def tokens_of(point: FoundPoint) -> bytes:
     """The token vectors of a point; empty when it has none (stored before there were any, or without an embedder)."""
-    text = found.payload.get(TOKEN_VECTORS) or ""
+    text = point.payload.get(TOKEN_VECTORS) or ""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         # the memory itself can be read, and is found without them
         metrics().internal_errors.labels(where="store.payload").inc()
-        log.error("the token vectors of the stored point %s cannot be read: %s", found.id, error)
+        log.error("the token vectors of the stored point %s cannot be read: %s", point.id, error)
         return b""
 
 
-def for_search(found: Sequence[Found]) -> list[tuple[str, Read]]:
+def for_search(points: Sequence[FoundPoint]) -> list[tuple[str, Read]]:
     """The memories read with their token vectors, each with its point id."""
-    tokens = {one.id: tokens_of(one) for one in found}
-    return [(place, Read(memory, tokens[place])) for place, memory in placed(found)]
+    tokens = {point.id: tokens_of(point) for point in points}
+    return [(point_id, Read(memory, tokens[point_id])) for point_id, memory in placed(points)]
 
 
 def sealed_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,7 +355,7 @@ def _opened_json(key: DataKey, what: str, sealed: str) -> Any:
 def _token(key: DataKey, field: str, value: Any) -> Any:
     if value is None:
         return None
-    return [key.token(one, field) for one in value] if isinstance(value, list) else key.token(value, field)
+    return [key.token(item, field) for item in value] if isinstance(value, list) else key.token(value, field)
 
 
 def _is_token(value: Any) -> bool:
@@ -348,13 +365,13 @@ def _is_token(value: Any) -> bool:
 
 def _compares(condition: Condition) -> bool:
     if isinstance(condition, AnyOf):
-        return any(_compares(one) for one in condition.conditions)
+        return any(_compares(part) for part in condition.conditions)
     return isinstance(condition, OneOf) and condition.key in COMPARED
 
 
 def _translated(key: DataKey, condition: Condition) -> Condition:
     if isinstance(condition, AnyOf):
-        return AnyOf(tuple(_translated(key, one) for one in condition.conditions))
+        return AnyOf(tuple(_translated(key, part) for part in condition.conditions))
     if isinstance(condition, OneOf) and condition.key in COMPARED:
         tokens = tuple(key.token(str(value), condition.key) for value in condition.values)
         return OneOf(condition.key, (*condition.values, *tokens))
@@ -373,13 +390,13 @@ class RecentMemories:
 
     Only for stores that this process alone writes to: whatever it writes is forgotten here at once, and what was read
     while something was written is not kept. By point id; one that was used since it came, or since it was last to go,
-    stays for another round: to put each in its place whenever it is used would take longer than to find it.
+    stays for another round: to put each in its point_id whenever it is used would take longer than to find it.
     """
 
     def __init__(self, *, most: int = MOST_MEMORIES, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most
         self._most_characters = most_characters
-        self._kept: OrderedDict[str, Read] = OrderedDict()
+        self._reads: OrderedDict[str, Read] = OrderedDict()
         self._characters = 0
         self._writes = 0
 
@@ -390,59 +407,61 @@ class RecentMemories:
 
     def has_room(self, count: int) -> bool:
         """Whether ``count`` more fit without evicting any: a tenth of the characters is left free."""
-        return len(self._kept) + count <= self._most and self._characters <= 0.9 * self._most_characters
+        return len(self._reads) + count <= self._most and self._characters <= 0.9 * self._most_characters
 
-    def get(self, places: Iterable[str]) -> dict[str, Read]:
+    def get(self, point_ids: Iterable[str]) -> dict[str, Read]:
         """Those of these that are known."""
-        asked = list(places)
-        found = {place: one for place, one in zip(asked, map(self._kept.get, asked), strict=True) if one is not None}
-        for one in found.values():
-            one.used = True
-        return found
+        ids = list(point_ids)
+        reads = {
+            point_id: read for point_id, read in zip(ids, map(self._reads.get, ids), strict=True) if read is not None
+        }
+        for read in reads.values():
+            read.used = True
+        return reads
 
-    def all_of(self, places: Iterable[str]) -> list[Read] | None:
+    def all_of(self, point_ids: Iterable[str]) -> list[Read] | None:
         """What is at each of these places; None where one of them is not known."""
-        found = list(map(self._kept.get, places))
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
+        reads = list(map(self._reads.get, point_ids))
+        present = [read for read in reads if read is not None]
+        if len(present) < len(reads):
             return None
-        for one in known:
-            one.used = True
-        return known
+        for read in present:
+            read.used = True
+        return present
 
     def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:
         """Keep what was read while the number of writes was ``writes``; nothing where there were more since."""
         if writes != self._writes:
             return
-        for place, one in read:
-            self._drop(place)
-            self._kept[place] = one
-            self._characters += _size(one)
-        while self._kept and (len(self._kept) > self._most or self._characters > self._most_characters):
-            place, one = self._kept.popitem(last=False)
-            if one.used:  # since it was last here: it stays for another round
-                one.used = False
-                self._kept[place] = one
+        for point_id, entry in read:
+            self._drop(point_id)
+            self._reads[point_id] = entry
+            self._characters += _size(entry)
+        while self._reads and (len(self._reads) > self._most or self._characters > self._most_characters):
+            point_id, entry = self._reads.popitem(last=False)
+            if entry.used:  # since it was last here: it stays for another round
+                entry.used = False
+                self._reads[point_id] = entry
             else:
-                self._characters -= _size(one)
+                self._characters -= _size(entry)
 
-    def forget(self, places: Iterable[str]) -> None:
+    def forget(self, point_ids: Iterable[str]) -> None:
         """These were written."""
         self._writes += 1
-        for place in places:
-            self._drop(place)
+        for point_id in point_ids:
+            self._drop(point_id)
 
     def clear(self) -> None:
         """Anything may have been written."""
         self._writes += 1
-        self._kept.clear()
+        self._reads.clear()
         self._characters = 0
 
-    def _drop(self, place: str) -> None:
-        one = self._kept.pop(place, None)
-        if one is not None:
-            self._characters -= _size(one)
+    def _drop(self, point_id: str) -> None:
+        entry = self._reads.pop(point_id, None)
+        if entry is not None:
+            self._characters -= _size(entry)
 
 
-def _size(one: Read) -> int:
-    return len(one.memory.content) + len(one.tokens)
+def _size(read: Read) -> int:
+    return len(read.memory.content) + len(read.tokens)

@@ -67,8 +67,8 @@ class PostgresStore(ServerStore[Collection]):
             raise ConfigError(
                 "store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name."
             )
-        place = f"collection {collection} in PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
-        super().__init__(collection=collection, place=place, dimension=dimension, embedder_name=embedder_name)
+        location = f"collection {collection} in PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
+        super().__init__(collection=collection, location=location, dimension=dimension, embedder_name=embedder_name)
         self._url = url
         self._exact_up_to = exact_up_to
         self._index = index or NearestIndex()
@@ -76,13 +76,13 @@ class PostgresStore(ServerStore[Collection]):
         self._renewing: asyncio.Task[None] | None = None
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
 
-    async def known(self) -> tuple[Collection, Marker] | None:
+    async def existing(self) -> tuple[Collection, Marker] | None:
         plain = await self._plain()
         async with plain.connected() as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 "SELECT current, marker FROM memproxy_collections WHERE name = %s", [self._configured]
             )
-            row = await found.fetchone()
+            row = await result.fetchone()
         if row is None:
             return None
         current = plain.beside(row[0])
@@ -103,15 +103,15 @@ class PostgresStore(ServerStore[Collection]):
         """Make the index that is configured, while the store serves. One engine does it; another finds it done."""
         try:
             async with await AsyncConnection.connect(self._url, autocommit=True) as connection:
-                asked = await connection.execute(
+                result = await connection.execute(
                     "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [_INDEX_LOCK, self._configured]
                 )
-                if await asked.fetchone() == (True,):
+                if await result.fetchone() == (True,):
                     await self._in_use().renew_index(connection)
         except psycopg.Error as error:
-            log.warning("the index of the %s is not made before the next start: %s", self.place, error)
+            log.warning("the index of the %s is not made before the next start: %s", self.location, error)
 
-    async def _made(self) -> tuple[Collection, Marker]:
+    async def _create(self) -> tuple[Collection, Marker]:
         plain = await self._plain()
         await plain.create(self._dimension)
         fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
@@ -120,9 +120,9 @@ class PostgresStore(ServerStore[Collection]):
                 "INSERT INTO memproxy_collections VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
                 [self._configured, plain.name, msgspec.json.encode(fresh)],
             )
-        known = await self.known()
-        assert known is not None, "one of us made it"  # noqa: S101
-        return known
+        existing = await self.existing()
+        assert existing is not None, "one of us made it"  # noqa: S101
+        return existing
 
     async def note(self, collection: Collection, marker: Marker) -> None:
         async with collection.connected() as connection:
@@ -137,9 +137,9 @@ class PostgresStore(ServerStore[Collection]):
             return msgspec.json.decode(comment, type=Marker) if comment is not None else None
         return None
 
-    async def begin(self, target: Collection, wanted: Marker, like: Collection) -> None:  # noqa: ARG002 - the base's
-        await target.create(wanted.dimension)
-        await target.set_comment(msgspec.json.encode(wanted).decode())
+    async def begin(self, target: Collection, marker: Marker, like: Collection) -> None:  # noqa: ARG002 - the base's
+        await target.create(marker.dimension)
+        await target.set_comment(msgspec.json.encode(marker).decode())
 
     async def _plain(self) -> Collection:
         """The collection of the configured name, by a pool that is open."""
@@ -171,7 +171,7 @@ class PostgresStore(ServerStore[Collection]):
         return self._collection_in(self._pool)
 
     def _collection_in(self, pool: AsyncConnectionPool[AsyncConnection[Row]]) -> Collection:
-        return Collection(pool, self._configured, self.place, exact_up_to=self._exact_up_to, index=self._index)
+        return Collection(pool, self._configured, self.location, exact_up_to=self._exact_up_to, index=self._index)
 
     async def _probe(self) -> None:
         """Connect once outside the pool, which tells only its log why it cannot.
@@ -184,7 +184,7 @@ class PostgresStore(ServerStore[Collection]):
         except psycopg.Error as error:
             reason = str(error).splitlines()[0]
             raise StoreUnavailable(
-                f"The {self.place} cannot be opened ({reason[:200]}). Check that PostgreSQL runs, and store.url."
+                f"The {self.location} cannot be opened ({reason[:200]}). Check that PostgreSQL runs, and store.url."
             ) from error
         await connection.close()
 
@@ -192,8 +192,8 @@ class PostgresStore(ServerStore[Collection]):
         """Make the table of collections, and see that the server has pgvector."""
         async with plain.connected() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-            found = await connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            if await found.fetchone() is None:
+            result = await connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            if await result.fetchone() is None:
                 await self._extend(connection)
             await connection.execute(
                 "CREATE TABLE IF NOT EXISTS memproxy_collections "
@@ -206,8 +206,8 @@ class PostgresStore(ServerStore[Collection]):
                 await connection.execute(_EXTENSION)
         except psycopg.Error as error:
             raise StoreUnavailable(
-                f"The {self.place} has no extension `vector`, and it cannot be made by this user. Install pgvector 0.5 "
-                f"or newer on the server, then as its administrator: {_EXTENSION};"
+                f"The {self.location} has no extension `vector`, and it cannot be made by this user. Install pgvector "
+                f"0.5 or newer on the server, then as its administrator: {_EXTENSION};"
             ) from error
 
     async def _disconnect(self) -> None:

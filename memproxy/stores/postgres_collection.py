@@ -31,7 +31,7 @@ from memproxy.stores.backend import (
     NOT_SCROLLED,
     OWNER_FIELDS,
     TIME_FIELDS,
-    Found,
+    FoundPoint,
     Hybrid,
     Ranking,
     Scores,
@@ -84,8 +84,8 @@ class Statement:
 
     def where(self, where: Where) -> str:
         """The conditions of ``where``, all of which hold."""
-        parts = [self._condition(one) for one in where.must]
-        parts += [f"({self._condition(one)}) IS NOT TRUE" for one in where.must_not]
+        parts = [self._condition(condition) for condition in where.must]
+        parts += [f"({self._condition(condition)}) IS NOT TRUE" for condition in where.must_not]
         return " AND ".join(parts) or "TRUE"
 
     def _condition(self, condition: Condition) -> str:  # noqa: PLR0911 - one case, one answer
@@ -109,13 +109,13 @@ class Statement:
                     "<=": condition.at_or_before,
                     "<": condition.before,
                 }
-                given = {sign: bound for sign, bound in bounds.items() if bound is not None}
-                parts = [f"{key} {sign} {self.value(bound, 'timestamptz')}" for sign, bound in given.items()]
+                set_bounds = {sign: bound for sign, bound in bounds.items() if bound is not None}
+                parts = [f"{key} {sign} {self.value(bound, 'timestamptz')}" for sign, bound in set_bounds.items()]
                 return f"({' AND '.join(parts) or 'TRUE'})"
             case HasId(ids):
                 return f"place = ANY({self.value(list(ids), 'uuid[]')})"
             case AnyOf(conditions):
-                return f"({' OR '.join([self._condition(one) for one in conditions])})"
+                return f"({' OR '.join([self._condition(part) for part in conditions])})"
 
 
 class NearestIndex(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class Collection:
         self,
         pool: AsyncConnectionPool[AsyncConnection[Row]],
         name: str,
-        place: str,
+        location: str,
         *,
         exact_up_to: int = EXACT_UP_TO,
         index: NearestIndex | None = None,
@@ -160,7 +160,7 @@ class Collection:
         self._exact_up_to = exact_up_to
         self._index = index or NearestIndex()
         self._pool = pool
-        self._place = place
+        self._location = location
         self._points, self._parts = self._named("points"), self._named("parts")
 
     def _named(self, part: str) -> str:
@@ -169,7 +169,7 @@ class Collection:
 
     def beside(self, name: str) -> "Collection":
         """Another collection of the same database."""
-        return Collection(self._pool, name, self._place, exact_up_to=self._exact_up_to, index=self._index)
+        return Collection(self._pool, name, self._location, exact_up_to=self._exact_up_to, index=self._index)
 
     @contextlib.asynccontextmanager
     async def connected(
@@ -196,19 +196,19 @@ class Collection:
                 )
                 yield connection
         except PoolTimeout as error:
-            raise StoreUnavailable(f"The {self._place} cannot be reached. Check that PostgreSQL runs.") from error
+            raise StoreUnavailable(f"The {self._location} cannot be reached. Check that PostgreSQL runs.") from error
         except psycopg.errors.DataError as error:
-            raise RequestError(f"The {self._place} refused what was to be written ({_cause(error)}).") from error
+            raise RequestError(f"The {self._location} refused what was to be written ({_cause(error)}).") from error
         except psycopg.Error as error:
             raise StoreUnavailable(
-                f"The {self._place} failed ({_cause(error)}). Look into PostgreSQL's log."
+                f"The {self._location} failed ({_cause(error)}). Look into PostgreSQL's log."
             ) from error
 
     async def exists(self) -> bool:
         """Whether its tables are there."""
         async with self.connected() as connection:
-            found = await connection.execute("SELECT to_regclass(%s)", [f'"{self.name}_points"'])
-            row = await found.fetchone()
+            result = await connection.execute("SELECT to_regclass(%s)", [f'"{self.name}_points"'])
+            row = await result.fetchone()
         return row is not None and row[0] is not None
 
     async def create(self, dimension: int) -> None:
@@ -250,7 +250,7 @@ class Collection:
         """Make the index that is configured where there is another one or none, while others read and write; IVFFlat
         only when there are vectors for it. ``connection`` commits each statement and waits as long as one takes.
         """
-        found = await connection.execute(
+        result = await connection.execute(
             "SELECT made.relname, amname, made.reloptions, indisvalid FROM pg_index JOIN pg_class made ON "
             "made.oid = indexrelid JOIN pg_am ON pg_am.oid = made.relam WHERE indrelid = to_regclass(%s) "
             "AND amname IN ('hnsw', 'ivfflat')",
@@ -258,7 +258,7 @@ class Collection:
         )
         others = []
         is_there = False
-        for name, kind, options, is_valid in await found.fetchall():
+        for name, kind, options, is_valid in await result.fetchall():
             if is_valid and (kind, options) == (self._index.kind, self._index.options):
                 is_there = True
             else:
@@ -279,11 +279,11 @@ class Collection:
         """
         async with self.connected() as connection:
             await self._renew_page_index(connection)
-            found = await connection.execute(
+            result = await connection.execute(
                 "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'beyond'",
                 [f'"{self.name}_parts"'],
             )
-            if await found.fetchone() is not None:
+            if await result.fetchone() is not None:
                 return
             await connection.execute("SET LOCAL statement_timeout = 0")
             hnsw, owner, parts = self._named("hnsw"), self._named("owner"), self._parts
@@ -301,11 +301,11 @@ class Collection:
 
     async def _renew_page_index(self, connection: AsyncConnection[Row]) -> None:
         """Make the index of pages anew where it has no included column: by that memories are counted."""
-        found = await connection.execute(
+        result = await connection.execute(
             "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indnatts = indnkeyatts",
             [f'"{self.name}_page"'],
         )
-        if await found.fetchone() is not None:
+        if await result.fetchone() is not None:
             await connection.execute("SET LOCAL statement_timeout = 0")
             await connection.execute(f"DROP INDEX IF EXISTS {self._named('page')}")
             await connection.execute(f"CREATE INDEX IF NOT EXISTS {self._named('page')} ON {self._points} {_PAGE}")
@@ -329,8 +329,8 @@ class Collection:
     async def comment(self) -> str | None:
         """What `set_comment` noted; None: nothing, or there is no such table."""
         async with self.connected() as connection:
-            found = await connection.execute("SELECT obj_description(to_regclass(%s))", [f'"{self.name}_points"'])
-            row = await found.fetchone()
+            result = await connection.execute("SELECT obj_description(to_regclass(%s))", [f'"{self.name}_points"'])
+            row = await result.fetchone()
         return None if row is None else row[0]
 
     async def set_comment(self, text: str) -> None:
@@ -339,11 +339,13 @@ class Collection:
             await connection.execute(f"COMMENT ON TABLE {self._points} IS {sql.Literal(text).as_string()}")
 
     async def upsert(self, points: Sequence[Written]) -> None:
-        rows = sorted(points, key=lambda one: one.id)  # in one order, so that two writers cannot wait for each other
+        rows = sorted(
+            points, key=lambda point: point.id
+        )  # in one order, so that two writers cannot wait for each other
         async with self.connected(at_once=True) as connection, connection.cursor() as cursor:
             await cursor.executemany(self._insert_point, [_row(point) for point in rows])
             parts = f"DELETE FROM {self._parts} WHERE place = ANY(%s::uuid[])"
-            await cursor.execute(parts, [[one.id for one in rows]])
+            await cursor.execute(parts, [[point.id for point in rows]])
             room = {owner: await self._room(cursor, owner) for owner in {_owner(point) for point in rows}}
             held = []
             for point in rows:
@@ -381,16 +383,16 @@ class Collection:
         changed = ", ".join(f"{name} = %s" for name in ("payload", "aside", *columns))
         update = f"UPDATE {self._points} SET {changed} WHERE place = %s"
         async with self.connected() as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 f"SELECT place, payload, aside FROM {self._points} WHERE place = ANY(%s::uuid[]) "
                 "ORDER BY place FOR UPDATE",
                 [list(ids)],
             )
             rows = []
-            for place, payload, aside in await found.fetchall():
+            for point_id, payload, aside in await result.fetchall():
                 merged = {**_payload(payload, aside), **fields}
-                kept = {name: value for name, value in merged.items() if value is not None}
-                rows.append([*_split(kept), *(_column(name, fields[name]) for name in columns), place])
+                present = {name: value for name, value in merged.items() if value is not None}
+                rows.append([*_split(present), *(_column(name, fields[name]) for name in columns), point_id])
             if rows:
                 async with connection.cursor() as cursor:
                     await cursor.executemany(update, rows)
@@ -409,7 +411,7 @@ class Collection:
         fields: Sequence[str] | None = None,
         order: str | None = None,
         after_id: str | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundPoint]:
         statement = Statement()
         few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
         selected = ", ".join(["place", *(fields or ())]) if few else "place, payload"
@@ -422,12 +424,18 @@ class Collection:
         rows = await self._rows(where, text, statement)
         if few:
             names = list(fields or ())
-            told = [(str(place), zip(names, values, strict=True)) for place, *values in rows]
-            return [Found(place, {name: _read(one) for name, one in found if one is not None}) for place, found in told]
-        read = [Found(str(place), msgspec.json.decode(payload)) for place, payload in rows]
+            by_point = [(str(point_id), zip(names, values, strict=True)) for point_id, *values in rows]
+            return [
+                FoundPoint(point_id, {name: _read(value) for name, value in pairs if value is not None})
+                for point_id, pairs in by_point
+            ]
+        read = [FoundPoint(str(point_id), msgspec.json.decode(payload)) for point_id, payload in rows]
         if fields is None:
             return read
-        return [Found(one.id, {name: one.payload[name] for name in fields if name in one.payload}) for one in read]
+        return [
+            FoundPoint(point.id, {name: point.payload[name] for name in fields if name in point.payload})
+            for point in read
+        ]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         return list(await asyncio.gather(*map(self._ranked, rankings)))
@@ -444,8 +452,8 @@ class Collection:
         any_beyond = f"SELECT EXISTS (SELECT FROM {self._parts} WHERE tenant = %s AND user_id = %s AND beyond)"
         async with self.connected(ranking.where, at_once=True) as connection:
             more = await connection.execute(any_beyond, list(map(_text, owner)))
-            found = await connection.execute(text, statement.values)
-            best, is_all = _scored(await found.fetchall()), await more.fetchone() == (False,)
+            result = await connection.execute(text, statement.values)
+            best, is_all = _scored(await result.fetchall()), await more.fetchone() == (False,)
         if is_all:
             return best
         nominated = await self._nominated(ranking)
@@ -453,9 +461,9 @@ class Collection:
             statement = Statement()
             return _scored(await self._rows(ranking.where, self._by_vector(statement, ranking), statement))
         scores = dict(nominated)
-        for place, score in best:  # the parts of a point may lie on both sides
-            scores[place] = max(score, scores.get(place, score))
-        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[: ranking.limit]
+        for point_id, score in best:  # the parts of a point may lie on both sides
+            scores[point_id] = max(score, scores.get(point_id, score))
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: ranking.limit]
 
     async def explained(self, ranking: Ranking, *, nominated: bool = False) -> str:
         """PostgreSQL's plan for a search, or for what the index nominates, as text."""
@@ -472,25 +480,27 @@ class Collection:
         """
         if not 0 < len(words.indices) <= LOOKED_UP:
             return self._by_many_words(statement, ranking, words)
-        corpus, wanted = statement.where(ranking.corpus or ranking.where), statement.where(ranking.where)
+        corpus, matching = statement.where(ranking.corpus or ranking.where), statement.where(ranking.where)
         terms, limit = statement.value(words.indices, "bigint[]"), statement.value(ranking.limit, "bigint")
         numbers = range(1, 1 + len(words.indices))
         weights = {number: f"weights[array_position(terms, ({terms})[{number}])]" for number in numbers}
         if ranking.counted.idf is not None:
-            weighed = [asked * idf for asked, idf in zip(words.values, ranking.counted.idf, strict=True)]
+            weighed = [weight * idf for weight, idf in zip(words.values, ranking.counted.idf, strict=True)]
             factors = statement.value(weighed, "float8[]")
             score = " + ".join(f"coalesce(({factors})[{number}] * {held}, 0)" for number, held in weights.items())
             return (
-                f"SELECT place, {score} AS score FROM {self._points} WHERE {corpus} AND {wanted} AND terms && {terms} "
-                f"ORDER BY score DESC, place LIMIT {limit}"
+                f"SELECT place, {score} AS score FROM {self._points} WHERE {corpus} AND {matching} "
+                f"AND terms && {terms} ORDER BY score DESC, place LIMIT {limit}"
             )
-        asked = statement.value(words.values, "float8[]")
+        query_weights = statement.value(words.values, "float8[]")
         held = ", ".join(f"{held} AS w{number}" for number, held in weights.items())
         counts = ", ".join(f"count(w{number})" for number in numbers)
-        score = " + ".join(f"coalesce(({asked})[{number}] * idf[{number}] * w{number}, 0)" for number in numbers)
+        score = " + ".join(
+            f"coalesce(({query_weights})[{number}] * idf[{number}] * w{number}, 0)" for number in numbers
+        )
         return (
-            f"WITH hits AS MATERIALIZED (SELECT place, ({wanted}) AS wanted, {held} FROM {self._points} "
-            f"WHERE {corpus} AND terms && {terms}), "
+            f"WITH hits AS MATERIALIZED (SELECT place, ({matching}) AS wanted, {held} "
+            f"FROM {self._points} WHERE {corpus} AND terms && {terms}), "
             f"counted AS MATERIALIZED (SELECT (SELECT count(*)::float8 FROM {self._points} WHERE {corpus}) AS n, "
             f"ARRAY[{counts}]::float8[] AS df FROM hits), "
             "weighed AS MATERIALIZED (SELECT ARRAY(SELECT ln(1 + (n - each.df + 0.5) / (each.df + 0.5)) "
@@ -502,7 +512,7 @@ class Collection:
     def _by_many_words(self, statement: Statement, ranking: Ranking, words: SparseVector) -> str:
         """The same of a text that has more of them than a memory."""
         corpus, terms = statement.where(ranking.corpus or ranking.where), statement.value(words.indices, "bigint[]")
-        asked = statement.value(words.values, "float8[]")
+        query_weights = statement.value(words.values, "float8[]")
         return (
             f"WITH corpus AS (SELECT count(*)::float8 AS n FROM {self._points} WHERE {corpus}), "
             f"hits AS MATERIALIZED (SELECT place, ({statement.where(ranking.where)}) AS wanted, held.term, held.weight "
@@ -510,7 +520,7 @@ class Collection:
             f"WHERE {corpus} AND terms && {terms} AND held.term = ANY({terms})), "
             "idf AS (SELECT term, ln(1 + (n - count(*) + 0.5) / (count(*) + 0.5)) AS idf FROM hits, corpus "
             "GROUP BY term, n), "
-            f"asked AS (SELECT * FROM unnest({terms}, {asked}) AS one(term, weight)) "
+            f"asked AS (SELECT * FROM unnest({terms}, {query_weights}) AS one(term, weight)) "
             "SELECT place, sum(asked.weight * idf * hits.weight) AS score FROM hits JOIN idf USING (term) "
             "JOIN asked USING (term) WHERE hits.wanted GROUP BY place ORDER BY score DESC, place "
             f"LIMIT {statement.value(ranking.limit, 'bigint')}"
@@ -543,8 +553,8 @@ class Collection:
             if await index.fetchone() is None:
                 return None
             await connection.execute(self._index.width)
-            found = _scored(await (await connection.execute(text, statement.values)).fetchall())
-        return found if len(found) >= ranking.limit else None
+            scored = _scored(await (await connection.execute(text, statement.values)).fetchall())
+        return scored if len(scored) >= ranking.limit else None
 
     def _near(self, statement: Statement, ranking: Ranking) -> str:
         vector = statement.value(_vector(ranking.dense or []), "vector")
@@ -556,18 +566,18 @@ class Collection:
             f"LIMIT {statement.value(ranking.limit, 'bigint')}"
         )
 
-    async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
+    async def scores(self, query: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
         """The server is asked: others may write to it, too."""
         return None
 
-    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+    async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         if not ids:
             return []
         statement = Statement()
         where = statement.where(Where((HasId(tuple(ids)),)))
         text = f"SELECT place, payload, aside FROM {self._points} WHERE {where}"
         rows = await self._rows(None, text, statement)
-        return [Found(str(place), _payload(payload, aside)) for place, payload, aside in rows]
+        return [FoundPoint(str(point_id), _payload(payload, aside)) for point_id, payload, aside in rows]
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         if not ids:
@@ -581,11 +591,11 @@ class Collection:
         rows = await self._rows(None, text, statement)
         return [
             Stored(
-                found=Found(str(place), _payload(payload, aside)),
+                point=FoundPoint(str(point_id), _payload(payload, aside)),
                 bm25=SparseVector(terms, weights),
-                dense=[list(one) for one in vectors or ()],
+                dense=[list(vector) for vector in vectors or ()],
             )
-            for place, payload, aside, terms, weights, vectors in rows
+            for point_id, payload, aside, terms, weights, vectors in rows
         ]
 
     async def count(self, where: Where) -> int:
@@ -600,7 +610,7 @@ class Collection:
 
 
 def _scored(rows: list[Row]) -> list[tuple[str, float]]:
-    return [(str(place), float(score)) for place, score, *_ in rows]
+    return [(str(point_id), float(score)) for point_id, score, *_ in rows]
 
 
 def _named(ranking: Ranking) -> Where:
@@ -614,20 +624,24 @@ def _is_of_everybody(where: Where | None) -> bool:
     """
     if where is None or where == EVERYBODY:
         return True
-    if all(isinstance(one, HasId) for one in where.must) and not where.must_not:
+    if all(isinstance(condition, HasId) for condition in where.must) and not where.must_not:
         return bool(where.must)
-    return len(where.must) == 1 and isinstance(one := where.must[0], OneOf) and one.key == "tenant"
+    return len(where.must) == 1 and isinstance(condition := where.must[0], OneOf) and condition.key == "tenant"
 
 
 def _naming(where: Where | None) -> tuple[OneOf, ...]:
     """The conditions of ``where`` that name one tenant and one user."""
     must = where.must if where is not None else ()
-    return tuple(one for one in must if isinstance(one, OneOf) and one.key in OWNER_FIELDS and len(one.values) == 1)
+    return tuple(
+        condition
+        for condition in must
+        if isinstance(condition, OneOf) and condition.key in OWNER_FIELDS and len(condition.values) == 1
+    )
 
 
 def _owner_of(where: Where | None) -> tuple[str, str] | None:
     """Tenant and user whom ``where`` names; None: it is not limited to one owner."""
-    named = {one.key: str(one.values[0]) for one in _naming(where)}
+    named = {condition.key: str(condition.values[0]) for condition in _naming(where)}
     return (named["tenant"], named["user_id"]) if len(named) == len(OWNER_FIELDS) else None
 
 
@@ -637,7 +651,7 @@ def _text(value: object) -> str:
 
 
 def _texts(values: Sequence[object]) -> list[str]:
-    return [_text(one) for one in values]
+    return [_text(value) for value in values]
 
 
 def _column(name: str, value: Any) -> Any:
@@ -654,7 +668,7 @@ def _read(value: Any) -> Any:
     if isinstance(value, datetime):
         return msgspec.to_builtins(value.astimezone(UTC))
     if isinstance(value, str):
-        return _ESCAPED.sub(lambda found: "\x00" if found[1] == "0" else "\\", value)
+        return _ESCAPED.sub(lambda match: "\x00" if match[1] == "0" else "\\", value)
     return value
 
 
@@ -666,8 +680,8 @@ def _split(payload: dict[str, Any]) -> tuple[bytes, bytes | None]:
 
 
 def _payload(payload: bytes, aside: bytes | None) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(payload)
-    return found | msgspec.json.decode(aside) if aside else found
+    fields: dict[str, Any] = msgspec.json.decode(payload)
+    return fields | msgspec.json.decode(aside) if aside else fields
 
 
 def _row(point: Written) -> list[Any]:

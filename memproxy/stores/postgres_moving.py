@@ -10,7 +10,7 @@ from memproxy.core.audit import AuditEntry
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError
 from memproxy.stores.moving import Key, Row, StateTables, Table, named
-from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, one, scope_of
+from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, scope_of, single_row
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.state_callers import users_of
 from memproxy.stores.state_part import micros, moment
@@ -34,12 +34,12 @@ class PostgresTables(StateTables):
         """Those of this database, which is open; made where they are not there."""
         async with database.alone() as db:
             await migrate(db)
-            found = await db.execute(
+            result = await db.execute(
                 "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns "
                 "WHERE table_schema = %s",
                 [SCHEMA],
             )
-            types = {(table, column): kind for table, column, kind in await found.fetchall()}
+            types = {(table, column): kind for table, column, kind in await result.fetchall()}
         return cls(database, types)
 
     async def check_unused(self) -> None:
@@ -49,21 +49,21 @@ class PostgresTables(StateTables):
             ConfigError: one does.
         """
         async with self._database.connected() as db:
-            (running,) = await one(db, "SELECT count(*) FROM claimants WHERE until > clock_timestamp()")
+            (running,) = await single_row(db, "SELECT count(*) FROM claimants WHERE until > clock_timestamp()")
         if running:
             raise ConfigError(
-                f"{running} engines still work on the state in {self._database.place}. Stop every `memproxy serve` "
+                f"{running} engines still work on the state in {self._database.location}. Stop every `memproxy serve` "
                 "that uses it, and run this again a minute later."
             )
 
     async def last_numbers(self) -> dict[str, int]:
         async with self._database.connected() as db:
-            found = await db.execute(
+            result = await db.execute(
                 "SELECT sequencename::text, last_value FROM pg_sequences "
                 "WHERE schemaname = %s AND last_value IS NOT NULL",
                 [SCHEMA],
             )
-            return {name.removesuffix("_number_seq"): last for name, last in await found.fetchall()}
+            return {name.removesuffix("_number_seq"): last for name, last in await result.fetchall()}
 
     async def set_last_numbers(self, numbers: dict[str, int]) -> None:
         async with self._database.connected() as db:
@@ -75,15 +75,15 @@ class PostgresTables(StateTables):
         """The columns here that hold what SQLite's do."""
         names = [part for name in table.columns for part in (_PLACE if name == _SCOPE else (named(name),))]
         if missing := [name for name in names if (table.name, name) not in self._types]:
-            raise ConfigError(f"The state in {self._database.place} has no column {table.name}.{missing[0]}.")
+            raise ConfigError(f"The state in {self._database.location} has no column {table.name}.{missing[0]}.")
         return names
 
     def _row(self, table: Table, stored: Mapping[str, Any]) -> Row:
         row = {}
         for name in table.columns:
             if name == _SCOPE:
-                place = (stored[one] for one in ("tenant", "user_id", *_PLACE, "session"))
-                row[name] = msgspec.json.encode(scope_of(*place)).decode()
+                scope_values = (stored[column] for column in ("tenant", "user_id", *_PLACE, "session"))
+                row[name] = msgspec.json.encode(scope_of(*scope_values)).decode()
             else:
                 row[name] = self._read(table, name, stored[named(name)])
         return row

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memproxy.core.changes import ChangeNotices
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import StateUnavailable
 from memproxy.stores.postgres_state_database import PostgresDatabase
 from memproxy.stores.postgres_state_journal import PostgresJournal
@@ -24,7 +24,7 @@ from memproxy.stores.postgres_state_replicas import CHOSEN, LEASE, ROWS
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.state_owners import StateOwners
 from memproxy.stores.state_palace import Palace
-from memproxy.stores.state_part import OWNED, Db, Owner, PlainColumns, Result, owned
+from memproxy.stores.state_part import OWNED, Db, PlainColumns, Result, owned
 from memproxy.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PostgresState(PostgresJournal, StateOwners):
 
     @property
     def where(self) -> str:
-        return self._database.place
+        return self._database.location
 
     async def open(self) -> None:
         if self._spares:
@@ -138,7 +138,7 @@ class PostgresState(PostgresJournal, StateOwners):
         makes: bool = False,
     ) -> Result | None:
         async def work(db: Db) -> Result | None:
-            columns = await (self._sealing.made if makes else self._sealing.of)(db, scope.owner)
+            columns = await (self._sealing.for_writing if makes else self._sealing.of)(db, scope.owner)
             if columns is None:
                 return None
             names = None if named is None else {*named, *map(columns.name, named)}
@@ -147,7 +147,7 @@ class PostgresState(PostgresJournal, StateOwners):
 
         return await self._database.write(work, scope.owner)
 
-    async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
+    async def _erase_palace(self, db: Db, owner: OwnerKey, session: str | None) -> None:
         async with _changing(db, owner) as copy:
             Palace(copy, owner, PlainColumns()).erase(session)
 
@@ -161,24 +161,24 @@ class PostgresState(PostgresJournal, StateOwners):
 
     async def backup(self, path: Path) -> None:
         raise StateUnavailable(
-            f"The state is in {self._database.place}, and no file to copy to {path}: back it up with pg_dump."
+            f"The state is in {self._database.location}, and no file to copy to {path}: back it up with pg_dump."
         )
 
 
-async def _rows(db: Db, owner: Owner, named: Collection[str] | None, parent: str | None = None) -> dict[_Key, int]:
+async def _rows(db: Db, owner: OwnerKey, named: Collection[str] | None, parent: str | None = None) -> dict[_Key, int]:
     """The owner's rows; of rooms and closets those of these names alone, or those in ``parent`` (None: all)."""
     some = "" if named is None else "AND (kind NOT IN ('room', 'closet') OR name = ANY(:named)) "
     inside = "" if parent is None else "AND parent = :parent"
-    found = await db.all(
+    rows = await db.all(
         f"SELECT kind, parent, name, number FROM palace WHERE {OWNED} {some}{inside}",
         named=list(named or ()),
         parent=parent,
         **owned(owner),
     )
-    return {(kind, within, name): number for kind, within, name, number in found}
+    return {(kind, within, name): number for kind, within, name, number in rows}
 
 
-def _copy(owner: Owner, rows: Mapping[_Key, int]) -> sqlite3.Connection:
+def _copy(owner: OwnerKey, rows: Mapping[_Key, int]) -> sqlite3.Connection:
     copy = sqlite3.connect(":memory:", isolation_level=None)
     copy.execute(_TABLE)
     copy.executemany(
@@ -188,13 +188,13 @@ def _copy(owner: Owner, rows: Mapping[_Key, int]) -> sqlite3.Connection:
 
 
 @asynccontextmanager
-async def _changing(db: Db, owner: Owner, named: Collection[str] | None = None) -> AsyncIterator[sqlite3.Connection]:
+async def _changing(db: Db, owner: OwnerKey, named: Collection[str] | None = None) -> AsyncIterator[sqlite3.Connection]:
     """A copy of the owner's rows, and what was changed there written back at the block's end."""
     before = await _rows(db, owner, named)
     with closing(_copy(owner, before)) as copy:
         yield copy
-        found = copy.execute("SELECT kind, parent, name, number FROM palace WHERE (tenant, user) = (?, ?)", owner)
-        after = {(kind, parent, name): number for kind, parent, name, number in found}
+        rows = copy.execute("SELECT kind, parent, name, number FROM palace WHERE (tenant, user) = (?, ?)", owner)
+        after = {(kind, parent, name): number for kind, parent, name, number in rows}
     if gone := before.keys() - after.keys():
         kinds, parents, names = _columns(gone)
         await db.run(

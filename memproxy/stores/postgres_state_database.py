@@ -25,10 +25,10 @@ from psycopg import AsyncConnection, errors
 from psycopg.types.string import StrDumper, TextLoader
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import ConfigError, RequestError, StateUnavailable
 from memproxy.stores.state_part import Db as AnyDb
-from memproxy.stores.state_part import Owner, Result, Row, Work
+from memproxy.stores.state_part import Result, Row, Work
 from memproxy.tasks import cancellations, heed_cancellation
 
 SCHEMA = "memproxy"
@@ -77,9 +77,9 @@ _VALUE = re.compile(r"(?<!:):([a-z]\w*)")
 class Db(AsyncConnection[Row]):
     """`state_part.Db`."""
 
-    place, place_read = PLACE, PLACE
-    places = ":tenant, :user, :project, :agent, :session"
-    place_again = "project = excluded.project, agent = excluded.agent"
+    scope_columns, scope_read = PLACE, PLACE
+    scope_values = ":tenant, :user, :project, :agent, :session"
+    scope_update = "project = excluded.project, agent = excluded.agent"
     now, arrival, true, names_users = "clock_timestamp()", "number", "true", True
 
     async def all(self, statement: str, /, **values: Any) -> list[Row]:
@@ -116,7 +116,7 @@ class Db(AsyncConnection[Row]):
     def json(self, value: Any) -> bytes:
         return msgspec.json.encode(value)
 
-    def kept(self, time: datetime) -> datetime:
+    def stored_time(self, time: datetime) -> datetime:
         return time
 
     def moment(self, stored: datetime) -> datetime:
@@ -125,7 +125,7 @@ class Db(AsyncConnection[Row]):
     def scope(self, *stored: Any) -> Scope:
         return scope_of(*stored)
 
-    def place_of(self, scope: Scope) -> dict[str, Any]:
+    def scope_params(self, scope: Scope) -> dict[str, Any]:
         return {
             "tenant": scope.tenant,
             "user": scope.user,
@@ -184,8 +184,8 @@ class PostgresDatabase:
         self._erased_key = b""
         self._pool: AsyncConnectionPool[Db] | None = None
         self._is_away = False
-        self._turns: WeakValueDictionary[Owner, asyncio.Lock] = WeakValueDictionary()
-        self.place = f"PostgreSQL at {_shown(url)}"
+        self._turns: WeakValueDictionary[OwnerKey, asyncio.Lock] = WeakValueDictionary()
+        self.location = f"PostgreSQL at {_shown(url)}"
 
     async def open(self) -> None:
         """Connect.
@@ -196,7 +196,7 @@ class PostgresDatabase:
         if self._pool is not None:
             return
         async with self.alone() as db:
-            await _check_usable(db, self.place)
+            await _check_usable(db, self.location)
             await self.measure(db)
         pool = AsyncConnectionPool(
             self._url,
@@ -231,17 +231,17 @@ class PostgresDatabase:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Db]:
         """A connection on which each statement is a transaction of its own."""
-        async with self._in_our_words(), self._taken(ANSWERED_S) as db:
+        async with self._in_our_words(), self._borrowed(ANSWERED_S) as db:
             yield db
 
     @asynccontextmanager
     async def transaction(self, within_s: float = ANSWERED_S) -> AsyncIterator[Db]:
         """A connection within one transaction: committed at the end of the block, or nothing of it happened."""
-        async with self._in_our_words(), self._taken(within_s) as db, db.transaction():
+        async with self._in_our_words(), self._borrowed(within_s) as db, db.transaction():
             yield db
 
     @asynccontextmanager
-    async def of(self, *owners: Owner) -> AsyncIterator[Db]:
+    async def of(self, *owners: OwnerKey) -> AsyncIterator[Db]:
         """The same, in which nobody else changes what is these owners'. Within this process they come in the order in
         which they asked, and those that wait for a turn hold no connection.
         """
@@ -260,10 +260,10 @@ class PostgresDatabase:
     once = read
 
     async def glance(self, work: Work[Result]) -> Result:
-        async with self._in_our_words(), self._taken(GLANCED_S) as db:
+        async with self._in_our_words(), self._borrowed(GLANCED_S) as db:
             return await work(db)
 
-    async def write(self, work: Work[Result], *owners: Owner) -> Result:
+    async def write(self, work: Work[Result], *owners: OwnerKey) -> Result:
         async with self.of(*owners) as db:
             return await work(db)
 
@@ -304,16 +304,16 @@ class PostgresDatabase:
     async def measure(self, db: Db) -> None:
         """See how far this machine's clock is from the database's."""
         before = self.now()
-        (there,) = await one(db, "SELECT clock_timestamp()")
+        (there,) = await single_row(db, "SELECT clock_timestamp()")
         skew = there - (before + (self.now() - before) / 2)
         self._skew = skew if abs(skew) >= LEAST_SKEW else timedelta()
         self.is_measured = True
 
     @asynccontextmanager
-    async def _taken(self, within_s: float) -> AsyncIterator[Db]:
+    async def _borrowed(self, within_s: float) -> AsyncIterator[Db]:
         pool = self._pool
         if pool is None:
-            raise StateUnavailable(f"The state in {self.place} is not open; open it, or wait until it is.")
+            raise StateUnavailable(f"The state in {self.location} is not open; open it, or wait until it is.")
         before = cancellations()
         try:
             db = await pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
@@ -354,13 +354,13 @@ class PostgresDatabase:
             raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
         except (psycopg.IntegrityError, psycopg.ProgrammingError) as error:
             if isinstance(error, errors.InsufficientPrivilege | errors.UndefinedTable):
-                raise failed(self.place, error) from error
+                raise failed(self.location, error) from error
             raise  # a mistake of ours; waiting does not mend it
         except (psycopg.Error, PoolTimeout, OSError) as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # it was to end, and waited for a server that hangs
                 raise asyncio.CancelledError from error
-            raise failed(self.place, error) from error
+            raise failed(self.location, error) from error
 
 
 _CONNECT: dict[str, Any] = {
@@ -381,14 +381,14 @@ def _cut(db: Db) -> None:
         line.shutdown(socket.SHUT_RDWR)
 
 
-async def one(db: Db, statement: str, values: Sequence[Any] | dict[str, Any] = ()) -> Row:
+async def single_row(db: Db, statement: str, values: Sequence[Any] | dict[str, Any] = ()) -> Row:
     """The first row that a statement answers, which always answers one."""
     row = await (await db.execute(statement, values)).fetchone()
     assert row is not None, statement  # noqa: S101 - a programming error, not an input
     return row
 
 
-async def _lock_owners(db: Db, owners: Sequence[Owner]) -> None:
+async def _lock_owners(db: Db, owners: Sequence[OwnerKey]) -> None:
     """From here to the transaction's end nobody else changes what is these owners'. Always in the same order, so that
     no two wait for each other.
     """
@@ -397,7 +397,7 @@ async def _lock_owners(db: Db, owners: Sequence[Owner]) -> None:
         await db.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])
 
 
-def owner_key(owner: Owner) -> int:
+def owner_key(owner: OwnerKey) -> int:
     """The number of an owner's advisory lock. Two owners that have the same one only wait for each other."""
     return lock_key("owner", *owner)
 
@@ -435,20 +435,20 @@ async def _check_idle(db: Db) -> None:
         await AsyncConnectionPool.check_connection(db)
 
 
-async def _check_usable(db: Db, place: str) -> None:
+async def _check_usable(db: Db, location: str) -> None:
     version = db.info.server_version // 10_000
     if version < OLDEST_VERSION:
         raise StateUnavailable(
-            f"{place} is version {version}, and the state needs {OLDEST_VERSION} or newer. Upgrade the server, or name "
-            "another one in state.url."
+            f"{location} is version {version}, and the state needs {OLDEST_VERSION} or newer. Upgrade the server, or "
+            "name another one in state.url."
         )
-    is_standby, encoding = await one(db, "SELECT pg_is_in_recovery(), current_setting('server_encoding')")
+    is_standby, encoding = await single_row(db, "SELECT pg_is_in_recovery(), current_setting('server_encoding')")
     if is_standby:
-        raise StateUnavailable(f"{place} is a standby, which only reads. {_PRIMARY}")
+        raise StateUnavailable(f"{location} is a standby, which only reads. {_PRIMARY}")
     if encoding != "UTF8":
         raise StateUnavailable(
-            f"The database of {place} has the encoding {encoding}, and the state needs UTF8. Make another one: CREATE "
-            "DATABASE memproxy ENCODING 'UTF8' TEMPLATE template0;"
+            f"The database of {location} has the encoding {encoding}, and the state needs UTF8. Make another one: "
+            "CREATE DATABASE memproxy ENCODING 'UTF8' TEMPLATE template0;"
         )
 
 
@@ -481,17 +481,19 @@ _CONNECT_REMEDIES = (
 """What a refused connection's message says, in English, and what to do; it has no code."""
 
 
-def failed(place: str, error: Exception) -> StateUnavailable:
+def failed(location: str, error: Exception) -> StateUnavailable:
     """What happened, where, and what to do about it."""
     if isinstance(error, PoolTimeout):
-        return StateUnavailable(f"The state in {place} cannot be reached. Check that PostgreSQL runs, and state.url.")
+        return StateUnavailable(
+            f"The state in {location} cannot be reached. Check that PostgreSQL runs, and state.url."
+        )
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].removesuffix(".")
     remedy = next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), None)
     if remedy is None and getattr(error, "sqlstate", None) is None:
-        said = str(error).lower()
-        remedy = next((text for part, text in _CONNECT_REMEDIES if part in said), None)
+        message = str(error).lower()
+        remedy = next((text for part, text in _CONNECT_REMEDIES if part in message), None)
     return StateUnavailable(
-        f"The state in {place} does not work ({reason}). {remedy or 'Check that PostgreSQL runs, and state.url.'}"
+        f"The state in {location} does not work ({reason}). {remedy or 'Check that PostgreSQL runs, and state.url.'}"
     )
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 
 from memproxy.core.protocol import TurnsBody
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Ending, JournalEntry, JournalKind, JournalRow, Recovered
 from memproxy.stores.postgres_state_database import PostgresDatabase
 from memproxy.stores.postgres_state_replicas import IS_DEAD, Replicas
 from memproxy.stores.state_journal import End, StateJournal
-from memproxy.stores.state_part import OWNED, Db, Owner, Row, owned
+from memproxy.stores.state_part import OWNED, Db, Row, owned
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class PostgresJournal(StateJournal):
         self._database = database
         self._replicas = Replicas(database, self._tasks, self.take_over, lease)
         self.me = {"me": self._replicas.name}
-        self._held: Counter[Owner] = Counter()
+        self._held: Counter[OwnerKey] = Counter()
         self._holding = asyncio.Lock()
         self._most_attempts = MOST_ATTEMPTS
 
@@ -96,27 +96,27 @@ class PostgresJournal(StateJournal):
         await self._database.write(self._replicas.release_dead)
         # a restart often comes because what rows wait for was mended
         await self._database.run("UPDATE journal SET due = NULL WHERE state = 'waiting' AND due IS NOT NULL")
-        taken = await self._release(self._database.shared(now))
+        recovered = await self._release(self._database.shared(now))
         await self._database.once(self._replicas.live)
         self._replicas.claimed()
-        return taken
+        return recovered
 
     async def take_over(self) -> None:
         """Give back what replicas that show no life any more had claimed, and what of this one was left held."""
         held = "SELECT tenant, user_id FROM owners WHERE held_by = :me"
-        left = await self._database.read(lambda db: db.all(held, **self.me))
+        owners = await self._database.read(lambda db: db.all(held, **self.me))
         async with self._holding:
-            for tenant, user in left:
+            for tenant, user in owners:
                 if (tenant, user) not in self._held:
                     await self._let_go((tenant, user))
-        taken = await self._release(None)
-        if taken.again or taken.parked:
+        recovered = await self._release(None)
+        if recovered.again or recovered.parked:
             log.warning(
                 "%d rows of a replica that is gone are taken over, %d of them parked",
-                taken.again + len(taken.parked),
-                len(taken.parked),
+                recovered.again + len(recovered.parked),
+                len(recovered.parked),
             )
-        for _ in taken.parked:
+        for _ in recovered.parked:
             metrics().internal_errors.labels(where="state.taken_over").inc()
 
     async def _release(self, now: datetime | None) -> Recovered:
@@ -185,17 +185,17 @@ class PostgresJournal(StateJournal):
                         with suppress(StateUnavailable):  # else `take_over` gives it back
                             await self._let_go(owner)
 
-    async def _let_go(self, owner: Owner) -> None:
+    async def _let_go(self, owner: OwnerKey) -> None:
         free = f"UPDATE owners SET held_by = NULL WHERE {OWNED} AND held_by = :me"
         await self._database.run(free, **owned(owner), **self.me)
 
-    async def _hold(self, owner: Owner) -> bool:
+    async def _hold(self, owner: OwnerKey) -> bool:
         values = {**owned(owner), **self.me}
         async with self._database.transaction() as db:
             await self._replicas.claims(db)
             if await db.first(f"SELECT FROM owners WHERE {OWNED} FOR UPDATE", **values) is None:
                 return True  # nothing of it is here
-            taken = await db.run(
+            updated = await db.run(
                 f"""
                 UPDATE owners SET held_by = :me WHERE {OWNED} AND {_NOT_HELD} AND NOT EXISTS (
                     SELECT FROM journal WHERE {OWNED} AND state = 'running' AND claimant != :me)
@@ -203,7 +203,7 @@ class PostgresJournal(StateJournal):
                 **values,
             )
         self._replicas.claimed()
-        return taken > 0
+        return updated > 0
 
     async def ending(self, number: int) -> Ending | None:
         ended = (
@@ -219,7 +219,7 @@ class PostgresJournal(StateJournal):
     def _rows_came(self) -> None:
         self._replicas.rows_came()
 
-    async def _refuse(self, db: Db, end: End, owner: Owner) -> None:
+    async def _refuse(self, db: Db, end: End, owner: OwnerKey) -> None:
         await db.run("DELETE FROM refusals WHERE at < clock_timestamp() - :kept", kept=_REFUSALS_KEPT)
         await db.run(
             "INSERT INTO refusals (number, tenant, user_id, kind, error) "

@@ -90,9 +90,9 @@ class Replicas:
         """Other bytes than before whenever choices or proxy keys changed anywhere, or that may have been missed."""
         return self._news
 
-    def on(self, kind: str, told: Callable[[str], None]) -> None:
-        """``told`` is called with what others, or this process, say of a kind."""
-        self._on.setdefault(kind, []).append(told)
+    def on(self, kind: str, callback: Callable[[str], None]) -> None:
+        """``callback`` is called with what others, or this process, say of a kind."""
+        self._on.setdefault(kind, []).append(callback)
 
     async def claims(self, db: AnyDb) -> None:
         """This process is about to claim rows, in the transaction of ``db``."""
@@ -184,8 +184,8 @@ class Replicas:
     def _heard(self, kind: str, what: str) -> None:
         if kind == CHOSEN:
             self.changed()
-        for told in self._on.get(kind, ()):
-            told(what)
+        for callback in self._on.get(kind, ()):
+            callback(what)
 
 
 IS_DEAD = """

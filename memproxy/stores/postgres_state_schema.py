@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from memproxy.errors import ConfigError
 from memproxy.stores import state_tables as tables
-from memproxy.stores.postgres_state_database import SCHEMA, Db, lock_key, one
+from memproxy.stores.postgres_state_database import SCHEMA, Db, lock_key, single_row
 
 _OWNER = 'tenant text COLLATE "C" NOT NULL, user_id text COLLATE "C" NOT NULL'
 _PLACE = f'{_OWNER}, project text COLLATE "C", agent text COLLATE "C", session text COLLATE "C"'
@@ -120,7 +120,7 @@ async def migrate(db: Db, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> N
 
 
 async def _version(db: Db) -> int:
-    (there,) = await one(
+    (there,) = await single_row(
         db, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')", [SCHEMA]
     )
-    return int((await one(db, "SELECT coalesce(max(number), 0) FROM version"))[0]) if there else 0
+    return int((await single_row(db, "SELECT coalesce(max(number), 0) FROM version"))[0]) if there else 0

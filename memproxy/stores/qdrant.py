@@ -25,7 +25,7 @@ from memproxy.stores.backend import (
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
-    Found,
+    FoundPoint,
     Hybrid,
     Ranking,
     Scores,
@@ -89,7 +89,8 @@ class Collection:
         marker = await self.identity()
         if marker is None or marker.store_id != store_id:
             raise StoreUnavailable(
-                f"The {self._server.place} was replaced while it was in use. Restore a snapshot of it, and start again."
+                f"The {self._server.location} was replaced while it was in use. Restore a snapshot of it, and start "
+                "again."
             )
         answer = await self._server.call(lambda client: client.count(self.name, exact=True))
         return answer.count - 1  # the identity is no memory
@@ -103,9 +104,9 @@ class Collection:
         )
         options: dict[str, Any] = {}
         if like is not None and not self._server.is_local:
-            told = (await like.information()).config.params
+            params = (await like.information()).config.params
             names = ("shard_number", "replication_factor", "write_consistency_factor", "on_disk_payload")
-            options = {name: getattr(told, name) for name in names}
+            options = {name: getattr(params, name) for name in names}
         try:
             await self._server.call(
                 lambda client: client.create_collection(
@@ -130,14 +131,14 @@ class Collection:
         spread = await self._server.call(lambda client: client.collection_cluster_info(self.name))
         if spread.remote_shards:
             raise StoreUnavailable(
-                f"The {self._server.place} is spread over several servers: make a snapshot on each of them "
+                f"The {self._server.location} is spread over several servers: make a snapshot on each of them "
                 "(docs/qdrant.md)."
             )
-        made = await self._server.patiently(lambda client: client.create_snapshot(self.name, wait=True))
-        if made is None:
-            raise StoreUnavailable(f"The {self._server.place} made no snapshot. Look into Qdrant's log.")
+        snapshot = await self._server.patiently(lambda client: client.create_snapshot(self.name, wait=True))
+        if snapshot is None:
+            raise StoreUnavailable(f"The {self._server.location} made no snapshot. Look into Qdrant's log.")
         await asyncio.sleep(_SNAPSHOTS_APART_S)
-        return Snapshot(collection=self.name, name=made.name, size=made.size, sha256=made.checksum)
+        return Snapshot(collection=self.name, name=snapshot.name, size=snapshot.size, sha256=snapshot.checksum)
 
     async def drop_snapshot(self, name: str) -> None:
         """Remove a snapshot."""
@@ -156,18 +157,20 @@ class Collection:
         """
         if self._server.is_local:
             return
-        told = await self.information()
-        vectors, sparse = told.config.params.vectors, told.config.params.sparse_vectors or {}
+        information = await self.information()
+        vectors, sparse = information.config.params.vectors, information.config.params.sparse_vectors or {}
         if not isinstance(vectors, dict) or set(vectors) != {DENSE} or set(sparse) != {BM25}:
             raise ConfigError(
-                f"The {self._server.place} was not made by memproxy, and is left alone. Name another one in "
+                f"The {self._server.location} was not made by memproxy, and is left alone. Name another one in "
                 "store.collection, or remove it."
             )
-        if (told.config.quantization_config is not None) != self._quantized:
-            wanted = _INT8 if self._quantized else models.Disabled.DISABLED
-            await self._server.call(lambda client: client.update_collection(self.name, quantization_config=wanted))
+        if (information.config.quantization_config is not None) != self._quantized:
+            quantization = _INT8 if self._quantized else models.Disabled.DISABLED
+            await self._server.call(
+                lambda client: client.update_collection(self.name, quantization_config=quantization)
+            )
         for name, schema in _indexes():
-            if name not in told.payload_schema:
+            if name not in information.payload_schema:
                 await self._index(name, schema)
 
     async def _index(self, name: str, schema: models.PayloadFieldSchema) -> None:
@@ -181,10 +184,10 @@ class Collection:
 
     async def identity_by(self, client: AsyncQdrantClient) -> Marker | None:
         """As `identity`, through this client and with its own errors."""
-        found = await client.retrieve(self.name, [IDENTITY_ID], with_payload=True)
-        if not found or not found[0].payload:
+        records = await client.retrieve(self.name, [IDENTITY_ID], with_payload=True)
+        if not records or not records[0].payload:
             return None
-        return msgspec.convert(found[0].payload[IDENTITY_KEY], Marker)
+        return msgspec.convert(records[0].payload[IDENTITY_KEY], Marker)
 
     async def set_identity(self, marker: Marker, *, replace: bool) -> Marker:
         """Write the identity (without ``replace``: unless there is one by now), and answer what is there."""
@@ -201,8 +204,8 @@ class Collection:
 
     async def _upsert(self, points: Sequence[Written]) -> None:
         try:
-            made = [_point(point) for point in points]
-            await self._server.call(lambda client: client.upsert(self.name, made, wait=True), writes=True)
+            built = [_point(point) for point in points]
+            await self._server.call(lambda client: client.upsert(self.name, built, wait=True), writes=True)
         except OverflowError as error:
             raise unstorable() from error
 
@@ -216,8 +219,8 @@ class Collection:
     async def delete(self, where: Where) -> int:
         """Delete by the ids found, batch after batch, so that the number is exact."""
         deleted = 0
-        while found := await self.scroll(where, limit=DELETE_BATCH, fields=[]):
-            ids = [one.id for one in found]
+        while points := await self.scroll(where, limit=DELETE_BATCH, fields=[]):
+            ids = [point.id for point in points]
             await self._delete_ids(ids)
             deleted += len(ids)
         return deleted
@@ -234,7 +237,7 @@ class Collection:
         fields: Sequence[str] | None = None,
         order: str | None = None,
         after_id: str | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundPoint]:
         records, _ = await self._server.call(
             lambda client: client.scroll(
                 self.name,
@@ -245,11 +248,11 @@ class Collection:
                 with_payload=_ALL_SCROLLED if fields is None else list(fields),
             )
         )
-        return [one for one in _found(records) if one.id != after_id][:limit]
+        return [point for point in _points(records) if point.id != after_id][:limit]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
-        asked = [self._query(ranking) for ranking in rankings]
-        answers = await self._server.call(lambda client: client.query_batch_points(self.name, requests=asked))
+        requests = [self._query(ranking) for ranking in rankings]
+        answers = await self._server.call(lambda client: client.query_batch_points(self.name, requests=requests))
         return [[(str(point.id), point.score) for point in answer.points] for answer in answers]
 
     def _query(self, ranking: Ranking) -> models.QueryRequest:
@@ -268,14 +271,14 @@ class Collection:
             with_payload=False,
         )
 
-    async def scores(self, asked: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
+    async def scores(self, query: Hybrid) -> Scores | None:  # noqa: ARG002 - the protocol's
         """The server is asked: others may write to it, too."""
         return None
 
-    async def retrieve(self, ids: Sequence[str]) -> list[Found]:
+    async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         if not ids:
             return []
-        return _found(await self._server.call(lambda client: client.retrieve(self.name, list(ids), with_payload=True)))
+        return _points(await self._server.call(lambda client: client.retrieve(self.name, list(ids), with_payload=True)))
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         if not ids:
@@ -337,8 +340,8 @@ def _sparse(vector: SparseVector) -> models.SparseVector:
     return models.SparseVector(indices=vector.indices, values=vector.values)
 
 
-def _found(records: Sequence[models.Record]) -> list[Found]:
-    return [Found(str(record.id), record.payload or {}) for record in records]
+def _points(records: Sequence[models.Record]) -> list[FoundPoint]:
+    return [FoundPoint(str(record.id), record.payload or {}) for record in records]
 
 
 def _stored(record: models.Record) -> Stored:
@@ -346,14 +349,14 @@ def _stored(record: models.Record) -> Stored:
     words = vectors.get(BM25)
     bm25 = SparseVector(words.indices, words.values) if isinstance(words, models.SparseVector) else None
     dense: Any = vectors.get(DENSE) or []
-    return Stored(found=_found([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
+    return Stored(point=_points([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
 
 
 def translated(where: Where) -> models.Filter:
     """The client's filter for ``where``."""
     return models.Filter(
-        must=[_condition(one) for one in where.must],
-        must_not=[_condition(one) for one in where.must_not] or None,
+        must=[_condition(condition) for condition in where.must],
+        must_not=[_condition(condition) for condition in where.must_not] or None,
     )
 
 
@@ -370,7 +373,7 @@ def _condition(condition: Condition) -> models.Condition:
         case HasId(ids):
             return models.HasIdCondition(has_id=list(ids))
         case AnyOf(conditions):
-            return models.Filter(should=[_condition(one) for one in conditions])
+            return models.Filter(should=[_condition(part) for part in conditions])
 
 
 def _range(between: Between) -> models.DatetimeRange:
@@ -406,9 +409,9 @@ class QdrantStore(ServerStore[Collection]):
         quantized: bool = False,
         client: AsyncQdrantClient | None = None,
     ) -> None:
-        place = f"collection {collection} at {url or 'the local client'}"
-        super().__init__(collection=collection, place=place, dimension=dimension, embedder_name=embedder_name)
-        self._server = Server(url=url, api_key=api_key, grpc_port=grpc_port, place=place, client=client)
+        location = f"collection {collection} at {url or 'the local client'}"
+        super().__init__(collection=collection, location=location, dimension=dimension, embedder_name=embedder_name)
+        self._server = Server(url=url, api_key=api_key, grpc_port=grpc_port, location=location, client=client)
         self._plain = Collection(self._server, collection, quantized=quantized)
         self._store_id = ""
 
@@ -422,7 +425,7 @@ class QdrantStore(ServerStore[Collection]):
         """Whether the server counts over one user's memories how rare a word is, and not over everybody's."""
         return self._server.counts_within
 
-    async def known(self) -> tuple[Collection, Marker] | None:
+    async def existing(self) -> tuple[Collection, Marker] | None:
         await self._server.connect()
         collection = await self._current()
         if not await collection.exists():
@@ -434,7 +437,7 @@ class QdrantStore(ServerStore[Collection]):
         await self._tidy(collection, marker)
         return collection, marker
 
-    async def _made(self) -> tuple[Collection, Marker]:
+    async def _create(self) -> tuple[Collection, Marker]:
         collection = await self._current()
         await collection.create(self._dimension)
         await collection.prepare()
@@ -466,20 +469,20 @@ class QdrantStore(ServerStore[Collection]):
     async def begun(self, target: Collection) -> Marker | None:
         return await target.identity() if await target.exists() else None
 
-    async def begin(self, target: Collection, wanted: Marker, like: Collection) -> None:
-        await target.create(wanted.dimension, like)
+    async def begin(self, target: Collection, marker: Marker, like: Collection) -> None:
+        await target.create(marker.dimension, like)
         await target.prepare()
-        await target.set_identity(wanted, replace=True)
+        await target.set_identity(marker, replace=True)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         async with self._writers.paused():
             collection = self._in_use()
-            made = await collection.snapshot()
+            snapshot = await collection.snapshot()
             try:
-                yield made
+                yield snapshot
             except BaseException:
-                await collection.drop_snapshot(made.name)
+                await collection.drop_snapshot(snapshot.name)
                 raise
 
     async def points(self) -> int:
@@ -492,8 +495,8 @@ class QdrantStore(ServerStore[Collection]):
         return self._plain.beside(name)
 
     async def _aliases(self) -> dict[str, str]:
-        found = await self._server.call(lambda client: client.get_aliases())
-        return {one.alias_name: one.collection_name for one in found.aliases}
+        response = await self._server.call(lambda client: client.get_aliases())
+        return {alias.alias_name: alias.collection_name for alias in response.aliases}
 
     async def _tidy(self, used: Collection, marker: Marker) -> None:
         """Remove the collection of the configured name where a reindex ended right after it switched away from it."""

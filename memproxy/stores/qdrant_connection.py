@@ -85,18 +85,18 @@ class Server:
         url: str | None,
         api_key: str | None,
         grpc_port: int | None,
-        place: str,
+        location: str,
         client: AsyncQdrantClient | None = None,
     ) -> None:
         if url is None and client is None:
             raise ConfigError("store.url: missing; `store.backend: qdrant` needs the address of a Qdrant server.")
-        self.place = place
+        self.location = location
         self.version: tuple[int, ...] = IDF_WITHIN if client is not None else (0, 0)
         self.is_local = client is not None
         self._url = url or ""
         self._api_key = api_key
         self._grpc_port = grpc_port
-        self._given = client
+        self._given_client = client
         self._client = client
         self._breaker = Breaker()
 
@@ -119,14 +119,14 @@ class Server:
         if self.is_local or self._client is not None:
             return
         _warn_of_an_open_key(self._url, self._api_key)
-        self._client = self._made(prefer_grpc=False)
+        self._client = self._new_client(prefer_grpc=False)
         try:
-            told = (await self.call(lambda client: client.info())).version
-            self.version = _numbers(told)
+            version = (await self.call(lambda client: client.info())).version
+            self.version = _numbers(version)
             if self.version < LEAST:
                 least = ".".join(map(str, LEAST))
                 raise StoreUnavailable(
-                    f"The {self.place} is on Qdrant {told}, which is too old: memproxy needs {least} or newer. "
+                    f"The {self.location} is on Qdrant {version}, which is too old: memproxy needs {least} or newer. "
                     "Update the server; it is looked at again until then."
                 )
         except BaseException:
@@ -135,7 +135,7 @@ class Server:
         if not self.counts_within:
             log.info(
                 "Qdrant %s counts how rare a word is among all users; from 1.19 on it is counted for each by himself",
-                told,
+                version,
             )
 
     async def prefer_grpc(self, same: Callable[[AsyncQdrantClient], Awaitable[bool]]) -> None:
@@ -143,20 +143,20 @@ class Server:
         port = self._port_of_grpc()
         if self.is_local or self.by_grpc or port is None:
             return
-        client = self._made(prefer_grpc=True, grpc_port=port)
+        client = self._new_client(prefer_grpc=True, grpc_port=port)
         try:
             reason = None if await asyncio.wait_for(same(client), CONNECT_S) else "it is another server's"
         except (AioRpcError, QdrantException, OSError, RuntimeError, ValueError, TimeoutError) as error:
             reason = error.code().name.lower() if isinstance(error, AioRpcError) else type(error).__name__
         if reason is None:
             before, self._client = self._client, client
-            log.info("the %s is reached by gRPC, port %d", self.place, port)
+            log.info("the %s is reached by gRPC, port %d", self.location, port)
         else:
             before = client
             log.warning(
                 "the %s is reached by REST, which takes more time than gRPC: port %d does not answer (%s). Open it, or "
                 "set store.grpc_port to Qdrant's gRPC port, or to 0 for REST alone",
-                self.place,
+                self.location,
                 port,
                 reason,
             )
@@ -170,7 +170,7 @@ class Server:
         # behind a path a gateway stands, and what is beside its port is nobody's
         return (address.port or REST_PORT) + 1 if address.path in {"", "/"} else None
 
-    def _made(self, *, prefer_grpc: bool, grpc_port: int = 0, timeout_s: int = TIMEOUT_S) -> AsyncQdrantClient:
+    def _new_client(self, *, prefer_grpc: bool, grpc_port: int = 0, timeout_s: int = TIMEOUT_S) -> AsyncQdrantClient:
         transport = _QuickConnect(limits=httpx.Limits(max_connections=64, max_keepalive_connections=16))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Api key is used with an insecure connection")  # told by us, and once
@@ -192,7 +192,7 @@ class Server:
 
     async def close(self) -> None:
         """Let go of it."""
-        if self._given is None and self._client is not None:
+        if self._given_client is None and self._client is not None:
             client, self._client = self._client, None
             await client.close()
 
@@ -205,15 +205,15 @@ class Server:
         """
         client = self._client
         if client is None:
-            raise StoreUnavailable(f"The {self.place} is not connected; open the store, or wait until it is.")
+            raise StoreUnavailable(f"The {self.location} is not connected; open the store, or wait until it is.")
         if not self._breaker.may_try():
-            raise StoreUnavailable(f"The {self.place} did not answer lately; it is tried again every second.")
+            raise StoreUnavailable(f"The {self.location} did not answer lately; it is tried again every second.")
         async with self._watched(), self._our_errors(writes=writes):
             return await work(client)
 
     async def patiently(self, work: Callable[[AsyncQdrantClient], Awaitable[Result]]) -> Result:
         """One call by REST that may take hours. Raises `StoreUnavailable`."""
-        client = self._made(prefer_grpc=False, timeout_s=SNAPSHOT_S)
+        client = self._new_client(prefer_grpc=False, timeout_s=SNAPSHOT_S)
         try:
             async with self._our_errors(writes=False):
                 return await work(client)
@@ -264,15 +264,15 @@ class Server:
     def _answered(self, status: int, text: str, writes: bool) -> StoreUnavailable | RequestError:
         # the answer's text may quote payloads, so it is not told
         if writes and status in {400, 413, 422}:
-            return RequestError(f"The {self.place} refused what was to be written (status {status}).")
+            return RequestError(f"The {self.location} refused what was to be written (status {status}).")
         if _DISK_FULL.search(text):
-            return StoreUnavailable(f"The {self.place} has no room on its disk. Free some, or give it a larger one.")
+            return StoreUnavailable(f"The {self.location} has no room on its disk. Free some, or give it a larger one.")
         remedy = _REMEDIES.get(status, "Look into Qdrant's log.")
-        return StoreUnavailable(f"The {self.place} failed (status {status}). {remedy}")
+        return StoreUnavailable(f"The {self.location} failed (status {status}). {remedy}")
 
     def _unanswered(self, reason: str) -> "_Unanswered":
         return _Unanswered(
-            f"The {self.place} does not answer as Qdrant does ({reason[:200]}). Check that Qdrant runs and that "
+            f"The {self.location} does not answer as Qdrant does ({reason[:200]}). Check that Qdrant runs and that "
             "store.url is right."
         )
 
@@ -291,8 +291,8 @@ class _QuickConnect(httpx.AsyncHTTPTransport):
 
 def _numbers(version: str) -> tuple[int, ...]:
     """The first two numbers of a version; what has none is taken for a new one (a build of one's own)."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else IDF_WITHIN
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else IDF_WITHIN
 
 
 def _warn_of_an_open_key(url: str, api_key: str | None) -> None:

@@ -13,7 +13,7 @@ from memproxy.ports import Kept, Page, Point, Scanned
 from memproxy.stores.backend import Written
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
 from memproxy.stores.paging import Cursor, around, newest
-from memproxy.stores.payload import Points, memories, place_of, placed, tokens_of
+from memproxy.stores.payload import Points, memories, placed, point_id_of, tokens_of
 from memproxy.stores.vector_store import Writers
 
 EVERYBODY = Where((), must_not=(Missing("tenant"),))
@@ -50,37 +50,37 @@ class CollectionRebuild:
         return self._total
 
     def point_id(self, memory: Memory) -> str:
-        return place_of(memory)
+        return point_id_of(memory)
 
     async def scan(self, after: str | None, *, limit: int) -> Scanned:
-        found = await self._first.scroll(EVERYBODY, limit=limit, after_id=after)
-        read = memories(found)
-        following = found[-1].id if len(found) == limit else None
-        return Scanned(memories=read, next_id=following, damaged=len(found) - len(read))
+        points = await self._first.scroll(EVERYBODY, limit=limit, after_id=after)
+        read = memories(points)
+        following = points[-1].id if len(points) == limit else None
+        return Scanned(memories=read, next_id=following, damaged=len(points) - len(read))
 
     async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
         begin = Cursor.read(cursor) if cursor is not None else None
-        found, following = await newest(self._first, turns_of(scope, scope.session), limit=limit, cursor=begin)
-        return Page(memories=memories(found), next_cursor=following.text() if following else None)
+        points, following = await newest(self._first, turns_of(scope, scope.session), limit=limit, cursor=begin)
+        return Page(memories=memories(points), next_cursor=following.text() if following else None)
 
     async def current(self, point_ids: Collection[str]) -> list[Memory]:
         return memories(await self._first.retrieve(list(point_ids)))
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         groups = await asyncio.gather(*(around(self._first, scope, turn, reach=1) for turn in turns))
-        given = {place_of(turn) for turn in turns}
-        near = {place_of(memory): memory for group in groups for memory in group}
-        return [memory for point_id, memory in near.items() if point_id not in given]
+        own_ids = {point_id_of(turn) for turn in turns}
+        near = {point_id_of(memory): memory for group in groups for memory in group}
+        return [memory for point_id, memory in near.items() if point_id not in own_ids]
 
     async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
-        found = {one.id: one for one in await self._new.stored(list(point_ids))}
-        read = placed([one.found for one in found.values()])
+        records = {record.id: record for record in await self._new.stored(list(point_ids))}
+        read = placed([record.point for record in records.values()])
         return {
             point_id: Kept(
                 memory=memory,
-                bm25=found[point_id].bm25,
-                embedded=found[point_id].embedded,
-                late=bool(tokens_of(found[point_id].found)),
+                bm25=records[point_id].bm25,
+                embedded=records[point_id].embedded,
+                late=bool(tokens_of(records[point_id].point)),
             )
             for point_id, memory in read
         }
@@ -95,12 +95,12 @@ class CollectionRebuild:
     async def remove_strays(self) -> None:
         after: str | None = None
         while True:
-            found = await self._new.scroll(EVERYBODY, limit=_SCAN, fields=["tenant"], after_id=after)
-            there = {one.id for one in await self._first.retrieve([one.id for one in found])}
-            await self.remove([one.id for one in found if one.id not in there])
-            if len(found) < _SCAN:
+            points = await self._new.scroll(EVERYBODY, limit=_SCAN, fields=["tenant"], after_id=after)
+            there = {point.id for point in await self._first.retrieve([point.id for point in points])}
+            await self.remove([point.id for point in points if point.id not in there])
+            if len(points) < _SCAN:
                 return
-            after = found[-1].id
+            after = points[-1].id
 
     async def leave_unfinished(self) -> None:
         """End before the switch: what was changed since it was copied goes, for it may have been erased."""

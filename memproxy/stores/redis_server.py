@@ -122,8 +122,8 @@ class RedisServer:
     ) -> None:
         """Raises `errors.ConfigError` where ``url`` is no address."""
         pool = _pool(url)
-        known = pool.connection_kwargs
-        self.where = known.get("path") or f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
+        options = pool.connection_kwargs
+        self.where = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         self.client = Redis(connection_pool=pool)
         self.state = "loading"
         """``ready``, ``loading`` or ``degraded: why``."""
@@ -150,9 +150,9 @@ class RedisServer:
         """``work`` is done on each new connection before others may use it."""
         self._prepare.append(work)
 
-    def on_lost(self, told: Callable[[], None]) -> None:
-        """``told`` is called when a connection is lost."""
-        self._on_lost.append(told)
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called when a connection is lost."""
+        self._on_lost.append(callback)
 
     async def start(self, patience_s: float = 0.0) -> None:
         """Begin to connect; returns when that is done, or after ``patience_s``."""
@@ -180,7 +180,7 @@ class RedisServer:
         """
         if not self._connected:
             raise CacheUnavailable(f"Redis at {self.where} is not used just now ({self.state}).")
-        return await self._asked(work, self._patience_s if within_s is None else within_s)
+        return await self._answered(work, self._patience_s if within_s is None else within_s)
 
     async def command(self, *words: Any, within_s: float | None = None) -> Any:
         """The answer to one command. Raises as `ask`."""
@@ -199,12 +199,12 @@ class RedisServer:
 
         return await self.ask(run, within_s)
 
-    async def _asked(self, work: Callable[[Any], Awaitable[Answer]], within_s: float) -> Answer:
+    async def _answered(self, work: Callable[[Any], Awaitable[Answer]], within_s: float) -> Answer:
         # A late command is not cancelled: redis-py would hand its connection, an answer under way, to the next one.
-        asked: asyncio.Task[Answer | Exception] = self.tasks.start(_outcome(work, self.client), "ask")
-        await asyncio.wait({asked}, timeout=within_s)
+        task: asyncio.Task[Answer | Exception] = self.tasks.start(_outcome(work, self.client), "ask")
+        await asyncio.wait({task}, timeout=within_s)
         try:
-            answer = _answer_of(asked)
+            answer = _answer_of(task)
         except (TimeoutError, OSError, exceptions.RedisError) as error:
             word, why = cause_of(error)
             metrics().cache_failures.labels(word).inc()
@@ -225,8 +225,8 @@ class RedisServer:
         self._note(f"degraded: {why}")
         if self._connected:
             self._connected = False
-            for told in self._on_lost:
-                told()
+            for callback in self._on_lost:
+                callback()
         self._changed.set()
 
     def _note(self, state: str) -> None:
@@ -273,7 +273,7 @@ class RedisServer:
     async def _look(self) -> None:
         """See whether it keeps what it is given."""
         with suppress(CacheUnavailable):
-            await self._asked(self._probe, WORK_S)
+            await self._answered(self._probe, WORK_S)
             self._note("ready")
 
     async def _probe(self, client: Any) -> None:
@@ -283,8 +283,8 @@ class RedisServer:
         """Whether it is known how keys begin: not before the state is open, and the store was once."""
         if self._prefix is None:
             with suppress(StateUnavailable):
-                found = await self._installation()
-                self._prefix = f"memproxy:{found}" if found is not None else None
+                installation = await self._installation()
+                self._prefix = f"memproxy:{installation}" if installation is not None else None
         return self._prefix is not None
 
     async def _connect(self) -> None:
@@ -316,8 +316,8 @@ class RedisServer:
             self._note("ready")
 
     def _check_version(self, version: str) -> None:
-        found = _VERSION.match(version)
-        if found is None or (int(found[1]), int(found[2])) < LEAST_VERSION:
+        match = _VERSION.match(version)
+        if match is None or (int(match[1]), int(match[2])) < LEAST_VERSION:
             metrics().cache_failures.labels("refused").inc()
             raise CacheUnavailable(f"it is version {version or '?'}; 6.0 or newer is needed")
 
@@ -348,10 +348,10 @@ async def _outcome(work: Callable[[Any], Awaitable[Answer]], client: Any) -> Ans
         return error
 
 
-def _answer_of(asked: "asyncio.Task[Answer | Exception]") -> Answer:
-    if not asked.done():
+def _answer_of(task: "asyncio.Task[Answer | Exception]") -> Answer:
+    if not task.done():
         raise TimeoutError
-    outcome = asked.result()
+    outcome = task.result()
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -364,7 +364,7 @@ def cause_of(error: Exception) -> tuple[str, str]:
         return _CAUSES[exceptions.AuthenticationError]
     if "OOM command" in text:  # a script's, too
         return _CAUSES[exceptions.OutOfMemoryError]
-    for kind, told in _CAUSES.items():
+    for kind, cause in _CAUSES.items():
         if isinstance(error, kind):
-            return told
+            return cause
     return "refused", f"it refuses: {text[:200]}"

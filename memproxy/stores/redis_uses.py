@@ -17,12 +17,12 @@ from redis import exceptions
 
 from memproxy.core.changes import Change, ChangeNotices
 from memproxy.core.memory import Memory
+from memproxy.core.scope import OwnerKey
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import Charge, HotPlace, MetaStore, Spent, UsageStore, Use
 from memproxy.stores.carried_notices import CarriedNotices
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, closed_as_lost, name_of
 from memproxy.stores.redis_working import Sealing
-from memproxy.stores.state_part import Owner
 
 _HEARD_S = 1.0
 """How long is listened at a time; a connection that is lost is noticed sooner."""
@@ -112,10 +112,10 @@ class LocalUses:
 
     def spend(self, names: Sequence[str], charges: Sequence[Charge]) -> Spent | None:
         """As `ports.UsageStore.spend`; ``names`` are those of the charges' windows."""
-        found = [self.spent(name, charge) for name, charge in zip(names, charges, strict=True)]
-        for one in found:
-            if one.charge.limit is not None and one.used + one.charge.amount > one.charge.limit:
-                return one
+        windows = [self.spent(name, charge) for name, charge in zip(names, charges, strict=True)]
+        for window in windows:
+            if window.charge.limit is not None and window.used + window.charge.amount > window.charge.limit:
+                return window
         for name, charge in zip(names, charges, strict=True):
             ends, used = self._window(name, charge)
             self._windows[name] = (ends, used + charge.amount)
@@ -129,8 +129,8 @@ class LocalUses:
         return Spent(charge=charge, used=used, wait_s=max(1, math.ceil(ends - monotonic())))
 
     def _window(self, name: str, charge: Charge) -> tuple[float, int]:
-        known = self._windows.get(name)
-        return known if known is not None and known[0] > monotonic() else (monotonic() + charge.seconds, 0)
+        window = self._windows.get(name)
+        return window if window is not None and window[0] > monotonic() else (monotonic() + charge.seconds, 0)
 
 
 class RedisUses:
@@ -147,18 +147,18 @@ class RedisUses:
         for charge in charges:
             values += [charge.amount, -1 if charge.limit is None else charge.limit, charge.seconds]
         try:
-            place, used, left = await self._server.call(_SPEND, [self._key(name) for name in names], values)
+            index, used, ttl_ms = await self._server.call(_SPEND, [self._key(name) for name in names], values)
         except CacheUnavailable:
             return self._local.spend(names, charges)
-        return None if not place else _spent(charges[place - 1], used, left)
+        return None if not index else _spent(charges[index - 1], used, ttl_ms)
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:  # noqa: ARG002 - Redis's clock
         name = _name(charge)
         try:
-            used, left = await self._server.ask(lambda client: _read(client, self._key(name)))
+            used, ttl_ms = await self._server.ask(lambda client: _read(client, self._key(name)))
         except CacheUnavailable:
             return self._local.spent(name, charge)
-        return _spent(charge, int(used or 0), left)
+        return _spent(charge, int(used or 0), ttl_ms)
 
     def _key(self, name: str) -> str:
         return self._server.key("uses", name)
@@ -179,8 +179,8 @@ async def _read(client: Any, key: str) -> tuple[bytes | None, int]:
     pipeline = client.pipeline(transaction=False)
     pipeline.execute_command("GET", key)
     pipeline.execute_command("PTTL", key)
-    used, left = await pipeline.execute()
-    return used, left
+    used, ttl_ms = await pipeline.execute()
+    return used, ttl_ms
 
 
 def _name(charge: Charge) -> str:
@@ -251,17 +251,17 @@ class RedisHot:
         self._beginning = asyncio.Lock()
         self._ask_from = 0.0
 
-    async def generation(self, owner: Owner) -> str:
+    async def generation(self, owner: OwnerKey) -> str:
         await self._know_epoch()
         values = [os.urandom(8).hex(), _NAMED_FOR * self._ttl_ms]
         name: bytes = await self._server.call(_GENERATION, [self._key(owner, "changed")], values, WORK_S)
         return name.decode()
 
-    async def places(self, owner: Owner) -> list[HotPlace]:
+    async def places(self, owner: OwnerKey) -> list[HotPlace]:
         await self._know_epoch()
         return _places(await self._server.command("SMEMBERS", self._key(owner, "places"), within_s=WORK_S))
 
-    async def forget(self, owner: Owner) -> list[HotPlace]:
+    async def forget(self, owner: OwnerKey) -> list[HotPlace]:
         try:
             await self._know_epoch(certain=True)
             keys = [self._key(owner, "changed"), self._key(owner, "places")]
@@ -270,7 +270,7 @@ class RedisHot:
             await self._begin_anew()
             raise
 
-    async def read(self, owner: Owner, place: HotPlace) -> list[Memory] | None:
+    async def read(self, owner: OwnerKey, place: HotPlace) -> list[Memory] | None:
         await self._know_epoch()
         held, run = self._key(owner, _text(place)), self._server.run
 
@@ -293,12 +293,12 @@ class RedisHot:
             return None
         opened = [columns.open(payloads[name], PAYLOAD) for name in order if name in payloads]
         try:
-            return [msgspec.json.decode(one, type=Memory) for one in opened if one]
+            return [msgspec.json.decode(payload, type=Memory) for payload in opened if payload]
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None  # of a newer version, or damaged
 
     async def write(
-        self, owner: Owner, place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
+        self, owner: OwnerKey, place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
     ) -> bool:
         columns = await self._sealing.columns(owner, make=False)
         if columns is None:
@@ -319,14 +319,14 @@ class RedisHot:
         """
         if self._untold and not certain:
             await self._begin_anew()
-        known = None if certain else self._epoch
+        epoch = None if certain else self._epoch
         if certain or monotonic() >= self._ask_from:
             try:
                 async with asyncio.timeout(WORK_S if certain else EPOCH_S):
-                    known = self._epoch = await self._state.get_meta(EPOCH) or ""
+                    epoch = self._epoch = await self._state.get_meta(EPOCH) or ""
             except (StateUnavailable, TimeoutError):
                 self._ask_from = monotonic() + UNASKED_S
-        if known is None or self._untold:
+        if epoch is None or self._untold:
             raise CacheUnavailable("The state does not tell which hot memories are still good.")
 
     async def _begin_anew(self) -> None:
@@ -339,7 +339,7 @@ class RedisHot:
                     await self._state.set_meta(EPOCH, epoch)
                     self._epoch, self._untold = epoch, self._untold - changes
 
-    def _key(self, owner: Owner, *parts: str) -> str:
+    def _key(self, owner: OwnerKey, *parts: str) -> str:
         return self._server.key("hot", self._server.run, self._epoch or "", name_of(*owner), *parts)
 
 

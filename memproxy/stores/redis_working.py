@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import MetaStore
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, name_of
-from memproxy.stores.state_part import Columns, Owner, micros, moment
+from memproxy.stores.state_part import Columns, micros, moment
 from memproxy.stores.state_working import DATA, HEAD, WORDS, Head, bounds, opened
 
 ERASED = "redis.erased"
@@ -118,7 +118,7 @@ _FIELDS = ("name", "project", "created", "updated", "expires", "size", "head")
 class Sealing(Protocol):
     """Whose entries are written how."""
 
-    async def columns(self, owner: Owner, *, make: bool) -> Columns | None:
+    async def columns(self, owner: OwnerKey, *, make: bool) -> Columns | None:
         """The owner's; None: nothing of the owner can be read. ``make``: a key is made where there is none."""
 
 
@@ -130,7 +130,7 @@ class RedisWorking:
         self._server = server
         self._state = state
         self._sealing = sealing
-        self._left: set[str] = set()
+        self._unerased: set[str] = set()
         server.on_connected(self._erase_left)
 
     async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
@@ -168,8 +168,8 @@ class RedisWorking:
             return None
         projects = [scope.project or "", *await self._projects(scope)]  # its own project's before one of none
         names = [name_of(columns.name(key), project) for project in dict.fromkeys(projects)]
-        found = await self._read(scope, columns, names, now, "data")
-        return found[0][1] if found else None
+        entries = await self._read(scope, columns, names, now, "data")
+        return entries[0][1] if entries else None
 
     async def newest_working(
         self, scope: Scope, now: datetime, *, most: int, words: bool = False
@@ -178,12 +178,16 @@ class RedisWorking:
         columns = await self._sealing.columns(scope.owner, make=False)
         if columns is None:
             return []
-        all_of, start, found = self._all(name_of(*scope.owner)), 0, dict[Place, WorkingEntry]()
-        while len(found) < most and (members := await self._members("ZREVRANGE", all_of, start, start + _AT_ONCE - 1)):
+        all_of, start, entries = self._all(name_of(*scope.owner)), 0, dict[Place, WorkingEntry]()
+        while len(entries) < most and (
+            members := await self._members("ZREVRANGE", all_of, start, start + _AT_ONCE - 1)
+        ):
             some = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
-            found.update({place: one for place, one in some if place not in found})  # it may move while it is read
+            entries.update(
+                {position: entry for position, entry in some if position not in entries}
+            )  # it may move while it is read
             start += _AT_ONCE
-        return list(found.values())[:most]
+        return list(entries.values())[:most]
 
     async def working_page(
         self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
@@ -207,9 +211,9 @@ class RedisWorking:
                 members += await self._members("ZRANGE", _namespace(all_of, namespace, project), 0, -1)
             members = sorted(member for member in members if after is None or member > _above(*after))[:most]
         some = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
-        found = [(place, one) for place, one in some if one.key.startswith(prefix)]
-        last = _place(members[-1]) if len(members) == most else None
-        return WorkingPage([one for _, one in found], [place for place, _ in found], last)
+        shown = [(position, entry) for position, entry in some if entry.key.startswith(prefix)]
+        last = _position(members[-1]) if len(members) == most else None
+        return WorkingPage([entry for _, entry in shown], [position for position, _ in shown], last)
 
     async def drop_working(self, scope: Scope, key: str, now: datetime) -> bool:
         entry = await self.working(scope, key, now)
@@ -240,7 +244,7 @@ class RedisWorking:
                 await self._erase(sets, self._all(who))
                 await self._tidy(columns, f"session/{session}/", self._all(who))
         except CacheUnavailable:
-            self._left.add(who)
+            self._unerased.add(who)
             waiting = await self._waiting()
             waiting = [_EVERYTHING] if len(waiting) >= MOST_ERASED else [*waiting, who]
             await self._state.set_meta(ERASED, msgspec.json.encode(waiting).decode())
@@ -254,11 +258,13 @@ class RedisWorking:
         """
         try:
             waiting = await self._waiting()
-            for one in {*waiting, *self._left}:
+            for owner_name in {*waiting, *self._unerased}:
                 await (
-                    self._erase_everything() if one == _EVERYTHING else self._erase([self._all(one)], self._all(one))
+                    self._erase_everything()
+                    if owner_name == _EVERYTHING
+                    else self._erase([self._all(owner_name)], self._all(owner_name))
                 )
-            self._left.clear()
+            self._unerased.clear()
             if waiting and await self._waiting() == waiting:
                 await self._state.set_meta(ERASED, "")
         except StateUnavailable as error:
@@ -296,8 +302,8 @@ class RedisWorking:
         """Those whose entries the scope sees; the empty one is none."""
         if scope.project is not None:
             return [scope.project, ""]
-        found = await self._command("SMEMBERS", f"{self._all(name_of(*scope.owner))}:projects")
-        return sorted(one.decode() for one in found)
+        members = await self._command("SMEMBERS", f"{self._all(name_of(*scope.owner))}:projects")
+        return sorted(member.decode() for member in members)
 
     async def _members(self, *words: Any) -> list[str]:
         return [member.decode() for member in await self._command(*words)]
@@ -323,7 +329,7 @@ class RedisWorking:
         read_rows: list[list[bytes | None]] = []
         for start in range(0, len(names), _AT_ONCE):
             read_rows += await self._server.ask(partial(read, some=names[start : start + _AT_ONCE]), WORK_S)
-        found = []
+        entries = []
         for row in read_rows:
             if any(value is None for value in row[: len(_FIELDS)]):
                 continue  # it has gone by itself
@@ -334,8 +340,8 @@ class RedisWorking:
             value = row[-1] or b""
             times = (moment(created), moment(updated), moment(expires))
             words, data = (value.decode(), b"") if field == "words" else ("", value)
-            found.append(((name, project), opened(columns, (name, project, *times, size, texts[6], words, data))))
-        return found
+            entries.append(((name, project), opened(columns, (name, project, *times, size, texts[6], words, data))))
+        return entries
 
     def _all(self, who: str) -> str:
         return self._server.key("working", who)
@@ -360,7 +366,7 @@ def _hash(member: str) -> str:
     return member[-_DIGEST:]
 
 
-def _place(member: str) -> Place:
+def _position(member: str) -> Place:
     """Where a member stands."""
     name, project = member[: -2 * _DIGEST - 1].split("\0", 1)
     return name, project

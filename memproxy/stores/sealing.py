@@ -68,7 +68,7 @@ class MasterKeys:
                 f"`{HOW_TO_MAKE_ONE}` and keep it apart from the data and its backups: without it nothing that is "
                 "stored can be read."
             )
-        return cls([_key_of(part, place) for place, part in enumerate(written, 1)])
+        return cls([_key_of(part, number) for number, part in enumerate(written, 1)])
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -120,8 +120,8 @@ class DataKey:
     def __init__(self, key_id: bytes, key: bytes, owner: tuple[str, str]) -> None:
         self.id = key_id
         self.owner = owner
-        made = HKDF(algorithm=SHA256(), length=3 * KEY_BYTES + KEY_BYTES, salt=None, info=b"memproxy/data-key/1")
-        parts = made.derive(key)
+        derivation = HKDF(algorithm=SHA256(), length=3 * KEY_BYTES + KEY_BYTES, salt=None, info=b"memproxy/data-key/1")
+        parts = derivation.derive(key)
         self._texts = AESGCM(parts[:KEY_BYTES])
         self._names = AESSIV(parts[KEY_BYTES : 3 * KEY_BYTES])
         self._tokens = parts[3 * KEY_BYTES :]
@@ -194,14 +194,15 @@ def new_data_key() -> tuple[bytes, bytes]:
     return os.urandom(_ID_BYTES), os.urandom(KEY_BYTES)
 
 
-def _key_of(written: str, place: int) -> bytes:
+def _key_of(written: str, number: int) -> bytes:
     try:
         key = base64.b64decode(written + "=" * (-len(written) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
         raise ConfigError(
-            f"{MASTER_KEY}: key {place} is not {KEY_BYTES} bytes in URL-safe base64. Make one with `{HOW_TO_MAKE_ONE}`."
+            f"{MASTER_KEY}: key {number} is not {KEY_BYTES} bytes in URL-safe base64. Make one with "
+            f"`{HOW_TO_MAKE_ONE}`."
         )
     return key
 

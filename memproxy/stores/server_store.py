@@ -35,13 +35,13 @@ class ServerCollection(Backend, Protocol):
         """Remove it with all that it holds."""
 
 
-Found = TypeVar("Found", bound=ServerCollection)
+Used = TypeVar("Used", bound=ServerCollection)
 
 _ASKED_AGAIN_AFTER_S = (0.1, 0.5, 2.0)
 """Waits between asking a server whether it has switched; writes wait meanwhile."""
 
 
-class ServerStore(VectorStore, ABC, Generic[Found]):
+class ServerStore(VectorStore, ABC, Generic[Used]):
     """`ports.RebuildableStore` on a server. Writes are acknowledged when the server has them, so nothing is flushed."""
 
     is_flushed = False
@@ -55,23 +55,23 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
     joint: ClassVar[str]
     """Stands between the configured name and the letter of the collection that a reindex makes."""
 
-    def __init__(self, *, collection: str, place: str, dimension: int, embedder_name: str | None) -> None:
-        """``collection`` is the configured name; ``place`` says in messages which one is meant, and where."""
+    def __init__(self, *, collection: str, location: str, dimension: int, embedder_name: str | None) -> None:
+        """``collection`` is the configured name; ``location`` says in messages which one is meant, and where."""
         super().__init__(dimension=dimension, embedder_name=embedder_name)
-        self.place = place
+        self.location = location
         self._configured = collection
-        self._opened: Found | None = None
+        self._opened: Used | None = None
 
     @abstractmethod
-    async def known(self) -> tuple[Found, Marker] | None:
+    async def existing(self) -> tuple[Used, Marker] | None:
         """The collection in use and what it was built with; None: there is none. Connects, if need be."""
 
     @abstractmethod
-    async def _made(self) -> tuple[Found, Marker]:
+    async def _create(self) -> tuple[Used, Marker]:
         """Make the collection, unless somebody else was faster; what is there then."""
 
     @abstractmethod
-    async def note(self, collection: Found, marker: Marker) -> None:
+    async def note(self, collection: Used, marker: Marker) -> None:
         """From now on this collection is in use, and was built so."""
 
     async def open(self, expected_id: str | None) -> str:
@@ -83,11 +83,11 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
         metrics().store_points.set(await self.points())
         return marker.store_id
 
-    async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Found, Marker]:
-        found = await self.known()
-        if found is None and expected_id is not None:
+    async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Used, Marker]:
+        existing = await self.existing()
+        if existing is None and expected_id is not None:
             raise self._not_here(expected_id, None)
-        collection, marker = found or await self._made()
+        collection, marker = existing or await self._create()
         if expected_id is not None and marker.store_id != expected_id:
             raise self._not_here(expected_id, marker.store_id)
         marker = await self._checked(collection, marker, as_built=as_built)
@@ -95,32 +95,32 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
         self.adopt(collection)
         return collection, marker
 
-    async def _checked(self, collection: Found, marker: Marker, *, as_built: bool) -> Marker:
+    async def _checked(self, collection: Used, marker: Marker, *, as_built: bool) -> Marker:
         if marker.version > VERSION:
             raise ConfigError(
-                f"The {self.place} has version {marker.version}; this memproxy knows up to {VERSION}. "
+                f"The {self.location} has version {marker.version}; this memproxy knows up to {VERSION}. "
                 "Start the version that wrote it, or a newer one."
             )
         if as_built:
             return marker
-        built, wanted = (marker.dimension, marker.embedder), (self._dimension, self._embedder)
-        check_built_with(self.place, built=built, wanted=wanted)
+        built, configured = (marker.dimension, marker.embedder), (self._dimension, self._embedder)
+        check_built_with(self.location, built=built, configured=configured)
         if marker.embedder is None and self._embedder is not None:
             marker = msgspec.structs.replace(marker, embedder=self._embedder)
             await self.note(collection, marker)
         return marker
 
-    def other(self, used: Found) -> Found:
+    def other(self, used: Used) -> Used:
         """The collection that a reindex writes to."""
         first, second = (f"{self._configured}{self.joint}{letter}" for letter in "ab")
         return used.beside(first if used.name != first else second)
 
     @property
-    def collection(self) -> Found | None:
+    def collection(self) -> Used | None:
         """The collection in use; None before `open`."""
         return self._opened
 
-    def adopt(self, collection: Found) -> None:
+    def adopt(self, collection: Used) -> None:
         """Go on with this collection, from one call to the next."""
         self._opened = collection
         self._points = self.points_of(collection)
@@ -159,7 +159,7 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
     async def points(self) -> int:
         return await self._in_use().count(EVERYBODY)
 
-    def _in_use(self) -> Found:
+    def _in_use(self) -> Used:
         if self._opened is None:
             raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
         return self._opened
@@ -167,15 +167,15 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
     def _not_here(self, expected_id: str, found_id: str | None) -> StoreUnavailable:
         here = "does not exist" if found_id is None else f"is another store ({found_id})"
         return StoreUnavailable(
-            f"The {self.place} {here}, but the state belongs to the store {expected_id}. Restore {self.copied_by}, or, "
-            "if the memories are meant to be gone, remove the state file too."
+            f"The {self.location} {here}, but the state belongs to the store {expected_id}. Restore {self.copied_by}, "
+            "or, if the memories are meant to be gone, remove the state file too."
         )
 
-    async def begin_rebuild(self, expected_id: str | None) -> "ServerRebuild[Found]":
+    async def begin_rebuild(self, expected_id: str | None) -> "ServerRebuild[Used]":
         opened_here = self._opened is None
         collection, marker = await self._open(expected_id, as_built=True)
-        wanted = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
-        rebuild = ServerRebuild(self, collection, wanted, writers=self._writers, opened_here=opened_here)
+        target_marker = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
+        rebuild = ServerRebuild(self, collection, target_marker, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare()
         except BaseException:
@@ -184,36 +184,36 @@ class ServerStore(VectorStore, ABC, Generic[Found]):
         return rebuild
 
     @abstractmethod
-    async def begun(self, target: Found) -> Marker | None:
+    async def begun(self, target: Used) -> Marker | None:
         """What a reindex that ended early was making in this collection; None: nothing of it is there."""
 
     @abstractmethod
-    async def begin(self, target: Found, wanted: Marker, like: Found) -> None:
-        """Make this collection for what is ``wanted``, and note in it that it is made for that. What its operator has
+    async def begin(self, target: Used, marker: Marker, like: Used) -> None:
+        """Make this collection for what ``marker`` says, and note that in it. What its operator has
         set on ``like`` holds for it too.
         """
 
 
-class ServerRebuild(CollectionRebuild, Generic[Found]):
+class ServerRebuild(CollectionRebuild, Generic[Used]):
     """`ports.Rebuild` beside the collection of an open `ServerStore`."""
 
     def __init__(
-        self, store: ServerStore[Found], used: Found, wanted: Marker, *, writers: Writers, opened_here: bool
+        self, store: ServerStore[Used], used: Used, marker: Marker, *, writers: Writers, opened_here: bool
     ) -> None:
         self._store = store
         self._used = used
         self._target = store.other(used)
-        self._wanted = wanted
+        self._marker = marker
         self._opened_here = opened_here
         self._switched = False
         super().__init__(store.points_of(self._target), writers=writers, written=store.written)
 
     async def prepare(self) -> None:
         """Make the new collection, or go on with the one that was begun for this embedder."""
-        self._resumed = await self._store.begun(self._target) == self._wanted
+        self._resumed = await self._store.begun(self._target) == self._marker
         if not self._resumed:
             await self._target.drop()
-            await self._store.begin(self._target, self._wanted, self._used)
+            await self._store.begin(self._target, self._marker, self._used)
         await self.begin(self._store.points_of(self._used))
 
     async def flush(self) -> None:
@@ -221,7 +221,7 @@ class ServerRebuild(CollectionRebuild, Generic[Found]):
 
     async def switch(self) -> None:
         try:
-            await self._store.note(self._target, self._wanted)
+            await self._store.note(self._target, self._marker)
         except StoreUnavailable:
             await self._make_sure()
         self._store.adopt(self._target)
@@ -231,14 +231,14 @@ class ServerRebuild(CollectionRebuild, Generic[Found]):
         """It may have switched although its answer did not come; writes must not go to the wrong collection."""
         for patience_s in (*_ASKED_AGAIN_AFTER_S, None):
             try:
-                known = await self._store.known()
+                existing = await self._store.existing()
                 break
             except StoreUnavailable:
                 if patience_s is None:
                     self._store.leave()
                     raise
                 await asyncio.sleep(patience_s)
-        if known is None or known[0].name != self._target.name:
+        if existing is None or existing[0].name != self._target.name:
             raise StoreUnavailable(
                 f"{self._store.server} did not switch to the new collection; run `memproxy reindex` again."
             )

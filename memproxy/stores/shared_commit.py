@@ -49,8 +49,10 @@ class SharedCommit(Generic[Item, Answer]):
         finally:
             self._committing = False
             # only after a cancellation or a mistake of ours is anything left here; nobody may wait for ever
-            left, self._waiting = batch + self._waiting, []
-            _fail(left, StateUnavailable("The commit was broken off; what was to be written may be there or not."))
+            unanswered, self._waiting = batch + self._waiting, []
+            _fail(
+                unanswered, StateUnavailable("The commit was broken off; what was to be written may be there or not.")
+            )
 
     async def _commit(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
@@ -61,8 +63,8 @@ class SharedCommit(Generic[Item, Answer]):
             if len(batch) == 1:
                 _fail(batch, error)
             else:
-                for one in batch:  # one item that cannot be written must not take the others with it
-                    await self._commit([one])
+                for entry in batch:  # one item that cannot be written must not take the others with it
+                    await self._commit([entry])
         else:
             for (_, waiting), answer in zip(batch, answers, strict=True):
                 if not waiting.done():

@@ -25,8 +25,8 @@ _ENCODER = msgspec.json.Encoder()
 class SqliteDb(sqlite3.Connection):
     """`state_part.Db`. What it is asked for is done when a call returns: `driven` runs what waits for nothing else."""
 
-    place, places = "tenant, user_id, session, scope", ":tenant, :user, :session, :scope"
-    place_again, place_read = "scope = excluded.scope", "scope"
+    scope_columns, scope_values = "tenant, user_id, session, scope", ":tenant, :user, :session, :scope"
+    scope_update, scope_read = "scope = excluded.scope", "scope"
     now, arrival, true, names_users = ":now", "rowid", "1", False
 
     async def all(self, statement: str, /, **values: Any) -> list[Row]:
@@ -36,8 +36,8 @@ class SqliteDb(sqlite3.Connection):
 
     async def first(self, statement: str, /, **values: Any) -> Row | None:
         if (text := _prepared(statement, values)) is not None:
-            found: Row | None = self.execute(text, values).fetchone()
-            return found
+            row: Row | None = self.execute(text, values).fetchone()
+            return row
         return next(iter(await self.all(statement, **values)), None)
 
     async def run(self, statement: str, /, **values: Any) -> int:
@@ -46,8 +46,8 @@ class SqliteDb(sqlite3.Connection):
         return sum([await self.run(statement, **some) for some in _pieces(values)])
 
     async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
-        for one in values:
-            await self.run(statement, **one)
+        for row in values:
+            await self.run(statement, **row)
 
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
         cursor = self.execute(_prepared(statement, values) or statement, values)
@@ -60,7 +60,7 @@ class SqliteDb(sqlite3.Connection):
             some = rows[start : start + _AT_ONCE]
             row = f"({', '.join('?' * len(some[0]))})"
             text = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(some))} ON CONFLICT {conflict}"  # noqa: S608 - constants of the parts
-            self.execute(_translated(text), [value for one in some for value in one])
+            self.execute(_translated(text), [value for entry in some for value in entry])
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:
         some = f"SELECT {key} FROM {table} WHERE {where} LIMIT :most"  # noqa: S608 - as above
@@ -70,7 +70,7 @@ class SqliteDb(sqlite3.Connection):
     def json(self, value: Any) -> str:
         return _ENCODER.encode(value).decode()
 
-    def kept(self, time: datetime) -> int:
+    def stored_time(self, time: datetime) -> int:
         return micros(time)
 
     def moment(self, stored: int) -> datetime:
@@ -79,7 +79,7 @@ class SqliteDb(sqlite3.Connection):
     def scope(self, *stored: str) -> Scope:
         return msgspec.json.decode(stored[0], type=Scope)
 
-    def place_of(self, scope: Scope) -> dict[str, Any]:
+    def scope_params(self, scope: Scope) -> dict[str, Any]:
         return {"tenant": scope.tenant, "user": scope.user, "session": scope.session, "scope": self.json(scope)}
 
     def scoped(self, name: str) -> str:
@@ -110,9 +110,9 @@ def _prepared(statement: str, values: dict[str, Any]) -> str | None:
         if len(values[name]) > _LONGEST:
             return None
     for name in lists:
-        given = values.pop(name)
-        names = _names(name, len(given))
-        values.update(zip(names, given, strict=True))
+        items = values.pop(name)
+        names = _names(name, len(items))
+        values.update(zip(names, items, strict=True))
         statement = _expanded(statement, name, names)
     return _translated(statement)
 
@@ -125,18 +125,18 @@ def _translated(statement: str) -> str:
 @lru_cache(maxsize=1024)
 def _names(name: str, count: int) -> tuple[str, ...]:
     """Of the values of a list."""
-    return tuple(f"{name}{place}" for place in range(count))
+    return tuple(f"{name}{index}" for index in range(count))
 
 
 @lru_cache(maxsize=1024)
 def _expanded(statement: str, name: str, names: tuple[str, ...]) -> str:
-    marks = ", ".join(f":{one}" for one in names)
+    marks = ", ".join(f":{item}" for item in names)
     return statement.replace(f"= ANY(:{name})", f"IN ({marks})")
 
 
 def _pieces(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The values with pieces of the longest list in its place."""
-    name = max(values, key=lambda one: len(values[one]) if isinstance(values[one], list) else 0)
+    name = max(values, key=lambda key: len(values[key]) if isinstance(values[key], list) else 0)
     for start in range(0, len(values[name]), _LONGEST):
         yield {**values, name: values[name][start : start + _LONGEST]}
 

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from memproxy.core.scope import OwnerKey
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.stores.shared_commit import SharedCommit
 from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_schema import migrate
-from memproxy.stores.state_part import Db, Owner, Work
+from memproxy.stores.state_part import Db, Work
 from memproxy.stores.thread import OwnThread
 from memproxy.tasks import TaskOwner
 
@@ -96,7 +97,7 @@ class SqliteFile:
         reads_only: bool = False,
     ) -> None:
         self.path = path
-        self._place = os.fspath(path)
+        self._path_text = os.fspath(path)
         self._renews = renews
         self._gone_since: float | None = None
         self._held: int | None = None
@@ -132,8 +133,8 @@ class SqliteFile:
 
     async def read(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction."""
-        asked = time.monotonic()
-        return await self._run(lambda: self._patiently("read", asked, lambda: _transaction(self._opened(), work)))
+        asked_at = time.monotonic()
+        return await self._run(lambda: self._patiently("read", asked_at, lambda: _transaction(self._opened(), work)))
 
     async def glance(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
@@ -155,13 +156,13 @@ class SqliteFile:
             self._glance_again = ended + GLANCE_PAUSE_S
         return result
 
-    def _patiently(self, kind: _Kind, asked: float, work: Callable[[], Result]) -> Result:
+    def _patiently(self, kind: _Kind, asked_at: float, work: Callable[[], Result]) -> Result:
         """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
         `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit. ``asked`` is
         when it was asked for, by `time.monotonic`.
         """
         now = time.monotonic()
-        until = max(asked + HELD_TIMEOUT_S, now + HELD_TRY_S) if kind in self._held_up else now + BUSY_TIMEOUT_S
+        until = max(asked_at + HELD_TIMEOUT_S, now + HELD_TRY_S) if kind in self._held_up else now + BUSY_TIMEOUT_S
         while True:
             try:
                 result = work()
@@ -179,11 +180,11 @@ class SqliteFile:
         """Run ``work`` in a write transaction: all of it is durable on return, or none of it happened."""
         if self._reads_only:
             raise RuntimeError(f"{self.path} was opened for reading: its own process writes it.")
-        asked = time.monotonic()
+        asked_at = time.monotonic()
 
         def alone() -> Result:
             db = self._opened()
-            self._patiently("write", asked, lambda: db.execute("BEGIN IMMEDIATE"))
+            self._patiently("write", asked_at, lambda: db.execute("BEGIN IMMEDIATE"))
             return _committed(db, work)
 
         return await self._run(alone)
@@ -287,7 +288,7 @@ class SqliteFile:
     def _is_gone(self) -> bool:
         """Whether ours is not there, and will not be again: one that was moved away may come back."""
         try:
-            return os.stat(self._place).st_ino != self._inode  # noqa: PTH116 - as in `_opened`
+            return os.stat(self._path_text).st_ino != self._inode  # noqa: PTH116 - as in `_opened`
         except FileNotFoundError:
             self._gone_since = self._gone_since or time.monotonic()
             deleted = self._held is not None and os.fstat(self._held).st_nlink == 0
@@ -297,7 +298,7 @@ class SqliteFile:
         if self._db is None:
             raise StateUnavailable(f"The state in {self.path} is not open; open it, or wait until it is.")
         # an unlinked file would go on taking writes that nobody can ever read
-        if os.stat(self._place).st_ino != self._inode:  # noqa: PTH116 - half of what a `Path` takes
+        if os.stat(self._path_text).st_ino != self._inode:  # noqa: PTH116 - half of what a `Path` takes
             raise StateUnavailable(f"The state file {self.path} was replaced while in use. Start again.")
         return self._db
 
@@ -319,7 +320,7 @@ class SqliteDatabase:
     def glance(self, work: Work[Result]) -> Coroutine[Any, Any, Result]:
         return self._file.glance(lambda db: driven(work(db)))
 
-    def write(self, work: Work[Result], *owners: Owner) -> Coroutine[Any, Any, Result]:  # noqa: ARG002
+    def write(self, work: Work[Result], *owners: OwnerKey) -> Coroutine[Any, Any, Result]:  # noqa: ARG002
         """As `state_part.Database` says: nobody else writes meanwhile anyway."""
         return self._commits.add(work)
 

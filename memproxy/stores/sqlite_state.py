@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memproxy.core.changes import ChangeNotices
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.ports import Ending, Recovered
 from memproxy.stores.sqlite_db import SqliteDb
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
 from memproxy.stores.state_palace import Palace
-from memproxy.stores.state_part import Db, Owner, PlainColumns, Result, Row
+from memproxy.stores.state_part import Db, PlainColumns, Result, Row
 from memproxy.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class SqliteState(StateOwners):
         named: Collection[str] | None = None,  # noqa: ARG002 - all rows are here
         makes: bool = False,
     ) -> Result | None:
-        sealing = self._sealing.made if makes else self._sealing.of
+        sealing = self._sealing.for_writing if makes else self._sealing.of
 
         async def work(db: Db) -> Result | None:
             columns = await sealing(db, scope.owner)
@@ -198,7 +198,7 @@ class SqliteState(StateOwners):
 
         return await self._database.write(work)
 
-    async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
+    async def _erase_palace(self, db: Db, owner: OwnerKey, session: str | None) -> None:
         Palace(_own(db), owner, PlainColumns()).erase(session)
 
     async def wipe(self) -> None:

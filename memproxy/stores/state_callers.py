@@ -44,7 +44,7 @@ Place = tuple[str, str, str]
 """Where something is counted: tenant, the digest of the user, and what it is."""
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _CachedChoices(msgspec.Struct, frozen=True):
     choices: Choices
     news: bytes
     read_at: float
@@ -57,7 +57,7 @@ class StateCallers(StatePart):
 
     def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:
         super().__init__(database, tasks, sealing)
-        self._known: OrderedDict[tuple[str, str, str | None], _Known] = OrderedDict()
+        self._cached_choices: OrderedDict[tuple[str, str, str | None], _CachedChoices] = OrderedDict()
 
     @abstractmethod
     def news(self) -> bytes:
@@ -81,10 +81,10 @@ class StateCallers(StatePart):
 
         async def work(db: Db) -> Spent | None:
             before = await self._used(db, charges, seconds)
-            for one, _ in before:
-                if one.charge.limit is not None and one.used + one.charge.amount > one.charge.limit:
-                    return one
-            for one, (tenant, user, what) in before:
+            for spent, _ in before:
+                if spent.charge.limit is not None and spent.used + spent.charge.amount > spent.charge.limit:
+                    return spent
+            for spent, (tenant, user, what) in before:
                 await db.run(
                     """
                     INSERT INTO uses (tenant, user_id, what, ends, used) VALUES (:tenant, :user, :what, :ends, :used)
@@ -95,8 +95,8 @@ class StateCallers(StatePart):
                     tenant=tenant,
                     user=user,
                     what=what,
-                    ends=seconds + one.charge.seconds,
-                    used=one.charge.amount,
+                    ends=seconds + spent.charge.seconds,
+                    used=spent.charge.amount,
                     now=seconds,
                 )
             return None
@@ -104,28 +104,28 @@ class StateCallers(StatePart):
         return await self._database.write(work, *places)
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
-        ((found, _),) = await self._database.glance(lambda db: self._used(db, [charge], self._seconds(now)))
-        return found
+        ((spent, _),) = await self._database.glance(lambda db: self._used(db, [charge], self._seconds(now)))
+        return spent
 
     async def _used(self, db: Db, charges: Sequence[Charge], seconds: int) -> list[tuple[Spent, Place]]:
         """What was counted in the windows under way, and where."""
-        places = [await self._place(db, charge) for charge in charges]
+        windows = [await self._window_of(db, charge) for charge in charges]
         rows = await db.all(
             "SELECT tenant, user_id, what, used, ends FROM uses "
             "WHERE tenant = ANY(:tenants) AND user_id = ANY(:users) AND what = ANY(:whats) AND ends > :now",
-            tenants=list({tenant for tenant, _, _ in places}),
-            users=list({user for _, user, _ in places}),
-            whats=list({what for _, _, what in places}),
+            tenants=list({tenant for tenant, _, _ in windows}),
+            users=list({user for _, user, _ in windows}),
+            whats=list({what for _, _, what in windows}),
             now=seconds,
         )
         counted = {(tenant, user, what): (used, ends) for tenant, user, what, used, ends in rows}
-        found = []
-        for charge, place in zip(charges, places, strict=True):
-            used, ends = counted.get(place, (0, seconds + charge.seconds))
-            found.append((Spent(charge=charge, used=used, wait_s=ends - seconds), place))
-        return found
+        result = []
+        for charge, window in zip(charges, windows, strict=True):
+            used, ends = counted.get(window, (0, seconds + charge.seconds))
+            result.append((Spent(charge=charge, used=used, wait_s=ends - seconds), window))
+        return result
 
-    async def _place(self, db: Db, charge: Charge) -> Place:
+    async def _window_of(self, db: Db, charge: Charge) -> Place:
         user = await self._erased.name_of(db, (charge.tenant, charge.user)) if charge.user else _WHOLE_TENANT
         return charge.tenant, user, charge.what
 
@@ -149,17 +149,17 @@ class StateCallers(StatePart):
 
     async def choices(self, scope: Scope) -> Choices:
         name, news = (*scope.owner, scope.agent), self.news()
-        known = self._known.get(name)
-        if known is not None and known.news == news and monotonic() - known.read_at < CHOICES_SECONDS:
-            return known.choices
+        cached = self._cached_choices.get(name)
+        if cached is not None and cached.news == news and monotonic() - cached.read_at < CHOICES_SECONDS:
+            return cached.choices
         chosen = await self._database.glance(lambda db: self._chosen(db, scope, ["", scope.agent or ""]))
-        found = chosen.get("", NOTHING_CHOSEN)
+        choices = chosen.get("", NOTHING_CHOSEN)
         if scope.agent and scope.agent in chosen:
-            found = chosen[scope.agent].over(found)
-        self._known[name] = _Known(found, news, monotonic())
-        while len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
-        return found
+            choices = chosen[scope.agent].over(choices)
+        self._cached_choices[name] = _CachedChoices(choices, news, monotonic())
+        while len(self._cached_choices) > _MOST_KNOWN:
+            self._cached_choices.popitem(last=False)
+        return choices
 
     async def own_choices(self, scope: Scope) -> Choices | None:
         agent = scope.agent or ""
@@ -278,12 +278,12 @@ class StateCallers(StatePart):
         return entry
 
     async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
-        wanted = "true"
+        condition = "true"
         if tenant is not None:
-            wanted += " AND tenant = :tenant"
+            condition += " AND tenant = :tenant"
         if before is not None:
-            wanted += " AND number < :before"
-        text = f"SELECT number, entry FROM audit WHERE {wanted} ORDER BY number DESC LIMIT :limit"
+            condition += " AND number < :before"
+        text = f"SELECT number, entry FROM audit WHERE {condition} ORDER BY number DESC LIMIT :limit"
         rows = await self._database.read(lambda db: db.all(text, tenant=tenant, before=before, limit=limit))
         return [Audited(number=number, entry=msgspec.json.decode(entry, type=AuditEntry)) for number, entry in rows]
 
@@ -299,8 +299,8 @@ class StateCallers(StatePart):
         )
         changed = "entry = :entry, about = :about, by_user = :by" if db.names_users else "entry = :entry"
         for number, stored in rows:
-            left = _without(msgspec.json.decode(stored, type=AuditEntry), scope.user, name)
-            await db.run(f"UPDATE audit SET {changed} WHERE number = :number", number=number, **_entry(left))
+            unnamed = _without(msgspec.json.decode(stored, type=AuditEntry), scope.user, name)
+            await db.run(f"UPDATE audit SET {changed} WHERE number = :number", number=number, **_entry(unnamed))
 
     async def erase_caller(self, db: Db, scope: Scope, session: str | None) -> None:
         """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay,
@@ -339,12 +339,12 @@ class StateCallers(StatePart):
         await self._database.write(work)
 
     async def tokens_spent(self, tenant: str, *, since: datetime) -> dict[str, tuple[int, int]]:
-        wanted = (
+        query = (
             "SELECT source, CAST(sum(given) AS bigint), CAST(sum(made) AS bigint) FROM model_tokens "
             "WHERE tenant = :tenant AND hour >= :since GROUP BY source"
         )
-        rows = await self._database.read(lambda db: db.all(wanted, tenant=tenant, since=since))
-        return {source: (given, made) for source, given, made in rows}
+        rows = await self._database.read(lambda db: db.all(query, tenant=tenant, since=since))
+        return {source: (input_tokens, output_tokens) for source, input_tokens, output_tokens in rows}
 
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         return await self._database.glance(lambda db: _key(db, key_id))

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from memproxy.core.dream import Dream
-from memproxy.core.scope import Scope
-from memproxy.stores.state_part import OWNED, Db, Owner, StatePart, owned
+from memproxy.core.scope import OwnerKey, Scope
+from memproxy.stores.state_part import OWNED, Db, StatePart, owned
 
 MOST_KEPT = 200
 """Records of one owner; older ones go."""
@@ -54,13 +54,13 @@ class StateDreams(StatePart):
         return await self._database.write(work, scope.owner)
 
     async def dream(self, scope: Scope, dream_id: str) -> Dream | None:
-        wanted = f"SELECT body FROM dreams WHERE {OWNED} AND id = :id"
-        row = await self._database.read(lambda db: db.first(wanted, id=dream_id, **owned(scope.owner)))
+        query = f"SELECT body FROM dreams WHERE {OWNED} AND id = :id"
+        row = await self._database.read(lambda db: db.first(query, id=dream_id, **owned(scope.owner)))
         return None if row is None else msgspec.json.decode(row[0], type=Dream)
 
     async def dreams(self, scope: Scope, *, after: int, limit: int) -> list[Dream]:
-        wanted = f"SELECT body FROM dreams WHERE {OWNED} ORDER BY number DESC LIMIT :limit OFFSET :after"
-        rows = await self._database.read(lambda db: db.all(wanted, limit=limit, after=after, **owned(scope.owner)))
+        query = f"SELECT body FROM dreams WHERE {OWNED} ORDER BY number DESC LIMIT :limit OFFSET :after"
+        rows = await self._database.read(lambda db: db.all(query, limit=limit, after=after, **owned(scope.owner)))
         return [msgspec.json.decode(body, type=Dream) for (body,) in rows]
 
     async def take_up_dreams(self, now: datetime, due: datetime) -> list[Scope]:
@@ -75,6 +75,6 @@ class StateDreams(StatePart):
         return await self._database.write(work, _EVERYBODY)
 
 
-async def erase(db: Db, owner: Owner) -> None:
+async def erase(db: Db, owner: OwnerKey) -> None:
     """Erase all of the owner's."""
     await db.run(f"DELETE FROM dreams WHERE {OWNED}", **owned(owner))

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import NotFound
 from memproxy.ports import JournalEntry, JournalKind, JournalRow, ParkedRow, Recovered, SlotChange
 from memproxy.stores.shared_commit import SharedCommit
-from memproxy.stores.state_part import OWNED, Columns, Database, Db, Owner, Row, Sealing, StatePart, owned, seen, within
+from memproxy.stores.state_part import OWNED, Columns, Database, Db, Row, Sealing, StatePart, owned, visible, within
 from memproxy.tasks import TaskOwner
 
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
@@ -95,7 +95,7 @@ class StateJournal(StatePart):
         be claimed. From here to the transaction's end no other engine claims rows of these owners.
         """
 
-    async def _refuse(self, db: Db, end: End, owner: Owner) -> None:
+    async def _refuse(self, db: Db, end: End, owner: OwnerKey) -> None:
         """A row was refused for good; it is counted already."""
 
     async def append(self, entry: JournalEntry) -> int:
@@ -121,11 +121,11 @@ class StateJournal(StatePart):
 
     async def _insert(self, db: Db, entry: JournalEntry) -> int:
         await self._erased.came_back(db, entry.scope.owner)
-        columns = await self._sealing.made(db, entry.scope.owner)
+        columns = await self._sealing.for_writing(db, entry.scope.owner)
         written = await db.numbered(
             f"""
-            INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, at, head)
-            VALUES (:lane, :kind, :version, {db.places}, :request, :body, {db.now}, NOT EXISTS (
+            INSERT INTO journal (lane, kind, version, {db.scope_columns}, request_id, body, at, head)
+            VALUES (:lane, :kind, :version, {db.scope_values}, :request, :body, {db.now}, NOT EXISTS (
                 SELECT 1 FROM journal WHERE {OWNED} AND lane = :lane AND state != 'parked'))
             """,
             lane=LANES[entry.kind],
@@ -134,7 +134,7 @@ class StateJournal(StatePart):
             request=entry.request_id,
             body=columns.seal(entry.body, BODY),
             now=datetime.now(UTC),
-            **db.place_of(entry.scope),
+            **db.scope_params(entry.scope),
         )
         return written or 0
 
@@ -159,12 +159,12 @@ class StateJournal(StatePart):
                 numbers=numbers,
                 **self.me,
             )
-            taken = await db.all(
-                f"SELECT number, kind, version, request_id, body, plan, attempts, {db.place_read} FROM journal "
+            claimed = await db.all(
+                f"SELECT number, kind, version, request_id, body, plan, attempts, {db.scope_read} FROM journal "
                 "WHERE number = ANY(:numbers)",
                 numbers=numbers,
             )
-            rows = {row[0]: row for row in taken}
+            rows = {row[0]: row for row in claimed}
             owners = {number: db.scope(*row[_PLACE_AT:]).owner for number, row in rows.items()}
             columns = {owner: await self._sealing.of(db, owner) for owner in set(owners.values())}
             return [_claimed(db, columns[owners[number]], rows[number]) for number in numbers if number in rows]
@@ -189,7 +189,7 @@ class StateJournal(StatePart):
             raise gone
 
         async def work(db: Db) -> None:
-            columns = await self._sealing.made(db, owners[0])
+            columns = await self._sealing.for_writing(db, owners[0])
             saved = await db.run(
                 f"UPDATE journal SET plan = :plan WHERE number = :number AND {self.mine}",
                 plan=columns.seal(plan, PLAN),
@@ -202,7 +202,7 @@ class StateJournal(StatePart):
 
         return await self._unless_taken(work, *owners)
 
-    async def _owners_of(self, numbers: Collection[int]) -> list[Owner]:
+    async def _owners_of(self, numbers: Collection[int]) -> list[OwnerKey]:
         """The owners of those of these rows that are there."""
         of = "SELECT DISTINCT tenant, user_id FROM journal WHERE number = ANY(:numbers)"
         return [
@@ -292,9 +292,9 @@ class StateJournal(StatePart):
 
     async def parked(self, scope: Scope | None, *, limit: int) -> list[ParkedRow]:
         async def work(db: Db) -> list[ParkedRow]:
-            where, values = ("true", dict[str, str]()) if scope is None else seen(db, scope)
+            where, values = ("true", dict[str, str]()) if scope is None else visible(db, scope)
             rows = await db.all(
-                f"SELECT number, kind, error, attempts, parked_at, {db.place_read} FROM journal "
+                f"SELECT number, kind, error, attempts, parked_at, {db.scope_read} FROM journal "
                 f"WHERE state = 'parked' AND {where} ORDER BY parked_at DESC, number DESC LIMIT :limit",
                 limit=limit,
                 **values,
@@ -303,21 +303,21 @@ class StateJournal(StatePart):
                 ParkedRow(
                     number=number,
                     kind=JournalKind(kind),
-                    scope=db.scope(*place),
+                    scope=db.scope(*scope_row),
                     error=error or "",
                     attempts=attempts,
                     parked_at=db.moment(at),
                 )
-                for number, kind, error, attempts, at, *place in rows
+                for number, kind, error, attempts, at, *scope_row in rows
             ]
 
         return await self._database.read(work)
 
     async def unpark(self, scope: Scope | None) -> int:
         where, values = ("true", dict[str, str]()) if scope is None else (OWNED, owned(scope.owner))
-        asked = f"SELECT DISTINCT tenant, user_id FROM journal WHERE state = 'parked' AND {where}"
+        query = f"SELECT DISTINCT tenant, user_id FROM journal WHERE state = 'parked' AND {where}"
         count = 0
-        for tenant, user in sorted(await self._database.read(lambda db: db.all(asked, **values))):
+        for tenant, user in sorted(await self._database.read(lambda db: db.all(query, **values))):
             count += await self._database.write(partial(_unpark, owner=(tenant, user)), (tenant, user))
         self._rows_came()
         return count
@@ -325,7 +325,7 @@ class StateJournal(StatePart):
     async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
         # two questions, for each of which there is an index
         which = ("state != 'parked'", "state = 'parked' AND lane IN ('index', 'learn')")
-        return await self._sizes([f"{OWNED} AND {one}" for one in which], **owned(scope.owner))
+        return await self._sizes([f"{OWNED} AND {condition}" for condition in which], **owned(scope.owner))
 
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         return await self._sizes(["true"])
@@ -335,7 +335,7 @@ class StateJournal(StatePart):
 
         async def work(db: Db) -> list[Row]:
             counted = "SELECT lane, state, count(*) FROM journal WHERE {} GROUP BY lane, state"
-            return [row for one in which for row in await db.all(counted.format(one), **values)]
+            return [row for condition in which for row in await db.all(counted.format(condition), **values)]
 
         sizes = {lane: dict.fromkeys(STATES, 0) for lane in ("index", "learn")}
         for lane, state, rows in await self._database.read(work):
@@ -346,14 +346,14 @@ class StateJournal(StatePart):
         there = self._database.shared(now)
 
         async def work(db: Db) -> dict[str, float]:
-            found = {}
+            by_lane = {}
             for lane in ("index", "learn"):
                 # one question for each state: for each the index has the answer at once, however many rows there are
                 first = "SELECT at FROM journal WHERE lane = :lane AND state = :state ORDER BY number LIMIT 1"
                 oldest = [await db.first(first, lane=lane, state=state) for state in ("waiting", "running")]
                 ages = [(there - db.moment(row[0])).total_seconds() for row in oldest if row is not None]
-                found[lane] = max([0.0, *ages])
-            return found
+                by_lane[lane] = max([0.0, *ages])
+            return by_lane
 
         return await self._database.read(work)
 
@@ -370,11 +370,11 @@ class StateJournal(StatePart):
 
     async def change_slots(self, scope: Scope, changes: Sequence[SlotChange]) -> bool:
         async def work(db: Db) -> None:
-            await change_slots(db, await self._sealing.made(db, scope.owner), scope.owner, changes)
+            await change_slots(db, await self._sealing.for_writing(db, scope.owner), scope.owner, changes)
 
         return await self._unless_taken(work, scope.owner)
 
-    async def _unless_taken(self, work: Callable[[Db], Coroutine[Any, Any, None]], *owners: Owner) -> bool:
+    async def _unless_taken(self, work: Callable[[Db], Coroutine[Any, Any, None]], *owners: OwnerKey) -> bool:
         with suppress(SlotTaken):
             await self._database.write(work, *owners)
             return True
@@ -431,10 +431,10 @@ def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     """The row in the clear: number, kind, version, request, body, plan, attempts, and its scope. One that cannot be
     read has an empty body, which is refused for good.
     """
-    number, kind, version, request_id, body, plan, attempts, *place = row
+    number, kind, version, request_id, body, plan, attempts, *scope_row = row
     entry = JournalEntry(
         kind=JournalKind(kind),
-        scope=db.scope(*place),
+        scope=db.scope(*scope_row),
         body=b"" if columns is None else columns.open(body, BODY),
         request_id=request_id,
         version=version,
@@ -443,14 +443,14 @@ def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
-async def _unpark(db: Db, owner: Owner) -> int:
+async def _unpark(db: Db, owner: OwnerKey) -> int:
     """Let an owner's parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
     parked = f"SELECT number FROM journal WHERE state = 'parked' AND {OWNED} ORDER BY number"
     numbers = [number for (number,) in await db.all(parked, **owned(owner))]
     await db.each(
         f"""
-        INSERT INTO journal (lane, kind, version, {db.place}, request_id, body, plan, at, head)
-        SELECT lane, kind, version, {db.place}, request_id, body, plan, {db.now}, NOT EXISTS (
+        INSERT INTO journal (lane, kind, version, {db.scope_columns}, request_id, body, plan, at, head)
+        SELECT lane, kind, version, {db.scope_columns}, request_id, body, plan, {db.now}, NOT EXISTS (
             SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
             AND other.lane = own.lane AND other.state != 'parked')
         FROM journal AS own WHERE number = :number
@@ -479,14 +479,14 @@ async def erase(db: Db, scope: Scope, session: str | None, until: int | None) ->
     return [number for (number,) in gone]
 
 
-async def _holders(db: Db, columns: Columns, owner: Owner, names: Sequence[str]) -> dict[str, str]:
+async def _holders(db: Db, columns: Columns, owner: OwnerKey, names: Sequence[str]) -> dict[str, str]:
     """Slot name to the memory id that holds it."""
-    wanted = {columns.slot(name): name for name in names}
+    by_slot = {columns.slot(name): name for name in names}
     held = f"SELECT slot, holder FROM slots WHERE {OWNED} AND slot = ANY(:slots)"
-    return {wanted[slot]: holder for slot, holder in await db.all(held, slots=list(wanted), **owned(owner))}
+    return {by_slot[slot]: holder for slot, holder in await db.all(held, slots=list(by_slot), **owned(owner))}
 
 
-async def change_slots(db: Db, columns: Columns, owner: Owner, changes: Sequence[SlotChange]) -> None:
+async def change_slots(db: Db, columns: Columns, owner: OwnerKey, changes: Sequence[SlotChange]) -> None:
     """Change slots one after the other, under their owner's lock.
 
     Raises:

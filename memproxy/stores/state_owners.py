@@ -6,7 +6,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import StateUnavailable
 from memproxy.ports import MOVED, JournalEntry, has_moved
 from memproxy.stores import state_dreams as dreams
@@ -18,7 +18,7 @@ from memproxy.stores.journal_spill import SetsAside, Spill, TakingUp
 from memproxy.stores.state_callers import StateCallers
 from memproxy.stores.state_dreams import StateDreams
 from memproxy.stores.state_palace import StatePalace
-from memproxy.stores.state_part import OWNED, Database, Db, NoSealing, Owner, Sealing, owned
+from memproxy.stores.state_part import OWNED, Database, Db, NoSealing, Sealing, owned
 from memproxy.stores.state_receipts import StateReceipts
 from memproxy.stores.state_sessions import StateSessions
 from memproxy.stores.state_working import StateWorking
@@ -96,7 +96,7 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
         """Append what a process that ended had set aside."""
         return await self.append(entry)
 
-    async def owners(self, *, after: Owner | None, limit: int) -> list[Owner]:
+    async def owners(self, *, after: OwnerKey | None, limit: int) -> list[OwnerKey]:
         tenant, user = after or ("", "")
         rows = await self._database.read(
             lambda db: db.all(

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from memproxy.core.palace import Names, circle, circles, is_role, is_told, pointer, read_circle, read_pointer
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
-from memproxy.stores.state_part import Columns, Db, Owner, Result, Row, StatePart
+from memproxy.stores.state_part import Columns, Db, Result, Row, StatePart
 
 NAMED_IN_WORDS = ("wing", "closet", "alias")
 """Kinds of rows whose names are words of the user's; rooms are named by sessions."""
@@ -32,7 +32,7 @@ _MINE = "tenant = ? AND user = ?"
 _Key = tuple[str, str, str]
 """Kind, parent and name of a row."""
 
-_Told = tuple[str, ...]
+_Circles = tuple[str, ...]
 """Circles whose aliases hold (`core.palace.circles`); new aliases are added to the first of them."""
 
 
@@ -53,19 +53,19 @@ class Palace:
     (``columns``).
     """
 
-    def __init__(self, db: sqlite3.Connection, owner: Owner, columns: Columns) -> None:
+    def __init__(self, db: sqlite3.Connection, owner: OwnerKey, columns: Columns) -> None:
         self._db = db
         self._owner = owner
         self._columns = columns
         self._last: dict[tuple[str, str], int] = {}
 
-    def place(self, wanted: Sequence[Names]) -> list[Placed]:
+    def allot(self, requests: Sequence[Names]) -> list[Placed]:
         """Where each stands; what has no number yet gets one."""
-        rooms: dict[tuple[bool, str, str, _Told], _Room] = {}
+        rooms: dict[tuple[bool, str, str, _Circles], _Room] = {}
         closets: dict[_Key, int | None] = {}
         placed = []
-        for given in wanted:
-            names = self._written(given)
+        for requested in requests:
+            names = self._written(requested)
             if names.same or names.moves:
                 rooms.clear()  # another name of a wing, or another wing of a conversation
             for one, other in names.same:
@@ -74,23 +74,23 @@ class Palace:
             room = rooms.get(key) or rooms.setdefault(key, self._room(names))
             closet = ("closet", room.pointer, names.closet)
             if closet not in closets:
-                closets[closet] = self._given("closet", room.pointer) if self._find(*closet) is None else None
-            numbers = (*room.numbers, self._given("drawer", room.pointer)) if names.drawer else room.numbers
+                closets[closet] = self._next_number("closet", room.pointer) if self._find(*closet) is None else None
+            numbers = (*room.numbers, self._next_number("drawer", room.pointer)) if names.drawer else room.numbers
             placed.append(Placed(self._columns.plain_name(room.wing), pointer(*numbers)))
         self._keep([(key, number) for key, number in closets.items() if number is not None])
         self._keep([(("last", room, kind), number) for (kind, room), number in self._last.items()])
         return placed
 
-    def _written(self, given: Names) -> Names:
+    def _written(self, names: Names) -> Names:
         name = self._columns.name
         return msgspec.structs.replace(
-            given,
-            wing=name(given.wing),
-            closet=name(given.closet),
-            same=tuple((name(one), name(other)) for one, other in given.same),
+            names,
+            wing=name(names.wing),
+            closet=name(names.closet),
+            same=tuple((name(one), name(other)) for one, other in names.same),
         )
 
-    def _given(self, kind: str, room: str) -> int:
+    def _next_number(self, kind: str, room: str) -> int:
         """A new number of a drawer or closet: a room's last one is read once, and kept once at the end."""
         if (kind, room) not in self._last:
             self._last[kind, room] = self._find("last", room, kind) or 0
@@ -105,52 +105,52 @@ class Palace:
 
     def _home(self, names: Names) -> int:
         """The wing of a session's turns: the one that the first of them was put into, or that they moved to."""
-        known = self._find("home", _TOP, names.room)
-        if known is not None and not names.moves:
-            return known
+        home = self._find("home", _TOP, names.room)
+        if home is not None and not names.moves:
+            return home
         number = self._wing(names.wing, names.told)
         self._keep([(("home", _TOP, names.room), number)])
         return number
 
-    def _wing(self, name: str, told: _Told) -> int:
-        known = self._known_wing(name, told)
-        return known if known is not None else self._number("wing", _TOP, name)
+    def _wing(self, name: str, in_circles: _Circles) -> int:
+        wing = self._known_wing(name, in_circles)
+        return wing if wing is not None else self._number("wing", _TOP, name)
 
-    def _known_wing(self, name: str, told: _Told) -> int | None:
+    def _known_wing(self, name: str, in_circles: _Circles) -> int | None:
         """The wing of this name. What it was told here it means here, also when it is a wing elsewhere."""
-        number = self._known_alias(name, told)
+        number = self._known_alias(name, in_circles)
         return number if number is not None else self._find("wing", _TOP, name)
 
-    def _known_alias(self, name: str, told: _Told) -> int | None:
-        found = (self._find("alias", within, name) for within in told)
-        return next((number for number in found if number is not None), None)
+    def _known_alias(self, name: str, in_circles: _Circles) -> int | None:
+        numbers = (self._find("alias", within, name) for within in in_circles)
+        return next((number for number in numbers if number is not None), None)
 
-    def _same(self, one: str, other: str, told: _Told) -> None:
+    def _same(self, one: str, other: str, in_circles: _Circles) -> None:
         """Note that two names mean one subject: the name with a wing shares it with the other; two wings are never
         merged. A role ("boss") moves from the person who had it to the one who has it now. An alias holds in its
         circle.
         """
-        first, second = self._known_wing(one, told), self._known_wing(other, told)
+        first, second = self._known_wing(one, in_circles), self._known_wing(other, in_circles)
         is_role_of_another = is_role(self._columns.plain_name(one)) and first is not None and first != second
-        if is_role_of_another and self._has_a_name_beside(one, told, first):
-            wing = second if second is not None else self._wing(other, told)
-            if self._known_alias(one, told) is not None:  # a role that has a wing of its own keeps it
-                self._keep([(("alias", told[0], one), wing)])
+        if is_role_of_another and self._has_a_name_beside(one, in_circles, first):
+            wing = second if second is not None else self._wing(other, in_circles)
+            if self._known_alias(one, in_circles) is not None:  # a role that has a wing of its own keeps it
+                self._keep([(("alias", in_circles[0], one), wing)])
         elif first is not None and second is None:
-            self._keep([(("alias", told[0], other), first)])
+            self._keep([(("alias", in_circles[0], other), first)])
         elif first is None:
-            wing = second if second is not None else self._wing(other, told)
-            self._keep([(("alias", told[0], one), wing)])
+            wing = second if second is not None else self._wing(other, in_circles)
+            self._keep([(("alias", in_circles[0], one), wing)])
 
-    def _has_a_name_beside(self, role: str, told: _Told, wing: int | None) -> bool:
+    def _has_a_name_beside(self, role: str, in_circles: _Circles, wing: int | None) -> bool:
         """Whether a role's wing is known by a name too."""
         rows = self._all("parent", "kind IN ('wing', 'alias') AND number = ? AND name != ?", wing, role)
-        return any(within in told for (within,) in rows)
+        return any(within in in_circles for (within,) in rows)
 
     def _number(self, kind: str, parent: str, name: str) -> int:
         """The number of a name, a new one where it has none."""
-        if (known := self._find(kind, parent, name)) is not None:
-            return known
+        if (existing := self._find(kind, parent, name)) is not None:
+            return existing
         number = (self._find("last", parent, kind) or 0) + 1
         self._keep([(("last", parent, kind), number), ((kind, parent, name), number)])
         return number
@@ -172,17 +172,17 @@ class Palace:
         rows = self._all("kind, parent, name, number", "kind IN ('wing', 'alias') ORDER BY parent, name")
         of = {number: name for kind, _, name, number in rows if kind == "wing"}
         here = (scope.project, scope.agent)
-        told = circles(*here)
+        in_circles = circles(*here)
         wings = {name: of[number] for kind, _, name, number in rows if kind == "wing"}
         aliases = {
             name: of[number]
             for kind, within, name, number in rows
-            if kind == "alias" and number in of and (within in told if writing else is_told(within, *here))
+            if kind == "alias" and number in of and (within in in_circles if writing else is_told(within, *here))
         }
         # who sees all finds every wing by its own name
-        found = wings | aliases if writing or here != (None, None) else aliases | wings
+        by_name = wings | aliases if writing or here != (None, None) else aliases | wings
         plain = self._columns.plain_name
-        read = {plain(name): plain(wing) for name, wing in found.items()}
+        read = {plain(name): plain(wing) for name, wing in by_name.items()}
         return {name: wing for name, wing in read.items() if name and wing}
 
     def rows(self) -> list[PalaceRow]:
@@ -202,48 +202,48 @@ class Palace:
         Raises:
             PlaceTaken: one of them means something else here, or stands in nothing.
         """
-        for place in sorted(places, key=lambda row: _ADOPTED.index(row.kind)):
-            name = self._columns.name(place.name) if place.kind in NAMED_IN_WORDS else place.name
-            known = self._find(place.kind, place.parent, name)
-            if self._means_another(place, known) or not self._has_ground(place):
+        for row in sorted(places, key=lambda row: _ADOPTED.index(row.kind)):
+            name = self._columns.name(row.name) if row.kind in NAMED_IN_WORDS else row.name
+            number = self._find(row.kind, row.parent, name)
+            if self._means_another(row, number) or not self._has_ground(row):
                 raise PlaceTaken
-            self._keep([((place.kind, place.parent, name), max(place.number, known or 0))])
+            self._keep([((row.kind, row.parent, name), max(row.number, number or 0))])
 
-    def _means_another(self, place: PalaceRow, known: int | None) -> bool:
-        """Whether its name, ``known`` by that number, or its number means something else here."""
-        if place.kind == "last":
+    def _means_another(self, row: PalaceRow, number: int | None) -> bool:
+        """Whether its name, which has ``number`` here, or its own number means something else here."""
+        if row.kind == "last":
             return False
-        if known is not None:
-            return known != place.number
-        if place.kind not in _NAMED:
+        if number is not None:
+            return number != row.number
+        if row.kind not in _NAMED:
             return False
         # a number that was given once and is free again keeps its old meaning
-        given = self._find("last", place.parent, place.kind)
-        was_given = given is not None and place.number <= given
-        return was_given or self._is_there(place.kind, place.parent, place.number)
+        last = self._find("last", row.parent, row.kind)
+        was_given = last is not None and row.number <= last
+        return was_given or self._is_there(row.kind, row.parent, row.number)
 
-    def _has_ground(self, place: PalaceRow) -> bool:
+    def _has_ground(self, row: PalaceRow) -> bool:
         """Whether the wing or room that a place stands in, or that it is another name of, is there."""
-        if place.kind == "last" or (place.kind == "wing" and place.parent == _TOP):
+        if row.kind == "last" or (row.kind == "wing" and row.parent == _TOP):
             return True
-        if place.kind in {"alias", "home"}:
-            is_named = place.parent == _TOP or (place.kind == "alias" and read_circle(place.parent) is not None)
-            return is_named and self._is_there("wing", _TOP, place.number)
-        numbers = read_pointer(place.parent)
-        if numbers is None or numbers[2] is not None or (numbers[1] is None) != (place.kind == "room"):
+        if row.kind in {"alias", "home"}:
+            is_named = row.parent == _TOP or (row.kind == "alias" and read_circle(row.parent) is not None)
+            return is_named and self._is_there("wing", _TOP, row.number)
+        numbers = read_pointer(row.parent)
+        if numbers is None or numbers[2] is not None or (numbers[1] is None) != (row.kind == "room"):
             return False
         if numbers[1] is None:
             return self._is_there("wing", _TOP, numbers[0])
         return self._is_there("room", pointer(numbers[0]), numbers[1])
 
     def _is_there(self, kind: str, parent: str, number: int) -> bool:
-        return self._one("1", "kind = ? AND parent = ? AND number = ?", kind, parent, number) is not None
+        return self._first("1", "kind = ? AND parent = ? AND number = ?", kind, parent, number) is not None
 
     def stand(self, places: Iterable[tuple[str, str, str]]) -> list[bool]:
         """Whether wing and room of these names have the numbers of this pointer, for each; the drawer does not
         matter.
         """
-        known: dict[tuple[str, str, int, int], bool] = {}
+        checked: dict[tuple[str, str, int, int], bool] = {}
         standing = []
         for wing, room, where in places:
             numbers = read_pointer(where)
@@ -251,10 +251,10 @@ class Palace:
                 standing.append(False)
                 continue
             key = (wing, room, numbers[0], numbers[1])
-            if key not in known:
+            if key not in checked:
                 is_wing = self._find("wing", _TOP, self._columns.name(wing)) == numbers[0]
-                known[key] = is_wing and self._find("room", pointer(numbers[0]), room) == numbers[1]
-            standing.append(known[key])
+                checked[key] = is_wing and self._find("room", pointer(numbers[0]), room) == numbers[1]
+            standing.append(checked[key])
         return standing
 
     def leave(self, wings: Iterable[str]) -> None:
@@ -267,8 +267,8 @@ class Palace:
 
     def erase_aliases(self, project: str) -> None:
         """Erase the other names of wings that were told in a project, to whichever agent."""
-        told = circle(project, None)
-        self._erase("kind = 'alias' AND (parent = ? OR parent GLOB ?)", told, f"{told}&*")
+        in_circles = circle(project, None)
+        self._erase("kind = 'alias' AND (parent = ? OR parent GLOB ?)", in_circles, f"{in_circles}&*")
 
     def erase_closets(self, closets: Iterable[tuple[str, str]]) -> None:
         """Erase closets by their room's pointer and their name; their numbers are not given again."""
@@ -299,10 +299,10 @@ class Palace:
             self._erase_below(f"{parent}/{pointer(0, number).partition('/')[2]}")
         self._erase("kind IN ('room', 'home') AND name = ?", session)
 
-    def _erase_below(self, place: str) -> None:
+    def _erase_below(self, parent: str) -> None:
         # what stands right after a slash in the order of characters is the digit zero: the range holds what is below
         below = "kind IN ('room', 'closet', 'last') AND (parent = ? OR (parent >= ? AND parent < ?))"
-        self._erase(below, place, f"{place}/", f"{place}0")
+        self._erase(below, parent, f"{parent}/", f"{parent}0")
 
     def _erase(self, where: str, *values: object) -> None:
         self._db.execute(f"DELETE FROM palace WHERE {_MINE} AND {where}", (*self._owner, *values))
@@ -318,15 +318,15 @@ class Palace:
         )
 
     def _find(self, kind: str, parent: str, name: str) -> int | None:
-        row = self._one("number", "kind = ? AND parent = ? AND name = ?", kind, parent, name)
+        row = self._first("number", "kind = ? AND parent = ? AND name = ?", kind, parent, name)
         return None if row is None else int(row[0])
 
-    def _one(self, columns: str, where: str, *values: object) -> Row | None:
+    def _first(self, columns: str, where: str, *values: object) -> Row | None:
         return next(iter(self._all(columns, where, *values)), None)
 
     def _all(self, columns: str, where: str, *values: object) -> list[Row]:
-        asked = f"SELECT {columns} FROM palace WHERE {_MINE} AND {where}"
-        return self._db.execute(asked, (*self._owner, *values)).fetchall()
+        query = f"SELECT {columns} FROM palace WHERE {_MINE} AND {where}"
+        return self._db.execute(query, (*self._owner, *values)).fetchall()
 
 
 class StatePalace(StatePart):
@@ -357,12 +357,12 @@ class StatePalace(StatePart):
         """The same of what changes them; ``makes``: an owner without a key gets one."""
 
     @abstractmethod
-    async def _erase_palace(self, db: Db, owner: Owner, session: str | None) -> None:
+    async def _erase_palace(self, db: Db, owner: OwnerKey, session: str | None) -> None:
         """Erase the owner's palace, or the rooms of one session, within a transaction."""
 
     async def allot_numbers(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
-        named = {name for one in names for name in (one.room, one.closet)}
-        return await self._change(scope, lambda palace: palace.place(names), named=named, makes=True) or []
+        named = {name for entry in names for name in (entry.room, entry.closet)}
+        return await self._change(scope, lambda palace: palace.allot(names), named=named, makes=True) or []
 
     async def palace(
         self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None

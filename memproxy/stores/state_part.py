@@ -13,11 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, Protocol, TypeVar
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.tasks import TaskOwner
-
-Owner = tuple[str, str]
-"""Tenant and user."""
 
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
@@ -43,12 +40,12 @@ class Db(Protocol):
     nothing here waits, whatever its signature says.
     """
 
-    place: str
+    scope_columns: str
     """Columns of a scope, as they are written; ``places`` are their values' (`place_of`)."""
-    places: str
-    place_again: str
+    scope_values: str
+    scope_update: str
     """Gives a row that is there the new row's scope: the columns that are not in the key."""
-    place_read: str
+    scope_read: str
     """Columns of a scope, as `scope` reads them."""
     now: str
     """What time it is by the clock that is the same for everybody; it may be the value ``now``."""
@@ -87,7 +84,7 @@ class Db(Protocol):
     def json(self, value: Any) -> str | bytes:
         """JSON as it is kept."""
 
-    def kept(self, time: datetime) -> Any:
+    def stored_time(self, time: datetime) -> Any:
         """A time as it is kept."""
 
     def moment(self, stored: Any) -> datetime:
@@ -96,7 +93,7 @@ class Db(Protocol):
     def scope(self, *stored: Any) -> Scope:
         """The scope in the columns `place_read`."""
 
-    def place_of(self, scope: Scope) -> dict[str, Any]:
+    def scope_params(self, scope: Scope) -> dict[str, Any]:
         """The values `places`."""
 
     def scoped(self, name: str) -> str:
@@ -121,7 +118,7 @@ class Database(Protocol):
     async def glance(self, work: Work[Result]) -> Result:
         """The same for a few rows that are found by an index, and that a request waits for."""
 
-    async def write(self, work: Work[Result], *owners: Owner) -> Result:
+    async def write(self, work: Work[Result], *owners: OwnerKey) -> Result:
         """Run ``work`` in a transaction, in which nobody else changes what is these owners'."""
 
     async def once(self, work: Work[Result]) -> Result:
@@ -195,10 +192,10 @@ class PlainColumns:
 class Sealing(Protocol):
     """Whose columns are written how."""
 
-    async def of(self, db: Db, owner: Owner) -> Columns | None:
+    async def of(self, db: Db, owner: OwnerKey) -> Columns | None:
         """The owner's; None: there is no key, hence nothing of the owner that could be read."""
 
-    async def made(self, db: Db, owner: Owner) -> Columns:
+    async def for_writing(self, db: Db, owner: OwnerKey) -> Columns:
         """The same for writing, under the owner's lock: its key is made where there is none."""
 
 
@@ -208,10 +205,10 @@ class NoSealing:
     def __init__(self) -> None:
         self._columns = PlainColumns()
 
-    async def of(self, db: Db, owner: Owner) -> Columns | None:  # noqa: ARG002 - the protocol's
+    async def of(self, db: Db, owner: OwnerKey) -> Columns | None:  # noqa: ARG002 - the protocol's
         return self._columns
 
-    async def made(self, db: Db, owner: Owner) -> Columns:  # noqa: ARG002 - the protocol's
+    async def for_writing(self, db: Db, owner: OwnerKey) -> Columns:  # noqa: ARG002 - the protocol's
         return self._columns
 
 
@@ -240,22 +237,22 @@ class Erased:
         if said_at is None or not await self._database.has_erased(db):
             return False
         wider = product({None, scope.session}, {None, scope.project}, {None, scope.agent})
-        found = await db.first(
+        row = await db.first(
             "SELECT 1 FROM erased WHERE name = ANY(:names) AND at >= :said LIMIT 1",
-            names=[await self._digest(db, _of(scope.owner, *place)) for place in wider],
+            names=[await self._digest(db, _of(scope.owner, *narrowing)) for narrowing in wider],
             said=self._database.shared(said_at),
         )
-        return found is not None
+        return row is not None
 
-    async def name_of(self, db: Db, owner: Owner) -> str:
+    async def name_of(self, db: Db, owner: OwnerKey) -> str:
         """The owner's digest in place of the user's name, where something is kept that an erasure leaves."""
         return MARK + (await self._digest(db, _of(owner))).hex()[:32]
 
-    async def name_now(self, db: Db, owner: Owner) -> str:
+    async def name_now(self, db: Db, owner: OwnerKey) -> str:
         """How the owner may be called: by name, or by `name_of` once erased."""
         return await self.name_of(db, owner) if await self.is_gone(db, owner) else owner[1]
 
-    async def is_gone(self, db: Db, owner: Owner) -> bool:
+    async def is_gone(self, db: Db, owner: OwnerKey) -> bool:
         """Whether the owner was erased, and nothing came since."""
         gone = await db.first(
             f"SELECT 1 FROM erased WHERE name = :name AND NOT EXISTS (SELECT 1 FROM owners WHERE {OWNED})",
@@ -264,14 +261,14 @@ class Erased:
         )
         return gone is not None
 
-    async def keep_choices_unnamed(self, db: Db, owner: Owner) -> None:
+    async def keep_choices_unnamed(self, db: Db, owner: OwnerKey) -> None:
         """What an erased owner has chosen holds on, without the name."""
         if await self.is_gone(db, owner):
             name = await self.name_of(db, owner)
             await db.run(f"DELETE FROM choices WHERE {OWNED}", tenant=owner[0], user=name)
             await _rename_choices(db, owner[0], owner[1], name)
 
-    async def came_back(self, db: Db, owner: Owner) -> None:
+    async def came_back(self, db: Db, owner: OwnerKey) -> None:
         """Something of the owner is written: from here on the name stands there, beside what was chosen, too."""
         if await db.run("INSERT INTO owners VALUES (:tenant, :user) ON CONFLICT DO NOTHING", **owned(owner)):
             await _rename_choices(db, owner[0], await self.name_of(db, owner), owner[1])
@@ -309,12 +306,12 @@ class StatePart(ABC):  # noqa: B024 - its parts have abstract methods
         self._erased = Erased(database)
 
 
-def owned(owner: Owner) -> dict[str, str]:
+def owned(owner: OwnerKey) -> dict[str, str]:
     """The values of `OWNED`."""
     return {"tenant": owner[0], "user": owner[1]}
 
 
-def seen(db: Db, scope: Scope) -> tuple[str, dict[str, str]]:
+def visible(db: Db, scope: Scope) -> tuple[str, dict[str, str]]:
     """A condition on rows: the owner's, and of the scope's project (agent) or of none. With its values."""
     where, values = OWNED, owned(scope.owner)
     for name, mine in (("project", scope.project), ("agent", scope.agent)):
@@ -338,5 +335,5 @@ def moment(stored: int) -> datetime:
     return _EPOCH + timedelta(microseconds=stored)
 
 
-def _of(owner: Owner, session: str | None = None, project: str | None = None, agent: str | None = None) -> Scope:
+def _of(owner: OwnerKey, session: str | None = None, project: str | None = None, agent: str | None = None) -> Scope:
     return Scope(tenant=owner[0], user=owner[1], session=session, project=project, agent=agent)

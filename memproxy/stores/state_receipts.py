@@ -7,17 +7,16 @@ from typing import Any
 import msgspec
 
 from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Recalled, Receipt, ReceiptPart
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.stores.state_part import (
     OWNED,
     PRUNE_EVERY,
     Columns,
     Db,
-    Owner,
     Row,
     StatePart,
     owned,
-    seen,
+    visible,
     within,
 )
 
@@ -55,11 +54,11 @@ class StateReceipts(StatePart):
             for part in parts:
                 if await self._erased.is_too_late(db, part.scope, part.at):
                     continue
-                columns = await self._sealing.made(db, part.scope.owner)
+                columns = await self._sealing.for_writing(db, part.scope.owner)
                 await db.run(  # it replaces an earlier one of its kind and leaves the other kind as it is
                     f"""
-                    INSERT INTO receipts ({db.place}, request_id, at, version, recalled, decided)
-                    VALUES ({db.places}, :request, :at, :version, :recalled, :decided)
+                    INSERT INTO receipts ({db.scope_columns}, request_id, at, version, recalled, decided)
+                    VALUES ({db.scope_values}, :request, :at, :version, :recalled, :decided)
                     ON CONFLICT (tenant, user_id, request_id) DO UPDATE SET version = excluded.version,
                         recalled = coalesce(excluded.recalled, receipts.recalled),
                         decided = coalesce(excluded.decided, receipts.decided)
@@ -69,7 +68,7 @@ class StateReceipts(StatePart):
                     version=RECEIPT_VERSION,
                     recalled=sealed_query(columns, part.recalled),
                     decided=part.decided,
-                    **db.place_of(part.scope),
+                    **db.scope_params(part.scope),
                 )
 
         await self._database.write(work, *{part.scope.owner for part in parts})
@@ -80,7 +79,7 @@ class StateReceipts(StatePart):
         async def work(db: Db) -> Receipt | None:
             columns, values = await self._sealing.of(db, scope.owner), {"request": request_id, **owned(scope.owner)}
             row = await db.first(
-                f"SELECT request_id, at, recalled, decided, {db.place_read} FROM receipts "
+                f"SELECT request_id, at, recalled, decided, {db.scope_read} FROM receipts "
                 f"WHERE {OWNED} AND request_id = :request",
                 **values,
             )
@@ -112,7 +111,7 @@ class StateReceipts(StatePart):
             columns = await self._sealing.of(db, scope.owner)
             if columns is None:
                 return []
-            where, values = seen(db, scope)
+            where, values = visible(db, scope)
             where += within(session)
             if memory_id is not None:  # as JSON writes it; the caller looks closer
                 where += f" AND {db.holds('coalesce(decided, recalled)', 'given')}"
@@ -120,7 +119,7 @@ class StateReceipts(StatePart):
             if before is not None:
                 where += " AND (at, request_id) < (:at, :before)"
             rows = await db.all(
-                f"SELECT request_id, at, recalled, decided, {db.place_read} FROM receipts WHERE {where} "
+                f"SELECT request_id, at, recalled, decided, {db.scope_read} FROM receipts WHERE {where} "
                 "ORDER BY at DESC, request_id DESC LIMIT :limit",
                 session=session,
                 given=db.json(memory_id),
@@ -135,12 +134,12 @@ class StateReceipts(StatePart):
 
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
         async def find(db: Db) -> Scope | None:
-            row = await db.first(f"SELECT {db.place_read} FROM journal WHERE number = :number", number=number)
+            row = await db.first(f"SELECT {db.scope_read} FROM journal WHERE number = :number", number=number)
             return None if row is None else db.scope(*row)
 
         async def work(db: Db) -> None:
             if (there := await find(db)) is not None:
-                columns = await self._sealing.made(db, there.owner)
+                columns = await self._sealing.for_writing(db, there.owner)
                 await _note_outcomes(db, columns, there, number, outcomes, at=at)
 
         scope = await self._database.read(find)
@@ -152,17 +151,17 @@ class StateReceipts(StatePart):
             columns = await self._sealing.of(db, scope.owner)
             if columns is None:
                 return []
-            where, values = seen(db, scope)
+            where, values = visible(db, scope)
             rows = await db.all(
-                f"SELECT at, body, {db.place_read} FROM outcomes WHERE {where}{within(session)} "
+                f"SELECT at, body, {db.scope_read} FROM outcomes WHERE {where}{within(session)} "
                 "AND result NOT IN ('nothing', 'tokens') ORDER BY number DESC LIMIT :limit",
                 session=session,
                 limit=limit,
                 **values,
             )
             return [
-                Noted(at=db.moment(at), scope=db.scope(*place), outcome=_outcome(columns, body))
-                for at, body, *place in rows
+                Noted(at=db.moment(at), scope=db.scope(*scope_row), outcome=_outcome(columns, body))
+                for at, body, *scope_row in rows
             ]
 
         return await self._database.read(work)
@@ -193,9 +192,9 @@ class StateReceipts(StatePart):
             for request_id, stored in receipts:
                 recalled = msgspec.json.decode(stored, type=Recalled)
                 if recalled.query:
-                    left = msgspec.structs.replace(recalled, query="")
+                    emptied = msgspec.structs.replace(recalled, query="")
                     text = f"UPDATE receipts SET recalled = :left WHERE {OWNED} AND request_id = :request"
-                    await db.run(text, left=left, request=request_id, **owner)
+                    await db.run(text, left=emptied, request=request_id, **owner)
             for number, stored in await db.all(f"SELECT number, body FROM outcomes WHERE {OWNED}", **owner):
                 outcome = msgspec.json.decode(stored, type=Outcome)
                 if outcome.content is not None and outcome.turn_id in turn_ids:
@@ -227,13 +226,13 @@ def _outcome(columns: Columns, stored: str | bytes) -> Outcome:
 
 
 def _receipt(db: Db, columns: Columns, row: Row) -> Receipt:
-    request_id, at, stored, decided, *place = row
+    request_id, at, stored, decided, *scope_row = row
     recalled = None if stored is None else msgspec.json.decode(stored, type=Recalled)
     if recalled is not None:
         recalled = msgspec.structs.replace(recalled, query=columns.open_text(recalled.query, QUERY))
     return Receipt(
         request_id=request_id,
-        scope=db.scope(*place),
+        scope=db.scope(*scope_row),
         at=db.moment(at),
         recalled=recalled,
         decided=None if decided is None else msgspec.json.decode(decided, type=Decided),
@@ -244,30 +243,30 @@ async def _note_outcomes(
     db: Db, columns: Columns, scope: Scope, number: int, outcomes: Sequence[Outcome], *, at: datetime
 ) -> None:
     """Write the outcomes of learning from a journal row; once, however often it is called."""
-    for place, given in enumerate(outcomes):
-        outcome = await _news(db, scope.owner, given)
+    for index, noted in enumerate(outcomes):
+        outcome = await _news(db, scope.owner, noted)
         if outcome is None:
             continue
         written = await db.numbered(
             f"""
-            INSERT INTO outcomes ({db.place}, journal, place, at, result, version, body)
-            VALUES ({db.places}, :journal, :place, :at, :result, :version, :body)
+            INSERT INTO outcomes ({db.scope_columns}, journal, place, at, result, version, body)
+            VALUES ({db.scope_values}, :journal, :place, :at, :result, :version, :body)
             ON CONFLICT (journal, place) DO NOTHING
             """,
             journal=number,
-            place=place,
+            place=index,
             at=at,
             result=outcome.result,
             version=RECEIPT_VERSION,
             body=sealed_content(columns, outcome),
-            **db.place_of(scope),
+            **db.scope_params(scope),
         )
         if written is not None:
             rows = [(*scope.owner, request_id, written) for request_id in outcome.request_ids]
             await db.insert("outcome_requests", "tenant, user_id, request_id, outcome", rows)
 
 
-async def _news(db: Db, owner: Owner, outcome: Outcome) -> Outcome | None:
+async def _news(db: Db, owner: OwnerKey, outcome: Outcome) -> Outcome | None:
     """The outcome, unless it says that nothing was found in turns from which something was learned before."""
     if outcome.result != "nothing":
         return outcome
@@ -276,8 +275,8 @@ async def _news(db: Db, owner: Owner, outcome: Outcome) -> Outcome | None:
         ids=list(outcome.request_ids),
         **owned(owner),
     )
-    known = {request_id for (request_id,) in rows}
-    new = [each for each in outcome.request_ids if each not in known]
+    known_ids = {request_id for (request_id,) in rows}
+    new = [each for each in outcome.request_ids if each not in known_ids]
     return msgspec.structs.replace(outcome, request_ids=new) if new else None
 
 

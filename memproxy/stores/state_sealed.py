@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from memproxy.core.receipt import Outcome, Recalled
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import StateUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry
@@ -36,7 +36,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_journal import BODY, PLAN
 from memproxy.stores.state_owners import SEALED, StateOwners
 from memproxy.stores.state_palace import NAMED_IN_WORDS
-from memproxy.stores.state_part import OWNED, Columns, Db, Owner, PlainColumns, owned
+from memproxy.stores.state_part import OWNED, Columns, Db, PlainColumns, owned
 from memproxy.stores.state_receipts import sealed_content, sealed_query
 from memproxy.stores.state_sessions import LINE
 
@@ -104,19 +104,19 @@ class DataKeys:
 
     def __init__(self, masters: MasterKeys) -> None:
         self._masters = masters
-        self._known: OrderedDict[bytes, DataKey] = OrderedDict()
+        self._cache: OrderedDict[bytes, DataKey] = OrderedDict()
         self._lock = Lock()  # some reads are in the file's thread, some in the loop's
 
-    async def of(self, db: Db, owner: Owner) -> Columns | None:
+    async def of(self, db: Db, owner: OwnerKey) -> Columns | None:
         """As `Sealing`. Raises as `key`."""
         key = await self.key(db, owner)
         return None if key is None else SealedColumns(key)
 
-    async def made(self, db: Db, owner: Owner) -> Columns:
+    async def for_writing(self, db: Db, owner: OwnerKey) -> Columns:
         """As `Sealing`. Raises as `key`."""
-        return SealedColumns(await self.made_key(db, owner))
+        return SealedColumns(await self.ensure_key(db, owner))
 
-    async def key(self, db: Db, owner: Owner) -> DataKey | None:
+    async def key(self, db: Db, owner: OwnerKey) -> DataKey | None:
         """The owner's key; None when there is none (yet, or any more).
 
         Raises:
@@ -125,11 +125,11 @@ class DataKeys:
         row = await db.first(f"SELECT id, master, wrapped FROM data_keys WHERE {OWNED}", **owned(owner))
         return None if row is None else self._unwrapped(owner, *row)
 
-    async def made_key(self, db: Db, owner: Owner) -> DataKey:
+    async def ensure_key(self, db: Db, owner: OwnerKey) -> DataKey:
         """The owner's key, made when there is none, under the owner's lock. Raises as `key`."""
-        known = await self.key(db, owner)
-        if known is not None:
-            return known
+        existing = await self.key(db, owner)
+        if existing is not None:
+            return existing
         key_id, key = new_data_key()
         await db.run(
             "INSERT INTO data_keys (tenant, user_id, id, master, wrapped, made_at) "
@@ -142,12 +142,12 @@ class DataKeys:
         )
         return DataKey(key_id, key, owner)  # not kept yet: this transaction may be rolled back
 
-    async def destroy(self, db: Db, owner: Owner) -> None:
+    async def destroy(self, db: Db, owner: OwnerKey) -> None:
         """Nothing that was sealed for the owner can be read from here on."""
         gone = await db.all(f"DELETE FROM data_keys WHERE {OWNED} RETURNING id", **owned(owner))
         with self._lock:
             for (key_id,) in gone:
-                self._known.pop(key_id, None)
+                self._cache.pop(key_id, None)
 
     async def check(self, db: Db) -> None:
         """See that every key can be unwrapped.
@@ -180,28 +180,28 @@ class DataKeys:
             )
         return len(rows)
 
-    def _unwrapped(self, owner: Owner, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
+    def _unwrapped(self, owner: OwnerKey, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
         with self._lock:
-            known = self._known.get(key_id)
-            if known is None:
-                known = self._known[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
-                while len(self._known) > MOST_KNOWN:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key_id)
-            return known
+            data_key = self._cache.get(key_id)
+            if data_key is None:
+                data_key = self._cache[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
+                while len(self._cache) > MOST_KNOWN:
+                    self._cache.popitem(last=False)
+            self._cache.move_to_end(key_id)
+            return data_key
 
-    def _opened(self, master: str, wrapped: bytes, owner: Owner) -> bytes:
+    def _opened(self, master: str, wrapped: bytes, owner: OwnerKey) -> bytes:
         try:
             return self._masters.unwrap(master, wrapped, owner)
         except Unreadable as error:
             raise wrong_master([master], self._masters.ids) from error
 
 
-def wrong_master(wanted: list[str], given: tuple[str, ...]) -> StateUnavailable:
+def wrong_master(missing: list[str], present: tuple[str, ...]) -> StateUnavailable:
     """Keys are wrapped by master keys that are not here."""
     return StateUnavailable(
-        f"privacy.encrypt: the state's data keys are wrapped by master key {', '.join(wanted)}, {MASTER_KEY} holds "
-        f"{', '.join(given)}. Set {MASTER_KEY} to the former (or to both, separated by a comma) and start again."
+        f"privacy.encrypt: the state's data keys are wrapped by master key {', '.join(missing)}, {MASTER_KEY} holds "
+        f"{', '.join(present)}. Set {MASTER_KEY} to the former (or to both, separated by a comma) and start again."
     )
 
 
@@ -254,23 +254,23 @@ async def seal_everything(db: Db, keys: DataKeys) -> int:
     await db.run("DELETE FROM working")  # it lives for minutes, and is not worth a second reading
     owners = await db.all(" UNION ".join(f"SELECT tenant, user_id FROM {table}" for table in SEALED_TABLES))
     for tenant, user in owners:
-        for table, (key, sealed) in _sealed_by(await keys.made(db, (tenant, user))).items():
+        for table, (key, sealed) in _sealed_by(await keys.for_writing(db, (tenant, user))).items():
             await _seal(db, (tenant, user), table, key.split(), sealed)
     return len(owners)
 
 
 async def _seal(
-    db: Db, owner: Owner, table: str, key: list[str], sealed: dict[str, Callable[[Stored], object]]
+    db: Db, owner: OwnerKey, table: str, key: list[str], sealed: dict[str, Callable[[Stored], object]]
 ) -> None:
     """Seal what the owner has in a table."""
     names = list(dict.fromkeys([*key, *sealed]))
     changes = ", ".join(f"{name} = :new_{name}" for name in sealed)
-    found = " AND ".join(f"{name} = :{name}" for name in key)
+    condition = " AND ".join(f"{name} = :{name}" for name in key)
     for row in await db.all(f"SELECT {', '.join(names)} FROM {table} WHERE {OWNED}", **owned(owner)):
         stored = dict(zip(names, row, strict=True))
         new = {f"new_{name}": seal(stored) for name, seal in sealed.items()}
         where = {name: stored[name] for name in key}
-        await db.run(f"UPDATE {table} SET {changes} WHERE {OWNED} AND {found}", **new, **where, **owned(owner))
+        await db.run(f"UPDATE {table} SET {changes} WHERE {OWNED} AND {condition}", **new, **where, **owned(owner))
 
 
 class SealedOwners(StateOwners):
@@ -287,7 +287,7 @@ class SealedOwners(StateOwners):
         assert masters is not None, "what encrypts has keys"  # noqa: S101
         self._masters = masters
         self._keys = DataKeys(masters)
-        self._current: dict[Owner, DataKey] = {}
+        self._current: dict[OwnerKey, DataKey] = {}
         self._destroyed = 0
         self._listeners: list[Callable[[], None]] = []
         return self._keys
@@ -335,7 +335,7 @@ class SealedOwners(StateOwners):
 
     async def make_key(self, scope: Scope) -> None:
         """See that the owner has a key."""
-        await self._database.write(lambda db: self._keys.made_key(db, scope.owner), scope.owner)
+        await self._database.write(lambda db: self._keys.ensure_key(db, scope.owner), scope.owner)
 
     async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
         async def work(db: Db) -> tuple[int, list[int]]:
@@ -375,8 +375,8 @@ class SealedOwners(StateOwners):
     async def _forget(self, db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:
         gone = await super()._forget(db, scope, session, until)
         # rows that came after the erasure was asked for are sealed with a key that was made after it
-        left = await db.first(f"SELECT 1 FROM journal WHERE {OWNED} LIMIT 1", **owned(scope.owner))
-        if session is None and left is None:
+        remaining = await db.first(f"SELECT 1 FROM journal WHERE {OWNED} LIMIT 1", **owned(scope.owner))
+        if session is None and remaining is None:
             await self._keys.destroy(db, scope.owner)
             await self._tell_destroyed(db)
         return gone
@@ -387,41 +387,41 @@ class SealedOwners(StateOwners):
         await self._wiped()
         return wrapped
 
-    def on_destroyed(self, told: Callable[[], None]) -> None:
-        """``told`` is called whenever a key was destroyed, by whatever process of this state tells of it."""
-        self._listeners.append(told)
+    def on_destroyed(self, callback: Callable[[], None]) -> None:
+        """``callback`` is called whenever a key was destroyed, by whatever process of this state tells of it."""
+        self._listeners.append(callback)
 
-    def drop_key(self, owner: Owner | None) -> None:
+    def drop_key(self, owner: OwnerKey | None) -> None:
         """A key was destroyed: forget the owner's key (None: all keys) as known in memory."""
         self._destroyed += 1
         if owner is None:
             self._current.clear()
         else:
             self._current.pop(owner, None)
-        for told in self._listeners:
-            told()
+        for callback in self._listeners:
+            callback()
 
-    async def data_key(self, owner: Owner, *, make: bool) -> DataKey | None:
+    async def data_key(self, owner: OwnerKey, *, make: bool) -> DataKey | None:
         """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
 
         Raises:
             StateUnavailable: the state does not answer.
         """
-        known = self._current.get(owner)
-        if known is not None:
-            return known
+        cached = self._current.get(owner)
+        if cached is not None:
+            return cached
         before = self._destroyed
-        found = await self._key(owner)
-        while found is None and make:  # it may be destroyed right away
+        key = await self._key(owner)
+        while key is None and make:  # it may be destroyed right away
             await self.make_key(Scope(tenant=owner[0], user=owner[1]))
-            found = await self._key(owner)
-        if found is not None and before == self._destroyed:
+            key = await self._key(owner)
+        if key is not None and before == self._destroyed:
             if len(self._current) >= MOST_KNOWN:
                 self._current.clear()
-            self._current[owner] = found
-        return found
+            self._current[owner] = key
+        return key
 
-    async def _key(self, owner: Owner) -> DataKey | None:
+    async def _key(self, owner: OwnerKey) -> DataKey | None:
         """The owner's key as the state has it."""
         return await self._database.glance(lambda db: self._keys.key(db, owner))
 
@@ -433,7 +433,7 @@ class SealedOwners(StateOwners):
             body = self._masters.seal(entry.body, entry.scope.owner, ASIDE)
         return await super().set_aside(msgspec.structs.replace(entry, body=body))
 
-    async def _readable_key(self, owner: Owner) -> DataKey | None:
+    async def _readable_key(self, owner: OwnerKey) -> DataKey | None:
         """The owner's key, if it can be read at once: the state does not work while something is set aside."""
         try:
             async with asyncio.timeout(KEY_READ_S):

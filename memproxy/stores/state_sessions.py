@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from memproxy.core.history import STATE
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores.state_journal import StateJournal
 from memproxy.stores.state_part import (
@@ -20,7 +20,6 @@ from memproxy.stores.state_part import (
     PRUNE_EVERY,
     Columns,
     Db,
-    Owner,
     Row,
     owned,
     within,
@@ -65,13 +64,14 @@ class StateSessions(StateJournal):
         async def work(db: Db) -> None:
             await db.run(
                 f"""
-                INSERT INTO progress ({db.place}, unlearned, last_turn_at) VALUES ({db.places}, :count, :at)
+                INSERT INTO progress ({db.scope_columns}, unlearned, last_turn_at)
+                VALUES ({db.scope_values}, :count, :at)
                 ON CONFLICT (tenant, user_id, session) DO UPDATE SET
-                    {db.place_again}, unlearned = progress.unlearned + excluded.unlearned, ended_at = NULL,
+                    {db.scope_update}, unlearned = progress.unlearned + excluded.unlearned, ended_at = NULL,
                     last_turn_at = CASE WHEN progress.last_turn_at > excluded.last_turn_at
                         THEN progress.last_turn_at ELSE excluded.last_turn_at END
                 """,
-                **{**db.place_of(scope), "session": scope.session or ""},
+                **{**db.scope_params(scope), "session": scope.session or ""},
                 count=count,
                 at=self._database.shared(at),
             )
@@ -90,7 +90,7 @@ class StateSessions(StateJournal):
         async def work(db: Db) -> list[SessionProgress]:
             rows = await db.all(
                 f"""
-                SELECT {db.place_read}, unlearned, last_turn_at FROM progress
+                SELECT {db.scope_read}, unlearned, last_turn_at FROM progress
                 WHERE unlearned > 0 AND (unlearned >= :every OR last_turn_at <= :idle) AND {_NOT_LEARNING}
                 AND coalesce(
                     (SELECT learning FROM choices WHERE choices.tenant = progress.tenant
@@ -110,7 +110,7 @@ class StateSessions(StateJournal):
     async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
         async def work(db: Db) -> list[SessionProgress]:
             rows = await db.all(
-                f"SELECT {db.place_read}, unlearned, last_turn_at FROM progress "
+                f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress "
                 f"WHERE ended_at IS NULL AND last_turn_at <= :before AND {_NOT_LEARNING} "
                 "ORDER BY last_turn_at LIMIT :limit",
                 before=self._database.shared(silent_before),
@@ -123,16 +123,16 @@ class StateSessions(StateJournal):
     async def progress(self, scope: Scope) -> SessionProgress | None:
         async def work(db: Db) -> SessionProgress | None:
             row = await db.first(
-                f"SELECT {db.place_read}, unlearned, last_turn_at FROM progress WHERE {_SESSION}", **_session(scope)
+                f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress WHERE {_SESSION}", **_session(scope)
             )
             return None if row is None else self._progress(db, row)
 
         return await self._database.glance(work)
 
     def _progress(self, db: Db, row: Row) -> SessionProgress:
-        *place, unlearned, last_turn_at = row
+        *scope_row, unlearned, last_turn_at = row
         last = self._database.own(db.moment(last_turn_at))
-        return SessionProgress(scope=db.scope(*place), unlearned=unlearned, last_turn_at=last)
+        return SessionProgress(scope=db.scope(*scope_row), unlearned=unlearned, last_turn_at=last)
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         session = _session(entry.scope)
@@ -160,22 +160,22 @@ class StateSessions(StateJournal):
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         async def work(db: Db) -> dict[str, list[KnownSession]]:
-            found: dict[str, list[KnownSession]] = {}
+            sessions: dict[str, list[KnownSession]] = {}
             columns = await self._sealing.of(db, scope.owner)
             if columns is None:
-                return found
-            wanted = {columns.name(key): key for key in keys}
+                return sessions
+            keys_by_name = {columns.name(key): key for key in keys}
             rows = await db.all(
                 "SELECT key, session, said_at, answer FROM session_keys "
                 f"WHERE {OWNED} AND key = ANY(:keys) ORDER BY said_at DESC",
-                keys=list(wanted),
+                keys=list(keys_by_name),
                 **owned(scope.owner),
             )
             for name, session, said_at, answer in rows:
                 digest = None if answer is None else columns.plain_name(answer)
-                known = KnownSession(session=session, said_at=self._database.own(db.moment(said_at)), answer=digest)
-                found.setdefault(wanted[name], []).append(known)
-            return found
+                entry = KnownSession(session=session, said_at=self._database.own(db.moment(said_at)), answer=digest)
+                sessions.setdefault(keys_by_name[name], []).append(entry)
+            return sessions
 
         return await self._database.glance(work)
 
@@ -186,9 +186,9 @@ class StateSessions(StateJournal):
         session = msgspec.structs.replace(session, said_at=self._database.shared(session.said_at))
 
         async def work(db: Db) -> None:
-            place = msgspec.structs.replace(scope, session=session.session)
-            if not await self._erased.is_too_late(db, place, asked_at):
-                await _remember(db, await self._sealing.made(db, scope.owner), scope.owner, keys, session)
+            session_scope = msgspec.structs.replace(scope, session=session.session)
+            if not await self._erased.is_too_late(db, session_scope, asked_at):
+                await _remember(db, await self._sealing.for_writing(db, scope.owner), scope.owner, keys, session)
 
         await self._database.write(work, scope.owner)
         if self._remembered % PRUNE_EVERY == 1:
@@ -207,21 +207,21 @@ class StateSessions(StateJournal):
             blocks: dict[str, list[BlockLine]] = {}
             if columns is None:
                 return SessionBlocks(erasures=erasures)
-            wanted = {columns.name(message): message for message in messages}
+            messages_by_name = {columns.name(message): message for message in messages}
             unreadable = set()
             rows = await db.all(
                 f"SELECT message, memory, line, expires FROM block_lines WHERE {_SESSION} "
                 "AND message = ANY(:messages) AND (expires IS NULL OR expires > :now) ORDER BY message, place",
-                messages=list(wanted),
+                messages=list(messages_by_name),
                 now=self._database.time(),
                 **_session(scope),
             )
             for name, memory, line, expires in rows:
                 text = columns.open_text(line, LINE)
                 if line and not text:
-                    unreadable.add(wanted[name])
+                    unreadable.add(messages_by_name[name])
                 until = None if expires is None else db.moment(expires)
-                block = blocks.setdefault(wanted[name], [])
+                block = blocks.setdefault(messages_by_name[name], [])
                 block.append(BlockLine(text=text, memory_id=memory, expires_at=until))
             whole = {
                 message: lines
@@ -244,7 +244,7 @@ class StateSessions(StateJournal):
             columns = await self._sealing.of(db, scope.owner)
             if columns is None or (lines and await _erasures(db, scope.owner) != erasures):
                 return False  # something, or everything, that the block may show was erased
-            session, name, kept_at = _session(scope), columns.name(message), db.kept(at)
+            session, name, kept_at = _session(scope), columns.name(message), db.stored_time(at)
             await db.run(f"DELETE FROM block_lines WHERE {_SESSION} AND message = :message", message=name, **session)
             await db.insert(
                 "block_lines",
@@ -253,13 +253,13 @@ class StateSessions(StateJournal):
                     (
                         *session.values(),
                         name,
-                        place,
+                        index,
                         line.memory_id,
                         columns.seal_text(line.text, LINE),
                         kept_at,
-                        None if line.expires_at is None else db.kept(line.expires_at),
+                        None if line.expires_at is None else db.stored_time(line.expires_at),
                     )
-                    for place, line in enumerate(lines)
+                    for index, line in enumerate(lines)
                 ],
             )
             await db.run(
@@ -300,17 +300,17 @@ def _session(scope: Scope) -> dict[str, str]:
     return {**owned(scope.owner), "session": scope.session or ""}
 
 
-async def _remember(db: Db, columns: Columns, owner: Owner, keys: Sequence[str], known: KnownSession) -> None:
+async def _remember(db: Db, columns: Columns, owner: OwnerKey, keys: Sequence[str], session: KnownSession) -> None:
     """Note the session under each key, and forget the oldest beyond what is kept of a key.
 
     What is known stays: a repeated request keeps the time its message first came; an answer is replaced by a newer one.
     """
     names = list({columns.name(key): None for key in keys})
-    said_at, answer = db.kept(known.said_at), None if known.answer is None else columns.name(known.answer)
+    said_at, answer = db.stored_time(session.said_at), None if session.answer is None else columns.name(session.answer)
     await db.insert(
         "session_keys",
         "tenant, user_id, key, session, said_at, answer",
-        [(*owner, name, known.session, said_at, answer) for name in names],
+        [(*owner, name, session.session, said_at, answer) for name in names],
         """
         (tenant, user_id, key, session) DO UPDATE SET answer = coalesce(excluded.answer, session_keys.answer),
             said_at = CASE WHEN excluded.said_at < session_keys.said_at
@@ -343,12 +343,12 @@ async def erase(db: Db, scope: Scope, session: str | None) -> None:
         await db.run(f"DELETE FROM {table} WHERE {OWNED}{within(session)}", session=session, **owned(scope.owner))
 
 
-async def _erasures(db: Db, owner: Owner) -> int:
+async def _erasures(db: Db, owner: OwnerKey) -> int:
     row = await db.first("SELECT erasures FROM block_erasures WHERE owners = :group", group=_group(owner))
     return 0 if row is None else int(row[0])
 
 
-async def _note_erasure(db: Db, owner: Owner) -> None:
+async def _note_erasure(db: Db, owner: OwnerKey) -> None:
     await db.run(
         "INSERT INTO block_erasures VALUES (:group, 1) "
         "ON CONFLICT (owners) DO UPDATE SET erasures = block_erasures.erasures + 1",
@@ -356,7 +356,7 @@ async def _note_erasure(db: Db, owner: Owner) -> None:
     )
 
 
-def _group(owner: Owner) -> int:
+def _group(owner: OwnerKey) -> int:
     """The group of owners that this one is counted with."""
     name = "\x1f".join(owner).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(name, digest_size=2, person=b"blocks").digest(), "big")

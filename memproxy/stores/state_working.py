@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from memproxy.core.scope import Scope
+from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage, namespace_of
-from memproxy.stores.state_part import OWNED, Columns, Db, Owner, Row, StatePart, owned
+from memproxy.stores.state_part import OWNED, Columns, Db, Row, StatePart, owned
 
 HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
 """What the columns with texts are sealed as."""
@@ -38,7 +38,7 @@ class StateWorking(StatePart):
 
     async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
         async def work(db: Db) -> bool | None:
-            columns, shared = await self._sealing.made(db, scope.owner), self._database.shared
+            columns, shared = await self._sealing.for_writing(db, scope.owner), self._database.shared
             values: dict[str, Any] = {
                 **owned(scope.owner),
                 "name": columns.name(entry.key),
@@ -59,7 +59,7 @@ class StateWorking(StatePart):
             )
             # of its own project: what others keep is told to nobody
             held = f"SELECT count(*) FROM working WHERE {OWNED} AND namespace = :namespace AND project = :project"
-            if there is None and (found := await db.first(held, **values)) is not None and found[0] >= most:
+            if there is None and (count := await db.first(held, **values)) is not None and count[0] >= most:
                 return None
             await db.run(
                 """
@@ -131,8 +131,8 @@ class StateWorking(StatePart):
                 most=most,
                 **owned(scope.owner),
             )
-            found = [self._entry(db, columns, row) for row in rows]
-            return _page_of(found, rows, scope, prefix, now, most=most)
+            entries = [self._entry(db, columns, row) for row in rows]
+            return _page_of(entries, rows, scope, prefix, now, most=most)
 
         return await self._database.read(work)
 
@@ -142,9 +142,9 @@ class StateWorking(StatePart):
             columns = await self._sealing.of(db, scope.owner)
             if columns is None or entry is None:
                 return False
-            place = {"name": columns.name(key), "project": entry.project or "", **owned(scope.owner)}
+            key_values = {"name": columns.name(key), "project": entry.project or "", **owned(scope.owner)}
             gone = f"DELETE FROM working WHERE {OWNED} AND name = :name AND project = :project"
-            return await db.run(gone, **place) > 0
+            return await db.run(gone, **key_values) > 0
 
         return await self._database.write(work, scope.owner)
 
@@ -156,7 +156,7 @@ class StateWorking(StatePart):
             swept += gone
         return swept
 
-    async def _empty_working(self, owner: Owner, session: str | None) -> None:
+    async def _empty_working(self, owner: OwnerKey, session: str | None) -> None:
         """Erase most of what there is before a transaction erases the rest with all else, which thus is not long."""
 
         async def work(db: Db) -> int:
@@ -193,17 +193,19 @@ def bounds(columns: Columns, prefix: str, after: Place | None) -> tuple[str, str
 
 
 def _page_of(
-    found: Sequence[WorkingEntry], rows: Sequence[Row], scope: Scope, prefix: str, now: datetime, *, most: int
+    entries: Sequence[WorkingEntry], rows: Sequence[Row], scope: Scope, prefix: str, now: datetime, *, most: int
 ) -> WorkingPage:
     """The page of entries that were read from these rows: those that the scope sees now."""
     projects = {None, scope.project}
     shown = [
-        (one, (row[0], row[1]))
-        for one, row in zip(found, rows, strict=True)
-        if one.expires_at > now and one.key.startswith(prefix) and (scope.project is None or one.project in projects)
+        (entry, (row[0], row[1]))
+        for entry, row in zip(entries, rows, strict=True)
+        if entry.expires_at > now
+        and entry.key.startswith(prefix)
+        and (scope.project is None or entry.project in projects)
     ]
     after = (rows[-1][0], rows[-1][1]) if len(rows) == most else None
-    return WorkingPage([one for one, _ in shown], [place for _, place in shown], after)
+    return WorkingPage([entry for entry, _ in shown], [position for _, position in shown], after)
 
 
 def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
@@ -225,7 +227,7 @@ def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
     )
 
 
-def _erased(columns: Columns | None, owner: Owner, session: str | None) -> tuple[str | None, dict[str, str]]:
+def _erased(columns: Columns | None, owner: OwnerKey, session: str | None) -> tuple[str | None, dict[str, str]]:
     """Condition on an entry: it is the owner's, or of the namespace of one session. With its values; None: there are
     none.
     """
@@ -236,7 +238,7 @@ def _erased(columns: Columns | None, owner: Owner, session: str | None) -> tuple
     return f"{OWNED} AND namespace = :namespace", {**owned(owner), "namespace": columns.name(f"session/{session}")}
 
 
-async def erase(db: Db, columns: Columns | None, owner: Owner, session: str | None) -> None:
+async def erase(db: Db, columns: Columns | None, owner: OwnerKey, session: str | None) -> None:
     """Erase the owner's entries, or the namespace of one session."""
     where, values = _erased(columns, owner, session)
     if where is not None:

@@ -32,8 +32,8 @@ class _Worker:
         self._thread.start()
         atexit.register(self._leave)
 
-    def put(self, asked: _Work) -> None:
-        self._queue.put(asked)
+    def put(self, job: _Work) -> None:
+        self._queue.put(job)
 
     def stop(self) -> None:
         """It ends after what was asked for until now."""
@@ -44,25 +44,25 @@ class _Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        while (asked := self._queue.get()) is not None:
-            if not asked.answer.cancelled():
-                _answer(asked)
-            del asked  # what it refers to is not kept until something else is asked for
+        while (job := self._queue.get()) is not None:
+            if not job.answer.cancelled():
+                _answer(job)
+            del job  # what it refers to is not kept until something else is asked for
         atexit.unregister(self._leave)
 
 
-def _answer(asked: _Work) -> None:
+def _answer(job: _Work) -> None:
     try:
-        result = asked.work()
+        result = job.work()
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the work is waited for
-        _tell(asked, asked.answer.set_exception, error)
+        _tell(job, job.answer.set_exception, error)
     else:
-        _tell(asked, asked.answer.set_result, result)
+        _tell(job, job.answer.set_result, result)
 
 
-def _tell(asked: _Work, tell: Callable[[Any], None], what: object) -> None:
+def _tell(job: _Work, tell: Callable[[Any], None], what: object) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
-        asked.loop.call_soon_threadsafe(_unless_left, asked.answer, tell, what)
+        job.loop.call_soon_threadsafe(_unless_left, job.answer, tell, what)
 
 
 def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], what: object) -> None:
@@ -81,14 +81,14 @@ class OwnThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._worker: _Worker | None = None
-        self._left: weakref.finalize[[], OwnThread] | None = None
+        self._finalizer: weakref.finalize[[], OwnThread] | None = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Wait for ``work()``. A cancelled caller leaves; work that has begun is finished."""
         if self._worker is None:
             self._worker = _Worker(self._name)
-            self._left = weakref.finalize(self, self._worker.stop)
-            self._left.atexit = False  # the worker sees to that itself
+            self._finalizer = weakref.finalize(self, self._worker.stop)
+            self._finalizer.atexit = False  # the worker sees to that itself
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
         self._worker.put(_Work(work, cast("asyncio.Future[object]", answer), loop))
@@ -96,9 +96,9 @@ class OwnThread:
 
     def close(self) -> None:
         """Let the thread end after what was asked for; does not wait. A later call has a new thread."""
-        left, self._left, self._worker = self._left, None, None
-        if left is not None:
-            left()
+        finalizer, self._finalizer, self._worker = self._finalizer, None, None
+        if finalizer is not None:
+            finalizer()
 
 
 class SharedFlush:
@@ -118,9 +118,9 @@ class SharedFlush:
 
     async def flush(self) -> None:
         """Returns when a flush that began after this call has ended."""
-        wanted = self._begun + 1
+        target = self._begun + 1
         async with self._lock:
-            if self._done >= wanted:
+            if self._done >= target:
                 return
             await self._lull.wait()
             self._begun += 1

@@ -15,8 +15,8 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, ConversationPage, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.ports.memory_store import Written as Told
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found, Hybrid, Ranking, Scores, Written
+from memproxy.ports.memory_store import Written as Listener
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint, Hybrid, Ranking, Scores, Written
 from memproxy.stores.filters import (
     TELLS_NOTHING,
     HasId,
@@ -38,8 +38,8 @@ from memproxy.stores.payload import (
     encoded,
     for_search,
     memories,
-    place_of,
     placed,
+    point_id_of,
     slim_payload,
     tokens_of,
 )
@@ -88,10 +88,10 @@ class Writers:
             finally:
                 self._allowed.set()
 
-    def note(self, places: Iterable[str]) -> None:
+    def note(self, point_ids: Iterable[str]) -> None:
         """These may have changed. Told after the write: told before, it could be read too early and then missed."""
         if self._changed is not None:
-            self._changed.update(places)
+            self._changed.update(point_ids)
 
     def start_noting(self) -> None:
         """Note changes from now on."""
@@ -136,7 +136,7 @@ class VectorStore:
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
         self._time_to_live: TimeToLive | None = None
-        self._told: list[Told] = []
+        self._listeners: list[Listener] = []
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
@@ -146,12 +146,12 @@ class VectorStore:
         """Give every memory of a tenant this time. Called before `open`."""
         self._time_to_live = time_to_live
 
-    def on_changed(self, callback: Told) -> None:
-        self._told.append(callback)
+    def on_changed(self, callback: Listener) -> None:
+        self._listeners.append(callback)
 
     async def _tell(self, scope: Scope, written: Sequence[Memory] | None) -> None:
-        for told in self._told:
-            await told(scope, written)
+        for listener in self._listeners:
+            await listener(scope, written)
 
     def points_of(self, engine: Backend) -> Points:
         """The engine's points in the clear, encrypted and dated as it is configured."""
@@ -180,7 +180,7 @@ class VectorStore:
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
         written = [self._written(scope, point) for point in points]
         try:
-            async with self._changing("upsert", {one.id for one in written}) as engine:
+            async with self._changing("upsert", {record.id for record in written}) as engine:
                 for start in range(0, len(written), BATCH):
                     await engine.upsert(written[start : start + BATCH])
         finally:  # a part of them may be written
@@ -194,10 +194,10 @@ class VectorStore:
         changed: set[str] = set()
         try:
             async with self._changing("set_fields", changed) as engine:
-                places = await self._places(engine, scope, list(plain))
-                changed.update(place for group in places.values() for place in group)
+                point_ids = await self._point_ids(engine, scope, list(plain))
+                changed.update(point_id for group in point_ids.values() for point_id in group)
                 for group, fields in groups:
-                    ids = [place for name in group for place in places.get(name, ())]
+                    ids = [point_id for name in group for point_id in point_ids.get(name, ())]
                     if ids and fields:
                         await engine.set_payload(ids, fields, scope.owner)
         finally:
@@ -206,38 +206,38 @@ class VectorStore:
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
         async with self._using("get") as engine:
-            places = await self._places(engine, scope, ids)
-            found = await engine.retrieve([place for group in places.values() for place in group])
-        return {memory.id: memory for memory in sorted(memories(found), key=lambda memory: memory.created_at)}
+            point_ids = await self._point_ids(engine, scope, ids)
+            points = await engine.retrieve([point_id for group in point_ids.values() for point_id in group])
+        return {memory.id: memory for memory in sorted(memories(points), key=lambda memory: memory.created_at)}
 
     async def page(self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None) -> Page:
         begin = Cursor.read(cursor) if cursor is not None else None
         async with self._using("page") as engine:
-            found, following = await newest(engine, self._readable(scope, where), limit=limit, cursor=begin)
-        return Page(memories=memories(found), next_cursor=following.text() if following else None)
+            points, following = await newest(engine, self._readable(scope, where), limit=limit, cursor=begin)
+        return Page(memories=memories(points), next_cursor=following.text() if following else None)
 
     async def conversations(
         self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None
     ) -> ConversationPage:
         begin = Cursor.read(cursor) if cursor is not None else None
         async with self._using("conversations") as engine:
-            found, following = await conversations(engine, self._readable(scope, where), limit=limit, cursor=begin)
-        return ConversationPage(conversations=found, next_cursor=following.text() if following else None)
+            listed, following = await conversations(engine, self._readable(scope, where), limit=limit, cursor=begin)
+        return ConversationPage(conversations=listed, next_cursor=following.text() if following else None)
 
     async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:
         begin = Cursor.read(cursor) if cursor is not None else None
         async with self._using("page") as engine:
-            found, following = await newest(engine, self._readable(scope, MemoryFilter()), limit=limit, cursor=begin)
-            stored = {one.id: one for one in await engine.stored([one.id for one in found])}
+            page, following = await newest(engine, self._readable(scope, MemoryFilter()), limit=limit, cursor=begin)
+            stored = {record.id: record for record in await engine.stored([record.id for record in page])}
         points = [
             Point(
                 memory=memory,
-                dense=stored[place].dense,
-                bm25=stored[place].bm25,
-                tokens=tokens_of(stored[place].found),
+                dense=stored[point_id].dense,
+                bm25=stored[point_id].bm25,
+                tokens=tokens_of(stored[point_id].point),
             )
-            for place, memory in placed(found)
-            if place in stored
+            for point_id, memory in placed(page)
+            if point_id in stored
         ]
         return PointPage(points=points, next_cursor=following.text() if following else None)
 
@@ -256,45 +256,45 @@ class VectorStore:
             background=query.background,
         )
         async with self._using("search") as engine:
-            scores, found = await self._scored(engine, hybrid)
+            scores, reads = await self._scored(engine, hybrid)
         return [
-            Candidate(memory=one.memory, cosine=cosine, bm25=bm25, tokens=one.tokens, notes=one.notes)
-            for one, cosine, bm25 in zip(found, scores.dense, scores.bm25, strict=True)
+            Candidate(memory=read.memory, cosine=cosine, bm25=bm25, tokens=read.tokens, notes=read.notes)
+            for read, cosine, bm25 in zip(reads, scores.dense, scores.bm25, strict=True)
         ]
 
-    async def _scored(self, engine: Points, asked: Hybrid) -> tuple[Scores, list[Read]]:
+    async def _scored(self, engine: Points, query: Hybrid) -> tuple[Scores, list[Read]]:
         """Every candidate's scores, and the candidates."""
-        scores = await engine.scores(asked)
+        scores = await engine.scores(query)
         if scores is None:
-            return await searched(engine, asked, partial(self._read, engine))
-        if self._recent is not None and (known := self._recent.all_of(scores.places)) is not None:
-            return scores, known
-        found = dict(await self._read(engine, scores.places))
-        return scores.of(found.keys()), [found[place] for place in scores.places if place in found]
+            return await searched(engine, query, partial(self._read, engine))
+        if self._recent is not None and (reads := self._recent.all_of(scores.point_ids)) is not None:
+            return scores, reads
+        by_id = dict(await self._read(engine, scores.point_ids))
+        return scores.of(by_id.keys()), [by_id[point_id] for point_id in scores.point_ids if point_id in by_id]
 
-    async def _read(self, engine: Points, places: list[str]) -> list[tuple[str, Read]]:
+    async def _read(self, engine: Points, point_ids: list[str]) -> list[tuple[str, Read]]:
         """The memories at these places, in their order; missing ones are left out."""
         if self._recent is None:
-            return for_search(await engine.retrieve(places))
-        writes, known = self._recent.writes, self._recent.get(places)
-        if len(known) == len(places):
-            return list(known.items())
-        missing = {place: place for place in places if place not in known}
-        found = for_search(await engine.retrieve(list(missing)))
+            return for_search(await engine.retrieve(point_ids))
+        writes, cached = self._recent.writes, self._recent.get(point_ids)
+        if len(cached) == len(point_ids):
+            return list(cached.items())
+        missing = {point_id: point_id for point_id in point_ids if point_id not in cached}
+        fetched = for_search(await engine.retrieve(list(missing)))
         # by the very string that was asked by: an index keeps it and asks by it again, and no letters are compared
-        read = [(missing.get(place, place), one) for place, one in found]
+        read = [(missing.get(point_id, point_id), entry) for point_id, entry in fetched]
         self._recent.add(read, writes=writes)
-        known.update(read)
-        return [(place, known[place]) for place in places if place in known]
+        cached.update(read)
+        return [(point_id, cached[point_id]) for point_id in point_ids if point_id in cached]
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
         if reach < 1 or not turns:
             return []
         async with self._using("neighbours") as engine:
             groups = await asyncio.gather(*(around(engine, scope, turn, reach=reach) for turn in turns))
-        given = {(turn.session_id, turn.id) for turn in turns}
+        given_keys = {(turn.session_id, turn.id) for turn in turns}
         near = {(memory.session_id, memory.id): memory for group in groups for memory in group}
-        return [memory for key, memory in near.items() if key not in given]
+        return [memory for key, memory in near.items() if key not in given_keys]
 
     async def delete(self, scope: Scope, where: MemoryFilter) -> int:
         matching = erasable(scope, where, self._ttl(scope))
@@ -303,7 +303,7 @@ class VectorStore:
             await self.drop_unfinished()
         async with self._changing("delete", gone) as engine:
             if self._writers.noting:
-                gone.update([one.id async for one in _all(engine, matching, ["tenant"])])
+                gone.update([point.id async for point in _all(engine, matching, ["tenant"])])
             try:
                 return await engine.delete(matching)
             finally:
@@ -318,8 +318,8 @@ class VectorStore:
     async def columns(self, scope: Scope, where: MemoryFilter, fields: Sequence[str]) -> list[tuple[Any, ...]]:
         async with self._using("columns") as engine:
             return [
-                tuple(found.payload.get(name) for name in fields)
-                async for found in _all(engine, self._readable(scope, where), fields, batch=COLUMN_BATCH)
+                tuple(point.payload.get(name) for name in fields)
+                async for point in _all(engine, self._readable(scope, where), fields, batch=COLUMN_BATCH)
             ]
 
     async def count_tenant(self, tenant: str) -> int:
@@ -333,16 +333,16 @@ class VectorStore:
         return None if self._time_to_live is None else self._time_to_live(scope.tenant)
 
     @asynccontextmanager
-    async def _changing(self, operation: str, places: Collection[str]) -> AsyncIterator[Points]:
+    async def _changing(self, operation: str, point_ids: Collection[str]) -> AsyncIterator[Points]:
         """A write to these places; they may be added within it."""
         async with self._writers.writing():
             try:
                 async with self._using(operation) as engine:
                     yield engine
             finally:
-                self._writers.note(places)
+                self._writers.note(point_ids)
                 if self._recent is not None:
-                    self._recent.forget(places)
+                    self._recent.forget(point_ids)
 
     @asynccontextmanager
     async def _using(self, operation: str) -> AsyncIterator[Points]:
@@ -352,23 +352,23 @@ class VectorStore:
         yield self._points
         metrics().store_seconds.labels(operation=operation).observe(perf_counter() - begin)
 
-    async def _places(self, engine: Points, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
+    async def _point_ids(self, engine: Points, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
         """Where these memories are: id to point ids.
 
         A turn's id may come twice, in two sessions of one user; then the scope's own session decides. Callers name
         turns themselves, and may name one as a statement is named: without a session that statement is meant.
         """
-        places: dict[str, list[tuple[bool, str]]] = {}
+        point_ids: dict[str, list[tuple[bool, str]]] = {}
         for start in range(0, len(ids), BATCH):
-            wanted = self._readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
-            async for found in _all(engine, wanted, ["id", "session_id", "kind"]):
+            condition = self._readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
+            async for point in _all(engine, condition, ["id", "session_id", "kind"]):
                 if scope.session is None:
-                    here = found.payload.get("kind") != Kind.TURN.value
+                    here = point.payload.get("kind") != Kind.TURN.value
                 else:
-                    here = found.payload.get("session_id") == scope.session
-                if (name := found.payload.get("id")) is not None:  # a damaged point has none, and is no memory's place
-                    places.setdefault(name, []).append((here, found.id))
-        return {name: [place for here, place in some if here == max(some)[0]] for name, some in places.items()}
+                    here = point.payload.get("session_id") == scope.session
+                if (name := point.payload.get("id")) is not None:  # a damaged point has none, and is no memory's place
+                    point_ids.setdefault(name, []).append((here, point.id))
+        return {name: [point_id for here, point_id in some if here == max(some)[0]] for name, some in point_ids.items()}
 
     def _written(self, scope: Scope, point: Point) -> Written:
         memory = point.memory
@@ -377,7 +377,7 @@ class VectorStore:
         for part in point.dense:
             if len(part) != self._dimension:
                 raise ConfigError(self._wrong_dimension(len(part)))
-        return Written(place_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
+        return Written(point_id_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
 
     def _wrong_dimension(self, got: int) -> str:
         return (
@@ -386,23 +386,23 @@ class VectorStore:
         )
 
 
-async def _all(engine: Points, where: Where, fields: Sequence[str], *, batch: int = BATCH) -> AsyncIterator[Found]:
+async def _all(engine: Points, where: Where, fields: Sequence[str], *, batch: int = BATCH) -> AsyncIterator[FoundPoint]:
     last: str | None = None
     while True:
-        found = await engine.scroll(where, limit=batch, fields=fields, after_id=last)
-        for one in found:
-            yield one
-        if len(found) < batch:
+        points = await engine.scroll(where, limit=batch, fields=fields, after_id=last)
+        for point in points:
+            yield point
+        if len(points) < batch:
             return
-        last = found[-1].id
+        last = points[-1].id
 
 
 def _without_derived(fields: dict[str, Any]) -> dict[str, Any]:
     """A changed text's token vectors are another text's, and would tell what it was. Without its flag it counts."""
     derived: dict[str, bool | None] = {TOKEN_VECTORS: None} if "content" in fields else {}
-    asked = (fields.get("metadata") or {}).get(ASKED)
-    if isinstance(asked, bool):  # else a client's own metadata of this name
-        derived[TELLS_NOTHING] = asked or None
+    only_asks = (fields.get("metadata") or {}).get(ASKED)
+    if isinstance(only_asks, bool):  # else a client's own metadata of this name
+        derived[TELLS_NOTHING] = only_asks or None
     elif _FLAGGED_BY & fields.keys():
         derived[TELLS_NOTHING] = None
     return {**fields, **derived}
@@ -427,74 +427,74 @@ class _Raw(msgspec.Struct, frozen=True):
     bm25: dict[str, float]
 
 
-async def searched(engine: Points, asked: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
+async def searched(engine: Points, query: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
     """Every candidate's scores, and the candidates."""
-    near, told = await _ranked(engine, _sides(asked, asked.where))
-    best = list(near | told)
-    more, found = await asyncio.gather(_filled(engine, asked, near, told), read(best))
-    facts_too = await _more_facts(engine, asked, (near, told), dict(found))
+    near, worded = await _ranked(engine, _sides(query, query.where))
+    best = list(near | worded)
+    more, reads = await asyncio.gather(_filled(engine, query, near, worded), read(best))
+    facts_too = await _more_facts(engine, query, (near, worded), dict(reads))
     if new := list(facts_too.dense | facts_too.bm25):
-        found += await read(new)
+        reads += await read(new)
     by_vector = near | more[0] | facts_too.dense
-    by_words = dict.fromkeys(best, 0.0) | told | more[1] | facts_too.bm25 if asked.bm25 is not None else {}
-    places = [place for place, _ in found]
+    by_words = dict.fromkeys(best, 0.0) | worded | more[1] | facts_too.bm25 if query.bm25 is not None else {}
+    point_ids = [point_id for point_id, _ in reads]
     scores = Scores(
-        places=places,
-        dense=[by_vector.get(place) for place in places],
-        bm25=[by_words.get(place) for place in places],
+        point_ids=point_ids,
+        dense=[by_vector.get(point_id) for point_id in point_ids],
+        bm25=[by_words.get(point_id) for point_id in point_ids],
     )
-    return scores, [one for _, one in found]
+    return scores, [entry for _, entry in reads]
 
 
-def _sides(asked: Hybrid, where: Where) -> list[Ranking | None]:
+def _sides(query: Hybrid, where: Where) -> list[Ranking | None]:
     """The search by vector and the one by words; None for one that is not asked for."""
-    side = Ranking(where=where, limit=asked.limit, corpus=asked.corpus, counted=asked.counted)
+    side = Ranking(where=where, limit=query.limit, corpus=query.corpus, counted=query.counted)
     return [
-        msgspec.structs.replace(side, dense=asked.dense) if asked.dense is not None else None,
-        msgspec.structs.replace(side, bm25=asked.bm25) if asked.bm25 is not None else None,
+        msgspec.structs.replace(side, dense=query.dense) if query.dense is not None else None,
+        msgspec.structs.replace(side, bm25=query.bm25) if query.bm25 is not None else None,
     ]
 
 
 async def _more_facts(
-    engine: Points, asked: Hybrid, best: Sequence[Mapping[str, float]], found: Mapping[str, Read]
+    engine: Points, query: Hybrid, best: Sequence[Mapping[str, float]], reads: Mapping[str, Read]
 ) -> _Raw:
     """Raw scores of the best facts that were not found, where a side has room for few of them."""
-    wanted = msgspec.structs.replace(asked, limit=asked.facts)
+    facts_query = msgspec.structs.replace(query, limit=query.facts)
     sides = [
-        side if _lacks_facts(asked, there, found) else None
-        for side, there in zip(_sides(wanted, facts(asked.where)), best, strict=True)
+        side if _lacks_facts(query, there, reads) else None
+        for side, there in zip(_sides(facts_query, facts(query.where)), best, strict=True)
     ]
     dense, bm25 = await _ranked(engine, sides)
-    new = dict.fromkeys(place for place in dense | bm25 if place not in found)
+    new = dict.fromkeys(point_id for point_id in dense | bm25 if point_id not in reads)
     if not new:
         return _Raw({}, {})
-    by_vector, by_words = _sides(asked, asked.corpus)
+    by_vector, by_words = _sides(query, query.corpus)
     scored = await _ranked(engine, [_rest(by_vector, new), _rest(by_words, new)])
     return _Raw(scored[0], dict.fromkeys(new, 0.0) | scored[1])
 
 
-def _lacks_facts(asked: Hybrid, best: Mapping[str, float], found: Mapping[str, Read]) -> bool:
-    if len(best) < asked.limit:
+def _lacks_facts(query: Hybrid, best: Mapping[str, float], reads: Mapping[str, Read]) -> bool:
+    if len(best) < query.limit:
         return False  # these are all there are
-    kinds = [found[place].memory.kind for place in best if place in found]
-    return len(kinds) - kinds.count(Kind.TURN) < asked.facts
+    kinds = [reads[point_id].memory.kind for point_id in best if point_id in reads]
+    return len(kinds) - kinds.count(Kind.TURN) < query.facts
 
 
 async def _filled(
-    engine: Points, asked: Hybrid, near: Mapping[str, float], told: Mapping[str, float]
+    engine: Points, query: Hybrid, near: Mapping[str, float], worded: Mapping[str, float]
 ) -> list[dict[str, float]]:
     """Raw scores of what only the other side found, by vector and by words."""
-    dense, bm25 = _sides(asked, asked.corpus)
+    dense, bm25 = _sides(query, query.corpus)
     # words are matched exactly: fewer than asked for are all there are, and every other memory has none of them
-    words_open = len(told) >= asked.limit
+    words_open = len(worded) >= query.limit
     return await _ranked(
         engine,
-        [_rest(dense, told.keys() - near.keys()), _rest(bm25, near.keys() - told.keys()) if words_open else None],
+        [_rest(dense, worded.keys() - near.keys()), _rest(bm25, near.keys() - worded.keys()) if words_open else None],
     )
 
 
-def _rest(side: Ranking | None, places: Iterable[str]) -> Ranking | None:
-    ids = tuple(places)
+def _rest(side: Ranking | None, point_ids: Iterable[str]) -> Ranking | None:
+    ids = tuple(point_ids)
     if side is None or not ids:
         return None
     # the ids come from a scoped search; the corpus keeps the same IDF
@@ -502,6 +502,6 @@ def _rest(side: Ranking | None, places: Iterable[str]) -> Ranking | None:
 
 
 async def _ranked(engine: Points, sides: Sequence[Ranking | None]) -> list[dict[str, float]]:
-    asked = [side for side in sides if side is not None]
-    answers = iter(await engine.rank(asked) if asked else ())
+    rankings = [side for side in sides if side is not None]
+    answers = iter(await engine.rank(rankings) if rankings else ())
     return [dict(next(answers)) if side is not None else {} for side in sides]

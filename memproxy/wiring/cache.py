@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memproxy.core.changes import ChangeNotices
+from memproxy.core.scope import OwnerKey
 from memproxy.errors import CacheUnavailable, StateUnavailable
 from memproxy.ports import STORE_ID, StateStore, UsageStore, WorkingApart
 from memproxy.settings import Settings
-from memproxy.stores.state_part import Columns, Owner, PlainColumns
+from memproxy.stores.state_part import Columns, PlainColumns
 from memproxy.wiring.state_stores import keys_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class OwnersColumns:
     def __init__(self, state: StateStore) -> None:
         self._keys = keys_of(state)
 
-    async def columns(self, owner: Owner, *, make: bool) -> Columns | None:
+    async def columns(self, owner: OwnerKey, *, make: bool) -> Columns | None:
         if self._keys is None:
             return PlainColumns()
         from memproxy.stores.state_sealed import SealedColumns  # noqa: PLC0415 - cryptography, which few need

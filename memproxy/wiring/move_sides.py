@@ -95,4 +95,4 @@ async def _state(settings: Settings, home: Path, held: contextlib.AsyncExitStack
     database = PostgresDatabase(settings.state.url or "", sync="full")
     await database.open()
     held.push_async_callback(database.close)
-    return database.place, await PostgresTables.of(database)
+    return database.location, await PostgresTables.of(database)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memproxy.core.palace import slug
-from memproxy.core.turn import point_id
+from memproxy.core.turn import point_id_for
 
 ROOT = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -19,7 +19,7 @@ def test_a_memorys_place_is_a_uuid5_of_its_owner_and_its_id(
     tenant: str, user: str, session: str | None, name: str
 ) -> None:
     made = uuid.uuid5(ROOT, "\x1f".join((tenant, user, session or "", name)))
-    assert point_id(tenant, user, session, name) == str(made)
+    assert point_id_for(tenant, user, session, name) == str(made)
 
 
 @given(st.one_of(TEXT, st.text(st.characters(codec="ascii"))))

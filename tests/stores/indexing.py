@@ -33,7 +33,7 @@ def indexes_of(store: EdgeStore) -> OwnerIndexes:
 
 
 def indexed(store: EdgeStore, scope: Scope = ANN) -> bool:
-    return scope.owner in indexes_of(store)._kept
+    return scope.owner in indexes_of(store)._indexes
 
 
 def answered_from_memory() -> float:

@@ -11,11 +11,11 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import Conversation, MemoryFilter, MemoryStore
-from memproxy.stores.backend import Backend, Found
+from memproxy.stores.backend import Backend, FoundPoint
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import Where, readable
 from memproxy.stores.paging import conversations
-from memproxy.stores.payload import Points, place_of
+from memproxy.stores.payload import Points, point_id_of
 from tests.stores.making import ANN, BEN, memory, point, session, turn
 
 ALL = MemoryFilter()
@@ -54,7 +54,7 @@ def expected(memories: Sequence[Memory]) -> list[Conversation]:
     for name in {one.session_id for one in memories if one.session_id is not None}:
         there = [one for one in memories if one.session_id == name]
         turns = [one for one in there if one.kind is Kind.TURN]
-        order = sorted(turns or there, key=lambda one: (-one.created_at.timestamp(), place_of(one)))
+        order = sorted(turns or there, key=lambda one: (-one.created_at.timestamp(), point_id_of(one)))
         one = Conversation(
             id=name,
             project_id=order[0].project_id,
@@ -65,7 +65,7 @@ def expected(memories: Sequence[Memory]) -> list[Conversation]:
             memories=len(there) - len(turns),
             last_words=order[0].content[:200],
         )
-        told.append(((-order[0].created_at.timestamp(), place_of(order[0])), one))
+        told.append(((-order[0].created_at.timestamp(), point_id_of(order[0])), one))
     return [one for _, one in sorted(told, key=lambda pair: pair[0])]
 
 
@@ -134,7 +134,7 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def scroll(self, where: Where, **asked: Any) -> list[Found]:
+    async def scroll(self, where: Where, **asked: Any) -> list[FoundPoint]:
         found = await self._engine.scroll(where, **asked)
         self.read += len(found)
         self.calls += 1

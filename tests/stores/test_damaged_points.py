@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from memproxy.ports import MemoryFilter, MemoryStore
-from memproxy.stores.backend import Found
+from memproxy.stores.backend import FoundPoint
 from memproxy.stores.filters import Where, readable
 from memproxy.stores.paging import Cursor, newest
 from memproxy.stores.payload import Points
@@ -28,16 +28,16 @@ class HalfGone:
         self._inner = inner
         self._kept = kept
 
-    async def scroll(self, where: Where, **options: Any) -> list[Found]:
+    async def scroll(self, where: Where, **options: Any) -> list[FoundPoint]:
         read = await self._inner.scroll(where, **options)
-        return [Found(one.id, self._kept.get(one.id, one.payload)) for one in read]
+        return [FoundPoint(one.id, self._kept.get(one.id, one.payload)) for one in read]
 
 
 def passed_over() -> float:
     return REGISTRY.get_sample_value("memproxy_internal_errors_total", {"where": "store.payload"}) or 0.0
 
 
-async def written(store: MemoryStore) -> list[Found]:
+async def written(store: MemoryStore) -> list[FoundPoint]:
     """Twelve memories, three of each time, newest first as they are listed."""
     await store.upsert(ANN, [point(memory(f"m{place}", seconds=place // 3)) for place in range(12)])
     found, _ = await newest(inner(store), ALL, limit=20, cursor=None)

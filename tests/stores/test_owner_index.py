@@ -90,5 +90,5 @@ def test_what_is_written_again_and_again_is_made_anew_before_old_rows_take_much(
 
 
 def test_of_what_is_gone_by_now_no_scores_are_left() -> None:
-    scores = Scores(places=["a", "b", "c"], dense=[0.1, None, 0.3], bm25=[1.0, 2.0, None])
-    assert scores.of({"a", "c"}) == Scores(places=["a", "c"], dense=[0.1, 0.3], bm25=[1.0, None])
+    scores = Scores(point_ids=["a", "b", "c"], dense=[0.1, None, 0.3], bm25=[1.0, 2.0, None])
+    assert scores.of({"a", "c"}) == Scores(point_ids=["a", "c"], dense=[0.1, 0.3], bm25=[1.0, None])

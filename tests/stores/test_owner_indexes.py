@@ -16,7 +16,7 @@ from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.owner_index import CHUNK, SEARCHES
-from memproxy.stores.payload import RecentMemories, place_of
+from memproxy.stores.payload import RecentMemories, point_id_of
 from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.state_sealed import SealedState
 from memproxy.tasks import TaskOwner
@@ -163,10 +163,10 @@ async def test_after_an_erasure_nothing_of_the_user_is_held(tmp_path: Path, wher
         await store.delete(ANN, where)
         assert await store.search(ANN, HybridQuery(dense=vector(1), bm25=words(1))) == []
         held = indexes_of(store)
-        assert ANN.owner not in held._kept
+        assert ANN.owner not in held._indexes
         if where == MemoryFilter():
             await store.delete(ANN, MemoryFilter())
-            assert ANN.owner not in {**held._asked, **held._wanted}
+            assert ANN.owner not in {**held._searches, **held._queue}
 
 
 async def test_after_a_reindex_the_new_points_are_searched(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ async def test_encrypted_memories_are_found_in_memory_and_read_in_the_clear(tmp_
 async def test_memories_of_an_index_are_read_before_they_are_found(tmp_path: Path) -> None:
     async with opened(tmp_path / "store") as store:
         await store.upsert(ANN, simple(3 * CHUNK + 1))
-        assert not store._lately.get(places := [place_of(one.memory) for one in simple(3 * CHUNK + 1)])
+        assert not store._lately.get(places := [point_id_of(one.memory) for one in simple(3 * CHUNK + 1)])
         await warm(store)
         assert sorted(store._lately.get(places)) == sorted(places)
 
@@ -248,6 +248,6 @@ async def test_reading_ahead_leaves_what_others_read(tmp_path: Path) -> None:
         await store.search(BEN, HybridQuery(dense=vector(1)))
         await store.upsert(ANN, simple(3 * CHUNK))
         await warm(store)
-        ahead = store._lately.get([place_of(one.memory) for one in simple(3 * CHUNK)])
+        ahead = store._lately.get([point_id_of(one.memory) for one in simple(3 * CHUNK)])
         assert CHUNK < len(ahead) < 3 * CHUNK - 1
-        assert store._lately.get([place_of(memory("his", BEN))])
+        assert store._lately.get([point_id_of(memory("his", BEN))])

@@ -89,7 +89,7 @@ async def switching(place: Place, trouble: str) -> AsyncIterator["asyncio.Task[N
 
 
 async def in_use(store: QdrantStore | PostgresStore) -> str:
-    known = await store.known()
+    known = await store.existing()
     assert known is not None
     return known[0].name
 

@@ -11,7 +11,7 @@ import pytest
 from memproxy.core.vectors import pack
 from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Passage, Point
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, Found
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.payload import Points
@@ -41,7 +41,7 @@ def backend(store: object) -> Points:
     return made
 
 
-async def raw(inner: Points | Backend, name: str) -> Found:
+async def raw(inner: Points | Backend, name: str) -> FoundPoint:
     """The point as the engine has it."""
     (place,) = [one.id for one in await inner.scroll(ALL, limit=10, fields=["id"]) if one.payload["id"] == name]
     (whole,) = await inner.retrieve([place])
