@@ -346,10 +346,8 @@ async def _successor(view: PlanView, lost: Memory, owned: _Owned) -> str | None:
     return later.id
 
 
-_SLOT_FIELDS = frozenset(
-    {"subject", "predicate", "object", "aspect", "stance", "active", "content", "valid_from", "kind"}
-)
 _STATED = frozenset({"subject", "predicate", "object", "aspect", "stance", "content"})
+_SLOT_FIELDS = _STATED | {"active", "valid_from", "kind", "project_id", "agent_id"}
 _NOTED = frozenset(
     {RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES, DREAMS, MERGED_INTO, REFINED}
 )

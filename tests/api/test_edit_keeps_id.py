@@ -55,3 +55,14 @@ async def test_an_edit_that_answers_another_question_stands_there_where_its_time
     assert found[older["id"]]["superseded_by"] == newer["id"]
     again = await api.store("Lives in Oslo", object="Oslo", **LIVES)
     assert (again["active"], again["supersedes"]) == (True, None), "the slot that it left is free"
+
+
+@pytest.mark.parametrize("place", ["project_id", "agent_id"])
+async def test_a_statement_that_is_moved_stands_where_it_now_is_in_the_order_of_times(api: Api, place: str) -> None:
+    older = await api.store("Lives in Berlin", object="Berlin", **LIVES, **{place: "atlas"})
+    newer = await api.store("Lives in Oslo", object="Oslo", **LIVES)
+    assert len(await api.page(active=True)) == 2
+    assert (await edit(api, older, **{place: None}))["superseded_by"] == newer["id"]
+    assert await history(api, older) == ["Lives in Berlin", "Lives in Oslo"]
+    again = await api.store("Lives in Rome", object="Rome", **LIVES, **{place: "atlas"})
+    assert again["supersedes"] is None, "the place that it left is free"
