@@ -209,23 +209,27 @@ _CONTENT_SCHEMA = {
     "description": "Texts are kept; images, audio and files are passed over.",
 }
 
-Id = Annotated[str, Field(max_length=256), AfterValidator(check_id)]
+_NOT_EMPTY: dict[str, Any] = {"minLength": 1}
+"""In the description only: the check refuses blanks, too, in one sentence for both."""
+Id = Annotated[str, Field(max_length=256, json_schema_extra=_NOT_EMPTY), AfterValidator(check_id)]
 Name = Annotated[
-    str, Field(max_length=256, json_schema_extra={"not": {"enum": sorted(STEPS)}}), AfterValidator(check_name)
+    str,
+    Field(max_length=256, json_schema_extra=_NOT_EMPTY | {"not": {"enum": sorted(STEPS)}}),
+    AfterValidator(check_name),
 ]
 ReachableId = Annotated[
     str,
-    Field(max_length=256, json_schema_extra={"not": {"enum": sorted(UNREACHABLE)}}),
+    Field(max_length=256, json_schema_extra=_NOT_EMPTY | {"not": {"enum": sorted(UNREACHABLE)}}),
     AfterValidator(check_reachable_id),
 ]
-Label = Annotated[str, Field(max_length=200), AfterValidator(check_id)]
-Phrase = Annotated[str, Field(max_length=1_000), AfterValidator(check_not_blank)]
-Content = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(check_not_blank)]
+Label = Annotated[str, Field(max_length=200, json_schema_extra=_NOT_EMPTY), AfterValidator(check_id)]
+Phrase = Annotated[str, Field(max_length=1_000, json_schema_extra=_NOT_EMPTY), AfterValidator(check_not_blank)]
+Content = Annotated[str, Field(max_length=MAX_CONTENT, json_schema_extra=_NOT_EMPTY), AfterValidator(check_not_blank)]
 MessageContent = Annotated[
     str, Field(max_length=MAX_CONTENT), AfterValidator(check_text), WithJsonSchema(_CONTENT_SCHEMA)
 ]
 ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
-Query = Annotated[str, Field(max_length=MAX_QUERY), AfterValidator(check_not_blank)]
+Query = Annotated[str, Field(max_length=MAX_QUERY, json_schema_extra=_NOT_EMPTY), AfterValidator(check_not_blank)]
 Time = Annotated[datetime, BeforeValidator(parse_time), WithJsonSchema(_TIME_SCHEMA)]
 OptionalTime = Annotated[
     datetime | None,

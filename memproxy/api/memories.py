@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, ConfigDict, FailFast, Field, ValidationInfo, field_validator
 
 from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
@@ -107,11 +107,19 @@ class NewMemory(MemoryFields):
     refine: bool = False
 
 
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """A generated client sends the described defaults of what it is not given: they would replace what is stored."""
+    for field in schema["properties"].values():
+        field.pop("default", None)
+
+
 class MemoryEdit(MemoryFields):
     """`PATCH /v1/memory/{id}`: only the fields that are given change. ``user_id`` says whose memory it is.
 
     ``quarantined``: false confirms what waits because its source is not trusted enough, true withholds it again.
     """
+
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     content: Content = ""
     quarantined: bool = False

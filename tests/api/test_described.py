@@ -88,3 +88,11 @@ def test_every_answer_is_as_described(server: Proxy, path: str, method: str, kin
         case.validate_response(response, checks=checks)
 
     asked()
+
+
+def test_an_edit_has_no_defaults_and_a_text_that_is_needed_is_not_empty() -> None:
+    schemas = describe()["components"]["schemas"]
+    assert not [name for name, field in schemas["MemoryEdit"]["properties"].items() if "default" in field]
+    assert schemas["NewMemory"]["properties"]["tags"]["default"] == []
+    for name, field in (("NewMemory", "content"), ("SearchBody", "query"), ("RelationBody", "subject")):
+        assert schemas[name]["properties"][field]["minLength"] == 1
