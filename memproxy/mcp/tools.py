@@ -23,6 +23,7 @@ _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
 _REPLACES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
 
+Limit = Annotated[int, Field(ge=1, le=200)]
 Key = Annotated[str, Field(description="A path such as session/abc/notes; the first two pieces are its namespace.")]
 Category = Annotated[str, Field(description="Such as user-preferences/timezone.")]
 
@@ -86,7 +87,7 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
     async def search_memory(
         context: Context[Any, Any],
         query: Annotated[str, Field(description="What is to be known, in words.")],
-        limit: Annotated[int, Field(ge=1, le=50)] = 8,
+        limit: Limit = 8,
         category: Annotated[
             str | None, Field(description="One of them; with a slash at its end (user-preferences/) all below it.")
         ] = None,
@@ -143,7 +144,7 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
 
     @server.tool(annotations=_READS)
     async def search_working_memory(
-        context: Context[Any, Any], query: str, prefix: str = "", limit: Annotated[int, Field(ge=1, le=50)] = 10
+        context: Context[Any, Any], query: str, prefix: str = "", limit: Limit = 10
     ) -> Answer:
         """Find entries by words in keys, categories, tags and data."""
         body = {"query": query, "prefix": prefix, "limit": limit}

@@ -75,7 +75,7 @@ async def test_every_tool_is_used_by_the_official_client(shared_proxy: Proxy, ag
             client, "save_memory", content=f"The team meets in {place}.", category="team/rooms", tags=["t"]
         )
         assert (saved["trust"], saved["category"]) == ("tool", "team/rooms")
-        found = await used(client, "search_memory", query=f"Where is {place}?")
+        found = await used(client, "search_memory", query=f"Where is {place}?", limit=200)
         assert [hit["memory"]["id"] for hit in found["data"]] == [saved["id"]]
         assert "team/rooms" in json.dumps(await used(client, "list_memory_categories"))
         read = await client.read_resource(f"memory://memories/{saved['id']}")
@@ -86,7 +86,7 @@ async def test_every_tool_is_used_by_the_official_client(shared_proxy: Proxy, ag
         await used(client, "save_to_working_memory", key=key, data={"n": [1, place]}, ttl_minutes=2, tags=["draft"])
         assert (await used(client, "get_from_working_memory", key=key))["data"] == {"n": [1, place]}
         assert [one["key"] for one in (await used(client, "list_working_memory", prefix="session/"))["data"]] == [key]
-        hits = await used(client, "search_working_memory", query=place)
+        hits = await used(client, "search_working_memory", query=place, limit=200)
         assert [hit["entry"]["key"] for hit in hits["data"]] == [key]
         for climbing in ("../stats", "session/../../export"):
             outside = await client.call_tool("get_from_working_memory", {"key": climbing})
