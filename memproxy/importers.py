@@ -10,6 +10,7 @@ Large files are read piece by piece, and a value may be anything.
 """
 
 import uuid
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -272,8 +273,9 @@ def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
     """
     try:
         with path.open("rb") as file:
-            if file.read(4) != b"PK\x03\x04" or member is None:
-                file.seek(0)
+            begin = file.read(4)
+            if begin != b"PK\x03\x04" or member is None:
+                file.seek(len(BOM_UTF8) if begin.startswith(BOM_UTF8) else 0)
                 yield file
                 return
         with ZipFile(path) as archive:
@@ -375,16 +377,19 @@ def without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 def with_lasting_ids(messages: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
     """The messages of this conversation. One that was exported without an id and without a time gets an id made of what
-    it says: it takes the time of the file, which a copy of the file does not share, and is to be the same there.
+    it says: it takes the time of the file, which a copy of the file does not share, and is to be the same there. One
+    without a time, after one that has a time, was said then: with the time of the file it would be the last.
     """
     seen: Counter[tuple[str, str]] = Counter()
-    lasting = []
+    lasting: list[dict[str, Any]] = []
+    timed: dict[str, Any] = {}
     for message in messages:
         said = (message["role"], message["content"])
         seen[said] += 1
         is_named = "id" in message or "timestamp" in message
         made = uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said]))))
-        lasting.append(message if is_named else {**message, "id": str(made)})
+        timed = {"timestamp": message["timestamp"]} if "timestamp" in message else timed
+        lasting.append({**timed, **message} if is_named else {**timed, **message, "id": str(made)})
     return lasting
 
 

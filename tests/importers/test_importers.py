@@ -196,6 +196,21 @@ def test_messages_without_a_time_are_as_old_as_the_file_and_the_same_in_a_copy_o
     assert len({one["id"] for one in first["turns"]["messages"]}) == 3
 
 
+@pytest.mark.parametrize("name", ["zep", "chatgpt"])
+def test_a_message_without_a_time_was_said_when_the_one_before_it_was(tmp_path: Path, name: str) -> None:
+    tree = {"a": node("a", None, "user", ["hi"]), "b": node("b", "a", "assistant", ["ho"], create_time=None)}
+    said = [{"uuid": "a", "content": "hi", "created_at": 1_700_000_000.5}, {"uuid": "b", "content": "ho"}]
+    chat = {"id": "c", "create_time": 1_600_000_000.0, "current_node": "b", "mapping": tree}
+    (line,) = IMPORTERS[name](written(tmp_path, {"zep": {"messages": said}, "chatgpt": [chat]}[name]))
+    assert {one["timestamp"] for one in line["turns"]["messages"]} == {"2023-11-14T22:13:20.500000+00:00"}
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "from-windows.json"
+    path.write_text(json.dumps([MEM0]), encoding="utf-8-sig")
+    assert len(list(mem0_lines(path))) == 1
+
+
 def test_the_archive_of_chatgpt_is_read_as_it_comes(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w") as archive:
