@@ -367,7 +367,7 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
     counts: Counter[str] = Counter()
     if body.dream is not None:
         return await dreamt(view, body)
-    await view.load([*body.changes, *body.deletes])
+    await view.load([*body.changes, *body.deletes, *(one.id for one in body.upserts if one.kind is not Kind.TURN)])
     slots = [slot_name(memory) for memory in body.upserts if memory.active]
     graves = [tombstone(memory.id) for memory in body.upserts]
     await view.load_slots([*graves, *(slot for slot in slots if slot is not None)])
@@ -395,6 +395,8 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
 async def _put(view: PlanView, memory: Memory) -> str:
     memory = msgspec.structs.replace(memory, slot=slot_name(memory))
     await view.unbury(memory.id)
+    if memory.kind is not Kind.TURN and (before := await view.memory(memory.id)) is not None:
+        await view.release(before)  # an import's newer form may answer another question, or have ended
     holder = await view.holder(memory.slot) if memory.slot and memory.active else None
     if holder is None or holder == memory.id:
         await view.add(memory)

@@ -59,10 +59,11 @@ async def test_an_edit_that_answers_another_question_stands_there_where_its_time
 
 @pytest.mark.parametrize("place", ["project_id", "agent_id"])
 async def test_a_statement_that_is_moved_stands_where_it_now_is_in_the_order_of_times(api: Api, place: str) -> None:
-    older = await api.store("Lives in Berlin", object="Berlin", **LIVES, **{place: "atlas"})
+    in_place: dict[str, Any] = LIVES | {place: "atlas"}
+    older = await api.store("Lives in Berlin", object="Berlin", **in_place)
     newer = await api.store("Lives in Oslo", object="Oslo", **LIVES)
     assert len(await api.page(active=True)) == 2
     assert (await edit(api, older, **{place: None}))["superseded_by"] == newer["id"]
     assert await history(api, older) == ["Lives in Berlin", "Lives in Oslo"]
-    again = await api.store("Lives in Rome", object="Rome", **LIVES, **{place: "atlas"})
+    again = await api.store("Lives in Rome", object="Rome", **in_place)
     assert again["supersedes"] is None, "the place that it left is free"

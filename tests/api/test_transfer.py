@@ -130,6 +130,17 @@ async def test_an_active_statement_of_a_file_and_one_that_is_there_leave_one_act
     assert len(await own_api.page()) == 2
 
 
+@pytest.mark.parametrize("newer", [{"predicate": "born_in"}, {"project_id": "atlas"}])
+async def test_a_newer_form_that_answers_another_question_leaves_the_former_one_free(
+    own_api: Api, newer: dict[str, Any]
+) -> None:
+    fields: dict[str, Any] = {"subject": "user", "predicate": "lives_in", "object": "Porto"}
+    await take(own_api, lines(memory("m1", "Porto", **fields)))
+    await take(own_api, lines(memory("m1", "Porto", **fields | newer, updated_at="2024-03-03T00:00:00Z")))
+    assert (await own_api.store("Oslo", **fields | {"object": "Oslo"}))["supersedes"] is None
+    assert {one["content"] for one in await own_api.page(active=True)} == {"Porto", "Oslo"}
+
+
 async def test_nothing_is_written_by_a_dry_run(own_api: Api) -> None:
     told = await take(own_api, lines(memory("m1", "User likes tea"), {"memory": {"id": "m2"}}), dry_run=True)
     assert (told["dry_run"], told["imported"], told["rejected"]) == (True, 1, 1)
