@@ -8,6 +8,7 @@ learned from.
 import asyncio
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -102,9 +103,11 @@ def _common(walks: list[Walk]) -> Walk:
 
 async def _quiet(notes: Path, phase: str, quiet_s: float) -> None:
     before: Walk = {}
-    while (now := _entered(notes, phase)) != before:
-        before = now
-        await asyncio.sleep(quiet_s)
+    since = time.monotonic()
+    while time.monotonic() - since < quiet_s:
+        if (now := _entered(notes, phase)) != before:
+            before, since = now, time.monotonic()
+        await asyncio.sleep(0.05)
 
 
 def report(walks: dict[str, Walk]) -> str:

@@ -150,9 +150,15 @@ def _cells(function: FunctionType) -> list[Any]:
 
 
 @cache
-def _tree(module: ModuleType) -> ast.Module:
-    source = Path(module.__file__ or "")
-    return ast.parse(source.read_text("utf-8") if source.suffix == ".py" else "")
+def _source(module: ModuleType) -> str:
+    path = Path(module.__file__ or "")
+    return path.read_text("utf-8") if path.suffix == ".py" else ""
+
+
+@cache
+def _nodes(module: ModuleType) -> tuple[ast.AST, ...]:
+    """All of a module's syntax, what holds something before what it holds."""
+    return tuple(ast.walk(ast.parse(_source(module))))
 
 
 @cache
@@ -160,12 +166,11 @@ def _named_uses(module: ModuleType) -> dict[str, frozenset[str]]:
     """By the name of a value what of it is used in a module; `""` where it is used otherwise."""
     uses: dict[str, set[str]] = {}
     called = set[int]()
-    for node in ast.walk(_tree(module)):
+    for node in _nodes(module):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
             called.add(id(node.value))
             uses.setdefault(_name_of(node.value), set()).add(node.attr)
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
             uses.setdefault(node.id, set()).add("")
     return {name: frozenset(used) for name, used in uses.items()}
 
@@ -176,14 +181,16 @@ def _name_of(node: ast.Name | ast.Attribute) -> str:
 
 def _uses(module: ModuleType, name: str) -> frozenset[str]:
     """What of a module's value is used, in it, and where its name is a public one in all of the package."""
-    modules = [module] if name.startswith("_") else package_modules()
+    modules = [module] if name.startswith("_") else [one for one in package_modules() if name in _source(one)]
     return frozenset().union(*(_named_uses(one).get(name, frozenset()) for one in modules))
 
 
 @cache
 def _calls(module: ModuleType) -> tuple[Found | Unknown, ...]:
     """The patterns of ``re.sub("...", ...)`` and the like within functions: the first argument, computed as there."""
-    functions = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if "import re\n" not in _source(module):
+        return ()
+    functions = [node for node in _nodes(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     calls = {id(node): node for function in functions for node in ast.walk(function) if _is_regex_call(node)}
     return tuple(one for node in calls.values() if (one := _called(module, node)) is not None)
 

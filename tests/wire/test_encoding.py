@@ -3,6 +3,7 @@ import itertools
 import random
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import brotli
@@ -26,7 +27,7 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
     " GZIP ": gzip.compress,
     "deflate": zlib.compress,
     "Deflate": raw_deflate,
-    "br": brotli.compress,
+    "br": partial(brotli.compress, quality=5),  # by default it takes seconds for a long body
     "zstd": zstandard.compress,
     "identity": bytes,
     "": bytes,
