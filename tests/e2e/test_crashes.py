@@ -24,7 +24,7 @@ from tests.support.waiting import LONGEST_S, eventually
 async def test_every_turn_whose_answer_ended_survives_a_kill_once(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """Those that were being indexed, and one of which the engine knows nothing yet."""
     *indexing, unknown = secrets = [word() for _ in range(4)]
-    async with running_proxy(upstream.base_url, tmp_path / "home") as proxy:
+    async with running_proxy(upstream.base_url, tmp_path / "home", {"recall": {"deadline_ms": 500}}) as proxy:
         for secret in indexing:
             assert (await say(proxy, f"My locker code is {secret}.")).status == 200
         (await proxy.engine()).suspend()  # nothing is indexed or learned from here on
@@ -179,8 +179,8 @@ async def test_turns_of_an_encrypted_state_that_is_away_survive_a_kill_and_stand
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     home, secret = tmp_path / "home", word()
-    keys, encrypts = {MASTER_KEY: new_master_key()}, {"privacy": {"encrypt": True}}
-    async with running_proxy(upstream.base_url, home, encrypts, environment=keys) as proxy:
+    keys, changes = {MASTER_KEY: new_master_key()}, {"privacy": {"encrypt": True}, "recall": {"deadline_ms": 500}}
+    async with running_proxy(upstream.base_url, home, changes, environment=keys) as proxy:
         (home / "state.db").rename(home / "away")
         assert (await say(proxy, f"My locker code is {secret}.")).status == 200
         proxy.kill()

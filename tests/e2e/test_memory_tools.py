@@ -2,6 +2,7 @@
 formats.
 """
 
+import asyncio
 import json
 from typing import Any, ClassVar
 
@@ -502,8 +503,9 @@ async def test_the_configuration_offers_them_to_all_and_an_engine_that_is_away_c
         return RESPONSES.answers(search, streamed=received.json["stream"]) if calls else hello(received)
 
     shared_upstream.default = hello
+    settings = {"tools": {"memory": "inject"}, "recall": {"deadline_ms": 500}}
     with folders.new("home") as home:
-        async with running_proxy(shared_upstream.base_url, home, {"tools": {"memory": "inject"}}) as proxy:
+        async with running_proxy(shared_upstream.base_url, home, settings) as proxy:
 
             async def asked(*, streamed: bool) -> Exchange:
                 async with proxy.client() as client:
@@ -517,13 +519,12 @@ async def test_the_configuration_offers_them_to_all_and_an_engine_that_is_away_c
             await eventually(is_offered, what="the tools are offered")
             engine = await proxy.engine()
             engine.suspend()
-            for streamed in (False, True):
-                shared_upstream.reset()
-                shared_upstream.default = calls_once
-                answer = await asked(streamed=streamed)
+            shared_upstream.reset()
+            shared_upstream.default = calls_once
+            for answer in await asyncio.gather(asked(streamed=False), asked(streamed=True)):
                 assert (answer.status, RESPONSES.said(answer)) == (200, "Hello.")
-                told = [one for received in shared_upstream.received for one in RESPONSES.results(received)]
-                assert all("error" in one for one in told)
+            told = [one for received in shared_upstream.received for one in RESPONSES.results(received)]
+            assert all("error" in one for one in told)
             engine.resume()
             shared_upstream.default = hello
             await eventually(is_offered, what="the tools are offered again")

@@ -145,8 +145,9 @@ async def test_an_engine_that_comes_back_is_used_again(
 
 async def test_a_message_to_memory_goes_to_the_model_while_the_engine_is_away(running: Running) -> None:
     control = {"in_chat": True}
+    messages = ("What do you know about me?", "Forget my birthday", "Stop remembering")
     async with running(engine_runs=False, control=control) as rig:
-        for said in ("What do you know about me?", "Forget my birthday", "Stop remembering"):
-            answer = await rig.chat(said)
+        answers = await asyncio.gather(*map(rig.chat, messages))
+        for said, answer in zip(messages, answers, strict=True):
             assert answer.json()["choices"][0]["message"]["content"] == f"You said: {said}"
             assert answer.headers["x-memproxy-recall"] == "degraded; reason=engine"
