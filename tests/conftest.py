@@ -1,19 +1,23 @@
 """Fixtures that every room's tests may use."""
 
+import dataclasses
 import gc
 import logging
 import os
 import re
+import secrets
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from tests.support.folders import MEMORY_FOLDER, Folders
 from tests.support.postgres import Databases, databases
+from tests.support.proxy import Proxy, running_proxy
 from tests.support.qdrant import QdrantAt, shared_qdrant
 from tests.support.redis import RedisProcess, redis_process
 from tests.support.upstream import ScriptedUpstream, scripted_upstream
@@ -118,6 +122,41 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
     """A scripted upstream of the test's own."""
     async with scripted_upstream() as server:
         yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def _worker_upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with scripted_upstream() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_upstream(_worker_upstream: ScriptedUpstream) -> ScriptedUpstream:
+    """The worker's upstream, which begins anew with each module. Who is answered by it has ``loop_scope="session"``."""
+    _worker_upstream.reset()
+    return _worker_upstream
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def _worker_proxy(_worker_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
+    with folders.new("home") as home:
+        async with running_proxy(_worker_upstream.base_url, home) as proxy:
+            yield proxy
+
+
+@pytest.fixture(scope="module")
+def shared_proxy(_worker_proxy: Proxy) -> Proxy:
+    """The worker's proxy, for tests that leave it as it is: its clients are a tenant of the module's own. Who comes
+    without a key is one for all modules.
+    """
+    return dataclasses.replace(_worker_proxy, key=f"sk-test-{secrets.token_hex(8)}")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def model(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
+    """The worker's upstream with nothing recorded or queued."""
+    shared_upstream.reset()
+    return shared_upstream
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import httpx
 
 from memproxy.demo.model_server import extract
 from tests.support.answers import Received, text_of
-from tests.support.proxy import KEY, Proxy
+from tests.support.proxy import Proxy
 
 HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "date", "server"})
 
@@ -72,7 +72,7 @@ async def chat(
     )
 
 
-async def say(proxy: Proxy, *texts: str, key: str | None = KEY, **fields: Any) -> Exchange:
+async def say(proxy: Proxy, *texts: str, key: str | None = "", **fields: Any) -> Exchange:
     """A chat request over a connection of its own."""
     async with proxy.client(key) as client:
         return await chat(client, *texts, **fields)
@@ -90,7 +90,7 @@ def extract_by_rules(received: Received) -> dict[str, Any]:
 
 
 async def found(
-    proxy: Proxy, text: str, *, key: str = KEY, user: str | None = None, **where: Any
+    proxy: Proxy, text: str, *, key: str = "", user: str | None = None, **where: Any
 ) -> list[dict[str, Any]]:
     """The memories that hold ``text``, by the search call; empty while memory does not answer."""
     query = {"query": text, "limit": 50, **({"user_id": user} if user else {}), **where}
@@ -103,7 +103,7 @@ async def found(
     return [memory for memory in memories if text.lower() in memory["content"].lower()]
 
 
-async def listed(proxy: Proxy, *, key: str = KEY, **where: Any) -> list[dict[str, Any]]:
+async def listed(proxy: Proxy, *, key: str = "", **where: Any) -> list[dict[str, Any]]:
     """Memories by the list call."""
     async with proxy.client(key) as client:
         response = await client.get("/v1/memory", params={"limit": 200, **where})

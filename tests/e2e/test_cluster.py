@@ -20,14 +20,14 @@ from tests.support.proxy import Proxy, memproxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 QUESTION = "What is my locker code?"
 TOLD_S = 10.0
 """More than a busy machine takes to tell the other one, less than what would find it out without being told."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cluster(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Cluster]:
     """Two replicas; the clock of B is five minutes ahead, where that can be had."""
     with postgres_server() as server, folders.new("homes") as folder:

@@ -17,7 +17,7 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CHANGES: dict[str, Any] = {
     "conversation": {"replay": 4, "silence_s": 2},
@@ -40,14 +40,14 @@ def answers(received: Received) -> Answer:
     return echo(received)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     with folders.new("home") as home:
         async with running_proxy(shared_upstream.base_url, home, CHANGES) as started:
             yield started
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def upstream(model: ScriptedUpstream) -> ScriptedUpstream:
     model.default = answers
     return model

@@ -13,7 +13,7 @@ from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LENGTH = 200_000
 TIMES = 12

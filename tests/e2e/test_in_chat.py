@@ -14,12 +14,12 @@ from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SETTINGS = {"control": {"in_chat": True}, "learn": {"mode": "verbatim", "every_turns": 1}}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def in_chat(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     with folders.new("home") as home:
         async with running_proxy(shared_upstream.base_url, home, SETTINGS) as proxy:
@@ -58,7 +58,7 @@ class Person:
         return any(word in one["content"] and one["kind"] in kinds for one in await self.memories())
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def person(in_chat: Proxy) -> AsyncIterator[Person]:
     somebody = Person(in_chat)
     async with somebody.client, somebody.openai:

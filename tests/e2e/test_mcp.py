@@ -20,11 +20,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.e2e.talk import chat, found, say, word
 from tests.support.answers import Received, text_of
-from tests.support.proxy import KEY, Proxy, environment, memproxy, running_proxy
+from tests.support.proxy import Proxy, environment, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TOOLS = {
     "save_memory",
@@ -42,7 +42,7 @@ Agents = Callable[[Proxy, str], AbstractAsyncContextManager[Client]]
 
 @asynccontextmanager
 async def over_http(proxy: Proxy, user: str, **headers: str) -> AsyncIterator[Client]:
-    sent = {"authorization": f"Bearer {KEY}", "x-memproxy-user": user, **headers}
+    sent = {"authorization": f"Bearer {proxy.key}", "x-memproxy-user": user, **headers}
     async with httpx2.AsyncClient(headers=sent, timeout=60) as http:
         transport = streamable_http_client(f"{proxy.root_url}/mcp", http_client=http)
         async with Client(transport) as client:
@@ -146,12 +146,10 @@ async def test_agents_of_two_users_see_nothing_of_each_other(shared_proxy: Proxy
         ]
 
 
-async def test_an_agent_over_stdio_has_the_memory_of_a_keys_chats_and_a_name_of_its_own(
-    shared_proxy: Proxy, tmp_path: Any
-) -> None:
+async def test_an_agent_over_stdio_has_the_memory_of_a_keys_chats_and_a_name_of_its_own(shared_proxy: Proxy) -> None:
     """As over HTTP: what it writes is its own agent's, and it reads what the other way wrote for the same key."""
     user, secret = word(), word()
-    key_hash = memproxy(tmp_path, "keys", "hash", KEY, extra={"MEMPROXY_HOME": str(shared_proxy.home)}).stdout.strip()
+    key_hash = memproxy(shared_proxy.home, "keys", "hash", shared_proxy.key).stdout.strip()
     options = ("--tenant", key_hash, "--agent", "scout", "--project", "p1")
     async with over_http(shared_proxy, user) as other, over_stdio(shared_proxy, user, *options) as scout:
         await used(other, "save_to_working_memory", key="agent/clerk/x", data=secret)

@@ -29,7 +29,7 @@ from tests.support.responses import events_in, function_call, message, stream_of
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 INJECT = {"memory_config": {"memory_tools": "inject"}}
 Item = dict[str, Any]
@@ -164,7 +164,7 @@ def streamed(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def offered(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     """A busy engine may take longer to say what the tools are than a request waits for it."""
 

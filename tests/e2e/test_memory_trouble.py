@@ -14,12 +14,12 @@ from tests.support.proxy import Proxy, free_port, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FACT = "My budget for the Hawaii vacation is $10,000."
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def proxy(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     """A proxy that knows one fact. Each test ends when memory is back, but for the last one."""
     with folders.new("home") as home:

@@ -18,7 +18,7 @@ from tests.support.proxy import Proxy, base_config, free_port, memproxy, merged,
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 TOLD, ASKED = "My budget for the Hawaii vacation is $10,000.", "What is my budget for the Hawaii vacation?"
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.services
 TOLD, ASKED = "My budget for the Hawaii vacation is $10,000.", "What is my budget for the Hawaii vacation?"
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_was_told_outlives_a_stop_of_the_database_and_of_the_proxy(
     shared_upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 QUESTION = "What is my budget for the Hawaii vacation?"
 

@@ -16,7 +16,7 @@ from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 QUESTION = "What is my locker code?"
 A_MINUTE = 30
@@ -51,7 +51,7 @@ class Shared:
         return str((await at.readiness())[1]["parts"].get("cache", "")).startswith(wanted)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shared(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Shared]:
     with redis_process() as redis, postgres_server() as server, folders.new("homes") as folder:
         async with tcp_proxy(server.port) as store:

@@ -21,7 +21,7 @@ from tests.support.proxy import Proxy, merged, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.usefixtures("hangup_not_ignored"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.usefixtures("hangup_not_ignored"), pytest.mark.asyncio(loop_scope="session")]
 
 TAKEN = "goes on with the reloaded configuration"
 
@@ -56,7 +56,7 @@ async def status(proxy: Proxy, key: str) -> int:
 (FIRST, FIRST_ENTRY), (SECOND, SECOND_ENTRY) = key_for("acme"), key_for("zeta")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served(shared_upstream: ScriptedUpstream, folders: Folders, hangup_not_ignored: None) -> AsyncIterator[Proxy]:
     """The proxy that the tests of this module reload in turn."""
     with folders.new("home") as home:
@@ -66,7 +66,7 @@ async def served(shared_upstream: ScriptedUpstream, folders: Folders, hangup_not
             yield proxy
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def proxy(served: Proxy) -> Proxy:
     """It, with the configuration that it was started with."""
     await reloaded(served, {})

@@ -12,16 +12,16 @@ import pytest
 
 from tests.e2e.talk import body, chat, extract_by_rules, found, listed, say, word
 from tests.support.answers import Answer, chat_events, completion, error, stream, text_of
-from tests.support.proxy import KEY, Proxy
+from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 QUESTION = "What is my budget for the Hawaii vacation?"
 
 
-async def tell(proxy: Proxy, text: str, *, key: str = KEY, user: str | None = None) -> None:
+async def tell(proxy: Proxy, text: str, *, key: str = "", user: str | None = None) -> None:
     """Say something in a conversation of its own and wait until it can be searched for."""
     headers = {"x-memproxy-user": user} if user else {}
     answer = await say(proxy, text, headers=headers, key=key)
@@ -45,7 +45,7 @@ async def test_an_injected_request_differs_only_by_the_block(shared_proxy: Proxy
     user = word()
     await tell(shared_proxy, "My sister Greta plays the violin in Graz.", user=user)
     sent = body("Which instrument does my sister Greta play?", temperature=1.0, top_p=1e-6)
-    async with shared_proxy.client(KEY, **{"x-memproxy-user": user}) as client:
+    async with shared_proxy.client(**{"x-memproxy-user": user}) as client:
         answer = await client.post("/v1/chat/completions", content=sent)
     assert answer.headers["x-memproxy-recall"] == "injected"
     received = model.last.body
@@ -66,7 +66,7 @@ async def test_a_streamed_answer_is_remembered_too(shared_proxy: Proxy) -> None:
 async def test_another_key_and_another_user_never_see_it(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     user = word()
     await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
-    for key, name in ((KEY, word()), ("sk-test-two", user), ("sk-test-two", None)):
+    for key, name in ((shared_proxy.key, word()), ("sk-test-two", user), ("sk-test-two", None)):
         headers = {"x-memproxy-user": name} if name else {}
         answer = await say(shared_proxy, QUESTION, headers=headers, key=key)
         assert answer.recall == "empty", (key, name)

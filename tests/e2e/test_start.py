@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from memproxy.commands import app
 from memproxy.errors import ConfigError
-from tests.support.proxy import base_config, free_port, memproxy, merged, running_proxy
-from tests.support.upstream import ScriptedUpstream
+from tests.support.proxy import Proxy, base_config, free_port, memproxy, merged
 
 
 def config_file(folder: Path, **changes: object) -> Path:
@@ -20,16 +19,12 @@ def config_file(folder: Path, **changes: object) -> Path:
     return file
 
 
-async def test_a_second_serve_on_one_store_is_refused_and_names_the_first(
-    upstream: ScriptedUpstream, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    async with running_proxy(upstream.base_url, home, memory=False) as proxy:
-        second = memproxy(home, "serve", "--config", str(config_file(tmp_path)))
-        assert second.returncode == 1
-        assert str(proxy.process.pid) in second.stderr
-        assert str(proxy.port) in second.stderr
-        assert (await proxy.readiness())[0] == 200, "the first is not disturbed"
+async def test_a_second_serve_on_one_store_is_refused_and_names_the_first(shared_proxy: Proxy, tmp_path: Path) -> None:
+    second = memproxy(shared_proxy.home, "serve", "--config", str(config_file(tmp_path)))
+    assert second.returncode == 1
+    assert str(shared_proxy.process.pid) in second.stderr
+    assert str(shared_proxy.port) in second.stderr
+    assert (await shared_proxy.readiness())[0] == 200, "the first is not disturbed"
 
 
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:

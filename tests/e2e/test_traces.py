@@ -29,13 +29,13 @@ TRY_S = 55.0
 """How long one try of an export may take: longer than what is not to wait for it does on a busy machine."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def collector() -> AsyncIterator[Collector]:
     async with running_collector() as running:
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def proxy(collector: Collector, shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
@@ -57,7 +57,7 @@ async def spans_by_result(proxy: Proxy) -> dict[str, float]:
     return {one.labels["result"]: one.value for one in samples if one.name == "memproxy_trace_spans_total"}
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_request_is_told_step_by_step_and_what_is_learned_leads_back_to_it(
     proxy: Proxy, collector: Collector, model: ScriptedUpstream
 ) -> None:
@@ -118,7 +118,7 @@ async def test_a_request_is_told_step_by_step_and_what_is_learned_leads_back_to_
     assert extraction.said["gen_ai.usage.input_tokens"] > 0
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_nothing_that_anybody_wrote_and_no_name_is_told(
     proxy: Proxy, collector: Collector, model: ScriptedUpstream
 ) -> None:
@@ -137,7 +137,7 @@ async def test_nothing_that_anybody_wrote_and_no_name_is_told(
         assert word not in told
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_caller_that_samples_nothing_is_heeded(
     proxy: Proxy, collector: Collector, model: ScriptedUpstream
 ) -> None:
@@ -162,7 +162,7 @@ async def test_a_caller_that_samples_nothing_is_heeded(
     assert trace not in {one.trace for one in collector.spans}
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_nobody_waits_for_a_collector_that_refuses_or_does_not_answer(
     proxy: Proxy, collector: Collector, model: ScriptedUpstream
 ) -> None:

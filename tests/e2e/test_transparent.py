@@ -18,7 +18,7 @@ from tests.support.proxy import KEY, Proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ODD_NUMBERS = (
     b'{"model": "m","temperature":1.0,"seed":123456789012345678901234567890,"x":1e-6, "messages":[ {"role":"user",'
@@ -140,7 +140,7 @@ async def test_a_chat_gets_the_models_answer(shared_proxy: Proxy, model: Scripte
             model="test-model", messages=[{"role": "user", "content": "Count the planets of the sun"}]
         )
     assert answer.choices[0].message.content == "You said: Count the planets of the sun"
-    assert model.last.header("authorization") == f"Bearer {KEY}"
+    assert model.last.header("authorization") == f"Bearer {shared_proxy.key}"
 
 
 async def test_a_streams_chunks_and_their_order_equal_the_upstreams(

@@ -8,7 +8,7 @@ import pytest
 from tests.support.proxy import Proxy
 from tests.support.upstream import ScriptedUpstream
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ROUTES = [
     ("GET", "/healthz"),

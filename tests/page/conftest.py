@@ -1,4 +1,4 @@
-"""A proxy with memories in it, and a browser to look at them."""
+"""A browser to look at memories."""
 
 import os
 import shutil
@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from tests.e2e.conftest import model, shared_proxy, shared_upstream
-
 if TYPE_CHECKING:
     from playwright.async_api import Browser
-
-__all__ = ["model", "shared_proxy", "shared_upstream"]
 
 FULL = os.environ.get("MEMPROXY_TEST_PAGE") == "1"
 """`make test-page`: every view in every state, width and colour."""
@@ -24,7 +20,7 @@ CHROMIUM = next(
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def browser() -> AsyncIterator["Browser"]:
     if CHROMIUM is None:
         pytest.skip("no Chromium is here (Debian: apt-get install --no-install-recommends chromium)")

@@ -3,6 +3,7 @@ real proxy. It is asked about, done through the API, and taken back where that c
 """
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.page.conftest import FULL
 from tests.page.looking import Visit, memory_route, visiting
 from tests.page.people import client_of, done, fill_three, said
 from tests.support.answers import Answer, Received, completion, text_of
+from tests.support.folders import Folders
 from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
@@ -21,13 +23,15 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def home(shared_proxy: Proxy) -> Proxy:
-    """The module's proxy; each test has users of its own."""
-    return shared_proxy
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def home(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Proxy]:
+    """The module's proxy; each test has users of its own, who come without a key."""
+    with folders.new("home") as folder:
+        async with running_proxy(shared_upstream.base_url, folder) as proxy:
+            yield proxy
 
 
 async def stored(proxy: Proxy, user: str, content: str, **fields: Any) -> dict[str, Any]:

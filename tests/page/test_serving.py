@@ -20,7 +20,7 @@ from tests.relay.rig import running_relay
 from tests.support.http_client import plain_client
 from tests.support.proxy import Proxy
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FILES = sorted(page_files())
 

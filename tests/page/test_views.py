@@ -32,7 +32,7 @@ from tests.support.upstream import ScriptedUpstream
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "page"
 WIDTHS = (320, 360, 768, 1920)
@@ -43,7 +43,7 @@ FIRST_VIEW_S = 1.0
 Homes = tuple[Proxy, dict[str, dict[str, str]]]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def homes(shared_upstream: ScriptedUpstream, folders: Folders) -> AsyncIterator[Homes]:
     """A proxy with users who have nothing, three memories, and hostile ones; what each has."""
     with folders.new("views") as folder:

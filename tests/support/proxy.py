@@ -97,6 +97,8 @@ class Proxy:
     config: Config
     extra_environment: Mapping[str, str] = field(default_factory=dict)
     preexec: Callable[[], None] | None = None
+    key: str = KEY
+    """Whose tenant its clients are, unless they name another key."""
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -189,17 +191,18 @@ class Proxy:
             return False
         return response.status_code == 200
 
-    def client(self, key: str | None = KEY, **headers: str) -> httpx.AsyncClient:
-        """A plain HTTP client for it."""
+    def client(self, key: str | None = "", **headers: str) -> httpx.AsyncClient:
+        """A plain HTTP client for it; ``None`` is one without a key."""
+        key = self.key if key == "" else key
         authorization = {"authorization": f"Bearer {key}"} if key else {}
         return plain_client(base_url=self.root_url, headers={**authorization, **headers}, timeout=60.0)
 
-    def openai(self, key: str = KEY, **headers: str) -> AsyncOpenAI:
+    def openai(self, key: str = "", **headers: str) -> AsyncOpenAI:
         """The real `openai` client with nothing changed but its ``base_url`` (and no retries of its own)."""
         http = DefaultAsyncHttpxClient(trust_env=False, verify=NO_TLS)
         return AsyncOpenAI(
             base_url=self.base_url,
-            api_key=key,
+            api_key=key or self.key,
             max_retries=0,
             timeout=60,
             http_client=http,
