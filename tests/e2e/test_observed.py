@@ -2,10 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from memproxy.metrics import KNOWN, Metrics, metrics
@@ -79,31 +79,41 @@ async def test_every_known_word_is_counted_from_zero_on_and_nobody_is_named(
         assert personal not in proxy.log
 
 
-async def test_in_text_a_request_has_one_line_and_the_end_is_the_last(
+NOWHERE = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+DOWNLOADS = {"embedding": {"provider": "fastembed"}}
+
+
+async def announced(proxy: Proxy) -> None:
+    await eventually(lambda: "downloading" in proxy.log, what=lambda: f"a download is announced\n{proxy.log}")
+
+
+def assert_announced(proxy: Proxy, logger_of: Callable[[str], str]) -> None:
+    """A download was announced before it began, and nobody else speaks."""
+    (told,) = [line for line in proxy.log.splitlines() if "downloading" in line]
+    assert "all-MiniLM-L6-v2, about 90 MB, from http://127.0.0.1:9/" in told
+    assert f"to {proxy.home / 'models'}; recall goes by words until it is there" in told
+    for line in proxy.log.splitlines():
+        assert logger_of(line).startswith("memproxy."), line
+
+
+async def test_in_text_a_request_has_one_line_a_download_another_and_the_end_is_the_last(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    settings = {"telemetry": {"log_level": "debug"}}
-    async with running_proxy(upstream.base_url, tmp_path / "home", settings) as proxy, proxy.client() as client:
+    settings = {**DOWNLOADS, "telemetry": {"log_level": "debug"}}
+    starting = running_proxy(upstream.base_url, tmp_path / "home", settings, environment=NOWHERE)
+    async with starting as proxy, proxy.client() as client:
         answer = await client.post("/v1/chat/completions", content=body("Hello!"))
         request_id = answer.headers["x-memproxy-request-id"]
+        await announced(proxy)
     (line,) = [line for line in proxy.log.splitlines() if request_id in line]
     assert "DEBUG" in line
     assert re.search(r"route=chat status=200 recall=skipped reason=greeting memories=0 ms=[\d.]+$", line)
     assert proxy.log.splitlines()[-1].endswith(": stopped")
+    assert_announced(proxy, lambda line: line.split()[4])
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
-async def test_a_download_is_announced_before_it_begins_and_nobody_else_speaks(
-    upstream: ScriptedUpstream, tmp_path: Path, form: str
-) -> None:
-    home = tmp_path / "home"
-    settings = {"embedding": {"provider": "fastembed"}, "telemetry": {"log_format": form}}
-    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    async with running_proxy(upstream.base_url, home, settings, environment=nowhere) as proxy:
-        await eventually(lambda: "downloading" in proxy.log, what=lambda: f"a download is announced\n{proxy.log}")
-    (told,) = [line for line in proxy.log.splitlines() if "downloading" in line]
-    assert "all-MiniLM-L6-v2, about 90 MB, from http://127.0.0.1:9/" in told
-    assert f"to {home / 'models'}; recall goes by words until it is there" in told
-    for line in proxy.log.splitlines():
-        logger = json.loads(line)["logger"] if form == "json" else line.split()[4]
-        assert logger.startswith("memproxy."), line
+async def test_in_json_a_download_is_announced_too(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    settings = {**DOWNLOADS, "telemetry": {"log_format": "json"}}
+    async with running_proxy(upstream.base_url, tmp_path / "home", settings, environment=NOWHERE) as proxy:
+        await announced(proxy)
+    assert_announced(proxy, lambda line: str(json.loads(line)["logger"]))

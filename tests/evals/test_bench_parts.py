@@ -181,7 +181,7 @@ async def test_every_population_is_asked_and_timed() -> None:
 @pytest.mark.model
 async def test_the_time_of_a_model_is_told_apart() -> None:
     console = Console(file=io.StringIO())
-    row = await measure(Population(memories=40, users=2), 5, console, model_path=Path(MODEL_PATH))
+    row = await measure(Population(memories=10, users=2), 5, console, model_path=Path(MODEL_PATH))
     assert row.with_embedding is not None
     assert row.with_embedding.count == row.recall.count == 5
     assert row.with_embedding.p50_ms > row.recall.p50_ms
