@@ -13,17 +13,12 @@ import pytest
 from memproxy.demo.model_server import MODEL
 from tests.support.folders import Folders
 from tests.support.http_client import plain_client
-from tests.support.program import ended, output_of, started
+from tests.support.program import ended, leftovers, output_of, started
 from tests.support.waiting import LONGEST_S, eventually
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return started(folder, sys.executable, "-m", "memproxy", "demo", *arguments, columns=120)
-
-
-def leftovers(folder: Path) -> list[str]:
-    """Temporary homes and runtime folders that were left behind."""
-    return [path.name for path in folder.iterdir() if path.name.startswith("memproxy-")]
 
 
 Started = tuple[subprocess.Popen[bytes], Path]

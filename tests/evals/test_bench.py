@@ -15,7 +15,7 @@ from tests.bench import nginx
 from tests.bench.figures import Report
 from tests.bench.plan import QUICK, scaled
 from tests.bench.targets import kinds
-from tests.support.program import ended, output_of, started
+from tests.support.program import ended, leftovers, output_of, started
 from tests.support.waiting import LONGEST_S, eventually
 
 SCALE = 0.02
@@ -34,11 +34,6 @@ def serving(process: subprocess.Popen[bytes]) -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):
             commands.append(child.cmdline()[-1:])
     return [RELAY] in commands and [ENGINE] in commands
-
-
-def leftovers(folder: Path) -> list[str]:
-    """Temporary folders that were left behind."""
-    return [path.name for path in folder.iterdir() if path.name.startswith("memproxy-")]
 
 
 def missing(value: Any, where: str = "report") -> list[str]:

@@ -331,7 +331,9 @@ async def test_what_a_newer_memproxy_wrote_is_refused_before_it_is_put_in_place(
     assert "install memproxy 999.0.1" in looked(saved)["version"].text
 
 
-async def test_dated_backups_are_kept_up_to_a_number_and_share_what_did_not_change(known: Path, tmp_path: Path) -> None:
+async def test_dated_backups_are_kept_up_to_a_number_share_what_did_not_change_and_the_newest_is_restored(
+    known: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "daily"
     first = await kept(folder, 2)
     assert first.folder.parent == folder
@@ -347,9 +349,14 @@ async def test_dated_backups_are_kept_up_to_a_number_and_share_what_did_not_chan
     assert (folder / "notes.txt").exists()
     assert (folder / "20200101T000000Z").is_dir()
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
-    for one in (second, third):
-        restore(settings(), one.folder, quiet, force=True)
-        assert await texts() == {*TOLD, "I play the cello"}
+    await told(("ann", "s4", "said after all backups"))
+    with restoring(settings(), folder, force=True) as restoration:
+        assert restoration.folder == third.folder
+        assert "the newest of 2 there" in restoration.look(quiet)[0].text
+        restoration.run(quiet)
+    assert await texts() == {*TOLD, "I play the cello"}
+    restore(settings(), second.folder, quiet, force=True)
+    assert await texts() == {*TOLD, "I play the cello"}
 
 
 async def test_a_file_of_the_backup_before_that_is_damaged_is_written_anew(known: Path, tmp_path: Path) -> None:
@@ -363,24 +370,6 @@ async def test_a_file_of_the_backup_before_that_is_damaged_is_written_anew(known
     assert await texts() == TOLD
 
 
-async def test_a_backup_before_that_is_of_no_use_is_not_built_on(known: Path, tmp_path: Path) -> None:
-    first = await kept(tmp_path / "daily", 3)
-    (first.folder / MANIFEST).write_text("{", "utf-8")
-    assert (await kept(tmp_path / "daily", 3)).manifest.shared == 0
-
-
-async def test_restoring_from_a_folder_of_several_takes_the_newest(known: Path, tmp_path: Path) -> None:
-    await kept(tmp_path / "daily", 3)
-    await told(("ann", "s3", "I play the cello"))
-    newest = await kept(tmp_path / "daily", 3)
-    await told(("ann", "s4", "said after all backups"))
-    with restoring(settings(), tmp_path / "daily", force=True) as restoration:
-        assert restoration.folder == newest.folder
-        assert "the newest of 2 there" in restoration.look(quiet)[0].text
-        restoration.run(quiet)
-    assert await texts() == {*TOLD, "I play the cello"}
-
-
 async def test_backups_with_other_names_are_told_apart_by_their_own_time(known: Path, tmp_path: Path) -> None:
     for name in ("tuesday", "monday"):
         await backup(settings(), tmp_path / "all" / name, quiet)
@@ -388,11 +377,15 @@ async def test_backups_with_other_names_are_told_apart_by_their_own_time(known: 
         assert restoration.folder.name == "monday"
 
 
-async def test_a_newest_backup_that_cannot_be_read_is_not_passed_over_for_an_older_one(
+async def test_a_backup_that_cannot_be_read_is_not_built_on_nor_passed_over_for_an_older_one(
     known: Path, tmp_path: Path
 ) -> None:
-    await kept(tmp_path / "daily", 3)
+    first = (await kept(tmp_path / "daily", 3)).folder / MANIFEST
+    whole = first.read_bytes()
+    replace(first, b"{")
     newest = await kept(tmp_path / "daily", 3)
+    assert newest.manifest.shared == 0
+    replace(first, whole)
     replace(newest.folder / MANIFEST, b"{")
     with pytest.raises(ConfigError, match=newest.folder.name):
         restore(settings(), tmp_path / "daily", quiet, force=True)

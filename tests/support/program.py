@@ -28,6 +28,11 @@ def output_of(folder: Path) -> str:
     return (folder / "output.txt").read_text(encoding="utf-8")
 
 
+def leftovers(folder: Path) -> list[str]:
+    """Temporary folders that it left behind."""
+    return [path.name for path in folder.iterdir() if path.name.startswith("memproxy-")]
+
+
 async def ended(process: subprocess.Popen[bytes], folder: Path, within_s: float) -> int:
     """Wait for its end; its exit code."""
     try:
