@@ -30,7 +30,7 @@ from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, state_path, store_path
 from memproxy.settings.loading import load_settings
 from memproxy.stores.moving import Digests, Rows, copy, digests, state_tables
-from memproxy.wiring.move_sides import Side, memories_place, opened_side, state_place
+from memproxy.wiring.move_sides import Side, memories_location, opened_side, state_location
 
 app = typer.Typer()
 
@@ -116,7 +116,7 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
         MemproxyError: the server does not stop, or the copy is not equal to what was copied.
     """
     home = home_dir()
-    for part, place in (("state", state_place), ("store", memories_place)):
+    for part, place in (("state", state_location), ("store", memories_location)):
         if place(settings, home) == place(wanted, home):
             raise ConfigError(
                 f"--to names the {part} that this installation has already. State and store move together."

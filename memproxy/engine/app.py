@@ -113,7 +113,7 @@ class EngineApp:
 
 
 def _post_endpoint(kind: type[Message], call: Callable[[Message], Awaitable[object]], status: int = 200) -> Endpoint:
-    """Answers a `POST` of such a message with what ``call`` makes of it."""
+    """An endpoint that reads a `POST` as this message and answers what ``call`` returns."""
     decoder = msgspec.json.Decoder(kind)
 
     async def answered(request: Request) -> Response:
@@ -124,7 +124,7 @@ def _post_endpoint(kind: type[Message], call: Callable[[Message], Awaitable[obje
 
 
 def _get_endpoint(name: str, read: Callable[[], object]) -> Endpoint:
-    """Answers a `GET` with what is read then."""
+    """An endpoint that answers a `GET` with what ``read`` returns."""
 
     async def read_endpoint(_request: Request) -> Response:
         return answer(read())

@@ -35,7 +35,7 @@ _POLL_S = 0.1
 
 @contextlib.contextmanager
 def _telling(progress: ReindexTold | BackupTold, what: str) -> Iterator[None]:
-    """Tell how the work within ended. Whatever it is, store and state go on serving."""
+    """Note in ``progress`` how the work within ended; store and state go on serving."""
     try:
         yield
     except MemproxyError as error:

@@ -38,7 +38,7 @@ GRACE_S = 5.0
 """Longest wait at the end for what is to be written."""
 
 _Waiting = tuple[str, Callable[[], ReceiptPart]]
-"""Whose it is (the tenant), and what makes it when it is written."""
+"""A receipt that waits: its tenant, and what makes it when it is written."""
 
 
 class ReceiptKeeper:
@@ -60,7 +60,7 @@ class ReceiptKeeper:
         self._add(request.scope.tenant, partial(self._part, request.asked_at or self._clock.now(), request, explained))
 
     def note_parts(self, parts: Sequence[ReceiptPart]) -> None:
-        """Have these written; returns at once."""
+        """Queue these parts of receipts; returns at once."""
         for part in parts:
             self._add(part.scope.tenant, partial(_itself, part))
 

@@ -75,7 +75,7 @@ class Acknowledger:
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
         self.troubles = LogLimit()
-        """What was told of a state or store that does not answer."""
+        """Bounds what is logged of a state or store that does not answer."""
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
 
@@ -180,7 +180,7 @@ class Acknowledger:
         await self._settle(lambda: self._parts.state.finish(row.number, error=message, kind=kind))
         self._settled(row, error)
 
-    def gone(self, numbers: Sequence[int]) -> None:
+    def rows_erased(self, numbers: Sequence[int]) -> None:
         """These rows were erased, even if they are being handled. Their waiters return at once, as if the row had been
         done before it was erased.
         """

@@ -48,7 +48,7 @@ MOST_TOLD = 100
 """Outcomes noted of one plan: an import of thousands is not thousands of events."""
 
 
-def written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
+def outcomes_written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
     """One outcome for each memory that the plan stored, edited or deleted (``reason`` is how it came: ``api`` or
     ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
     Facts that went with a message, as ``plan`` has it, get the message's outcome.
@@ -147,7 +147,7 @@ async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
     is. What another project has there stays, without what it knows from messages that go.
     """
-    owned = await _owned(view, session, within)
+    owned = await _read_owned(view, session, within)
     for fact in owned.facts:
         if fact.id not in owned.lost and not owned.gone.isdisjoint(fact.turn_ids):
             remaining = [turn for turn in owned.turns if turn.id in fact.turn_ids]
@@ -169,7 +169,7 @@ async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     replaced = await _give_back_all(view, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
-        if fields := _hidden(turn, lost) or await _unmarked(view, turn, owned, replaced):
+        if fields := _hidden(turn, lost) or await _without_marks(view, turn, owned, replaced):
             view.change_turn(turn, fields)
     await _give_back_summaries(view, owned)
     ids = [turn.id for turn in owned.going]
@@ -178,7 +178,7 @@ async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     return Counter({"delete": len(ids) + len(owned.lost)})
 
 
-async def _owned(view: PlanView, session: str, within: Scope) -> _Owned:
+async def _read_owned(view: PlanView, session: str, within: Scope) -> _Owned:
     stored = await _all(view, MemoryFilter())
     memories = [view.current(memory) if memory.kind is not Kind.TURN else memory for memory in stored]
     here = {
@@ -254,7 +254,7 @@ async def _give_back_summaries(view: PlanView, owned: _Owned) -> None:
     ]
     for summary in ended:
         facts = [now_so for fact in owned.facts if (now_so := await view.memory(fact.id)) is not None]
-        turns = [msgspec.structs.replace(turn, **view.marked(turn)) for turn in (*owned.turns, *owned.going)]
+        turns = [msgspec.structs.replace(turn, **view.turn_changes(turn)) for turn in (*owned.turns, *owned.going)]
         causes = still_ended_by(summary, facts, turns)
         await view.change(summary.id, outdated_with(summary, causes) | {"updated_at": view.now})
         if not causes:
@@ -299,7 +299,7 @@ def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
     return {} if repeated is None else {"active": False, "metadata": turn.metadata | {RETRACTED_BY: repeated.id}}
 
 
-async def _unmarked(view: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
+async def _without_marks(view: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
     """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
     what took the place of what such a turn says.
     """
@@ -379,7 +379,7 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
     for session, turns in body.turn_changes.items():
         session_scope = msgspec.structs.replace(view.owner, session=session or None)
         for turn in (await view.store.get(session_scope, list(turns))).values():
-            view.change_turn(turn, _beside(view.marked(turn), _with_our_notes(turn, turns[turn.id])))
+            view.change_turn(turn, _beside(view.turn_changes(turn), _with_our_notes(turn, turns[turn.id])))
             counts["change"] += 1
     if body.deletes:
         await _delete(view, body)

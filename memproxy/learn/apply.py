@@ -182,7 +182,7 @@ class Applier:
         self, owner: Scope, plan: PlanBody, now: datetime, given_vectors: Mapping[str, GivenVectors]
     ) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
-        whole, fields = await self._changed(owner, plan.changes)
+        whole, fields = await self._split_changes(owner, plan.changes)
         points = await self._points(owner, memories, given_vectors) + await self._parts.vectors.with_neighbours(
             owner, whole
         )
@@ -269,7 +269,7 @@ class Applier:
                 log.info("a planned memory was forgotten before it was written; it is left out")
         return due
 
-    async def _changed(
+    async def _split_changes(
         self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]
     ) -> tuple[list[Memory], dict[str, Mapping[str, Any]]]:
         """What must be embedded again as a whole, and what changes in its payload only; of facts whose subject,
@@ -279,12 +279,12 @@ class Applier:
         stored = await self._parts.store.get(owner, read) if read else {}
         facts = {name: merged(memory, changes[name]) for name, memory in stored.items()}
         moving = [memory for name, memory in facts.items() if _PLACING_FIELDS & changes[name].keys()]
-        placed = await self._palace.again(owner, [memory for memory in moving if memory.kind is not Kind.TURN])
+        placed = await self._palace.place_anew(owner, [memory for memory in moving if memory.kind is not Kind.TURN])
         facts |= {memory.id: memory for memory in placed}
         whole = [
             after
             for name, after in facts.items()
-            if _SEARCHED_FIELDS & changes[name].keys() and _searched(stored[name]) != _searched(after)
+            if _SEARCHED_FIELDS & changes[name].keys() and _searched_texts(stored[name]) != _searched_texts(after)
         ]
         again = {memory.id for memory in whole}
         payload = {**changes, **{memory.id: {**changes[memory.id], **places_of(memory)} for memory in placed}}
@@ -301,7 +301,7 @@ def _deletes(plan: PlanBody) -> bool:
     return bool(plan.deletes) or plan.delete_where is not None
 
 
-def _searched(memory: Memory) -> tuple[str, str]:
+def _searched_texts(memory: Memory) -> tuple[str, str]:
     """The texts that its vectors are made of (of a turn those without its neighbours, which stay)."""
     return dense_text(memory), bm25_text(memory, None, None)
 

@@ -182,7 +182,7 @@ class TokenMeter:
         metrics().model_tokens.labels(source=source, direction="output").inc(output_tokens)
         await self._write(tenant, source, input_tokens, output_tokens)
 
-    async def note_given(self, tenant: str, source: str, tokens: int) -> None:
+    async def note_input(self, tenant: str, source: str, tokens: int) -> None:
         """Count input tokens that were added up before, or of texts that went to a model (an embedder) which several
         tenants may share in one call. The metric is the caller's, who knows the whole.
         """
@@ -259,7 +259,7 @@ class QuestionTally:
         while self._due:
             tenant, tokens = self._due.popitem()
             try:
-                await self._meter.note_given(tenant, "embed", tokens)
+                await self._meter.note_input(tenant, "embed", tokens)
             except StateUnavailable:
                 self._due[tenant] = self._due.get(tenant, 0) + tokens
                 raise

@@ -37,7 +37,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
 
     ``stance`` is what somebody holds of an aspect (``positive``, ``negative``, ``mixed``, ``neutral``); ``replaces`` is
     the value or statement that a correction names as wrong, in the speaker's words; ``until`` is an end that was given
-    in words ("next Friday"), for `grounding.dated`.
+    in words ("next Friday"), for `grounding.with_end`.
     """
 
     content: str

@@ -79,9 +79,7 @@ class Pair(msgspec.Struct, frozen=True):
     reason: str
 
 
-def compared(
-    one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory] = ()
-) -> Pair | None:
+def compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory] = ()) -> Pair | None:
     """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone. ``near``: what else
     the owner's entries say of such things.
     """
@@ -102,7 +100,7 @@ def compared(
     related = cosine >= bands.related if cosine is not None else overlap >= LEXICAL_RELATED
     older, newer = in_order(one, other)
     # what was stored side by side holds side by side, unless the newer one says that something changed
-    return _settled(one, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
+    return _by_time(one, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
 
 
 def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
@@ -152,7 +150,7 @@ def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
         return Pair(Verdict.SAME, "same_statement")
     # one of them may only say that something does not hold
     denies = slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
-    return None if denies else _settled(one, other)
+    return None if denies else _by_time(one, other)
 
 
 def in_order(one: Memory, other: Memory) -> tuple[Memory, Memory]:
@@ -170,7 +168,7 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
     return other.id not in beside[0] and one.id not in beside[1]
 
 
-def _settled(one: Memory, other: Memory) -> Pair:
+def _by_time(one: Memory, other: Memory) -> Pair:
     """The newer one holds; where nothing tells which that is, a person is asked."""
     when = {begins(each) if states_beginning(each) else said_at(each) for each in (one, other)}
     return Pair(Verdict.CONFLICT, "same_time") if len(when) == 1 else Pair(Verdict.CHANGED, "changed")
@@ -204,10 +202,10 @@ def _is_a_slip(one: Memory, other: Memory) -> bool:
     apart = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
     if len(apart) != 1 or names(one.content) != names(other.content):
         return False
-    return _slipped(*apart[0]) and affirms(one) == affirms(other)
+    return _is_misspelt(*apart[0]) and affirms(one) == affirms(other)
 
 
-def _slipped(one: str, other: str) -> bool:
+def _is_misspelt(one: str, other: str) -> bool:
     """Whether two letters changed places in a long word, or one is missing."""
     if min(len(one), len(other)) < _SLIP or not (one.isalpha() and other.isalpha()):
         return False
@@ -303,7 +301,7 @@ def consolidated(
                 for neighbour in near.get(entry.id, ())
                 if neighbour.memory.id not in handled
                 and by_itself(neighbour.memory, now) is None
-                and (pair := compared(entry, neighbour.memory, neighbour.cosine, bands, beside)) is not None
+                and (pair := compare(entry, neighbour.memory, neighbour.cosine, bands, beside)) is not None
             ]
             change = _by_pairs(entry, pairs)
             if change is None:

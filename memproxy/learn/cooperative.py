@@ -34,7 +34,7 @@ class Scheduler:
     """Says when learning's next step may run.
 
     Args:
-        wanted: whether somebody waits for what learning holds of this owner (its lock): its steps wait no longer then.
+        has_waiters: whether somebody waits for this owner's lock, which learning holds: its steps wait no longer then.
         clock: seconds since some moment.
     """
 

@@ -158,7 +158,7 @@ class DreamModel:
             return None
         return self._parts.access.credential(tenant, self._parts.settings.models.extract)
 
-    async def tidied(self, owner: Scope, dream: Dream, window: Sequence[Memory]) -> Step:
+    async def tidy(self, owner: Scope, dream: Dream, window: Sequence[Memory]) -> Step:
         """What the model makes of a window of active entries of one place."""
         lines = [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "dream", lines, _Tidied)
@@ -177,13 +177,13 @@ class DreamModel:
                 dream, f"an answer of the model that deleted {len(set(answer.delete))} of {len(window)} entries"
             )
             answer.delete = []
-        return _step(dream, self._checked(owner, dream, window, answer), window)
+        return _step(dream, self._check_answer(owner, dream, window, answer), window)
 
-    def _checked(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> NewChanges:
+    def _check_answer(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> NewChanges:
         """What of an answer may be done; an entry is in one change at most, the first."""
         changes, used_ids = NewChanges(), set[str]()
         proposals: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
-            *((tuple(merge.numbers), partial(self._merged, owner, dream, merge.text)) for merge in answer.merge),
+            *((tuple(merge.numbers), partial(self._merge, owner, dream, merge.text)) for merge in answer.merge),
             *(((replaced.old, replaced.new), lambda pair: (_superseded(*pair), None)) for replaced in answer.supersede),
             *(((number,), lambda entry: (_deleted(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
             *((pair, lambda pair: (_conflict(*pair), None)) for pair in answer.conflicts),
@@ -202,7 +202,7 @@ class DreamModel:
                 changes.append((change, new))
         return changes
 
-    def _merged(
+    def _merge(
         self, owner: Scope, dream: Dream, text: str, sources: Sequence[Memory]
     ) -> tuple[Change | None, Memory | None]:
         """Entries and the sentence that stands for them; where one of them says it already, that one stays."""
@@ -252,7 +252,9 @@ class DreamModel:
             pointer=None,
         )
 
-    async def inferred(self, owner: Scope, dream: Dream, turns: Sequence[Memory], known_texts: Sequence[str]) -> Step:
+    async def infer_preferences(
+        self, owner: Scope, dream: Dream, turns: Sequence[Memory], known_texts: Sequence[str]
+    ) -> Step:
         """Preferences that the user's messages of one place show, as often as their strength asks for."""
         lines = [json.dumps({"known": quote(text)[:_MOST_TEXT]}, ensure_ascii=False) for text in known_texts]
         lines += [_line(number, turn) for number, turn in enumerate(turns, start=1)]
@@ -281,7 +283,7 @@ class DreamModel:
             changes.append((change, memory))
         return _step(dream, changes, turns)
 
-    async def avoided(self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]]) -> Step:
+    async def infer_lessons(self, owner: Scope, dream: Dream, wrong: Sequence[tuple[Memory, Memory | None]]) -> Step:
         """Lessons of what to avoid, from memories that were judged wrong and what is right instead."""
         lines = []
         for number, (memory, right) in enumerate(wrong, start=1):
@@ -292,7 +294,7 @@ class DreamModel:
         answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
         changes = NewChanges()
         for pattern in answer.patterns if answer is not None else ():
-            rests_on = _numbered(wrong, pattern.numbers)
+            rests_on = _named_by_numbers(wrong, pattern.numbers)
             texts = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
             texts += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
             if rests_on and _may_stand(pattern.text, texts):
@@ -302,14 +304,14 @@ class DreamModel:
                 self._refuse(dream, "a pattern that rests on nothing that was said")
         return _step(dream, changes, [memory for memory, _ in wrong])
 
-    async def reflected(self, owner: Scope, dream: Dream, window: Sequence[Memory], about: str | None = None) -> Step:
+    async def reflect(self, owner: Scope, dream: Dream, window: Sequence[Memory], about: str | None = None) -> Step:
         """Insights that several entries of one place show together."""
         lines = [json.dumps({"topic": quote(about)[:_MOST_TEXT]}, ensure_ascii=False)] if about else []
         lines += [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "reflect", lines, _Insights)
         changes = NewChanges()
         for insight in answer.insights if answer is not None else ():
-            sources = _numbered(window, insight.numbers)
+            sources = _named_by_numbers(window, insight.numbers)
             if len(sources) >= _LEAST_SOURCES and _may_stand(insight.text, [entry.content for entry in sources]):
                 changes.append(self._new_memory(owner, REFLECT, sources, insight.text, "reflections/insight"))
             else:
@@ -408,7 +410,7 @@ def _step(dream: Dream, changes: NewChanges, shown: Iterable[Memory]) -> Step:
     )
 
 
-def _numbered(shown: Sequence[_One], numbers_named: Sequence[int]) -> list[_One]:
+def _named_by_numbers(shown: Sequence[_One], numbers_named: Sequence[int]) -> list[_One]:
     """What an answer names by its numbers, each once."""
     return [shown[number - 1] for number in dict.fromkeys(numbers_named) if 0 < number <= len(shown)]
 

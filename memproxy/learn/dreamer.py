@@ -349,7 +349,7 @@ class Dreamer:
         for window in windows(
             [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
         ):
-            step = await self._model.tidied(owner, dream, window)
+            step = await self._model.tidy(owner, dream, window)
             handled |= _named(step.changes)
             yield step
 
@@ -368,7 +368,7 @@ class Dreamer:
         steps = []
         for place in dict.fromkeys(turn.place for turn in own):
             messages = [turn for turn in own if turn.place == place][::-1]
-            steps.append(await self._model.inferred(owner, dream, messages, texts))
+            steps.append(await self._model.infer_preferences(owner, dream, messages, texts))
         return steps
 
     async def _avoided(self, owner: Scope, dream: Dream) -> list[Step]:
@@ -388,11 +388,11 @@ class Dreamer:
             return []
         right = await self._parts.store.get(owner, [memory.superseded_by for memory in wrong if memory.superseded_by])
         pairs = [(memory, right.get(memory.superseded_by or "")) for memory in wrong]
-        return [await self._model.avoided(owner, dream, pairs)]
+        return [await self._model.infer_lessons(owner, dream, pairs)]
 
     async def _reflected(self, owner: Scope, dream: Dream) -> list[Step]:
         """Insights over what is remembered, where enough was learned since the last time."""
-        return [await self._model.reflected(owner, dream, window) for window in await self._with_news(owner)]
+        return [await self._model.reflect(owner, dream, window) for window in await self._with_news(owner)]
 
     async def _with_news(self, owner: Scope) -> list[list[Memory]]:
         """What is reflected on together, as far as enough of it was learned since the last time."""
@@ -441,7 +441,7 @@ class Dreamer:
         dream = Dream(id=f"dream_{uuid.uuid4().hex}", trigger="reflect", created_at=self._parts.clock.now())
         new_ids: list[str] = []
         for window in await self._to_reflect_on(scope, about):
-            step = await self._model.reflected(owner, dream, window, about)
+            step = await self._model.reflect(owner, dream, window, about)
             if step.changes and not await self._write(owner, PlanBody(dream=step), _SETTLE_S):
                 raise StoreUnavailable("The store does not answer: the insights are stored as soon as it does.")
             new_ids += [memory.id for memory in step.new]

@@ -24,7 +24,7 @@ from memproxy.core.turn import in_order
 from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
 from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
-from memproxy.learn.forget_everything import heeded
+from memproxy.learn.forget_everything import split_at_order
 from memproxy.learn.grounding import Admission, hold_nothing
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.parse import parse
@@ -69,12 +69,12 @@ async def unlearned(store: MemoryStore, scope: Scope, body: LearnBody, most: int
     return of_places(turns, first=0 if new is None else max(0, len(turns) - new), most=most)
 
 
-def said_where(scope: Scope, turn: Memory) -> Scope:
+def scope_of_turn(scope: Scope, turn: Memory) -> Scope:
     """The scope with the project and agent of a turn: what is learned from the turn belongs there."""
     return scope.at(*turn.place)
 
 
-def is_seen(scope: Scope, turn: Memory) -> bool:
+def is_visible(scope: Scope, turn: Memory) -> bool:
     """Whether what is learned in the scope's project and agent may draw on a turn: it is theirs, or of none."""
     return turn.project_id in {None, scope.project} and turn.agent_id in {None, scope.agent}
 
@@ -235,11 +235,13 @@ class Reader:
             ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
             StoreUnavailable, StateUnavailable: try again later.
         """
-        window, order = heeded(msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]))
-        reading = await self._nominated(scope, body, window, is_new=order is not None)
+        window, order = split_at_order(
+            msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
+        )
+        reading = await self._nominate(scope, body, window, is_new=order is not None)
         return reading if order is None else msgspec.structs.replace(reading, grounded=[order, *reading.grounded])
 
-    async def _nominated(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
+    async def _nominate(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
         """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
         if self.asks_model and hold_nothing(window.turns, window.new_ids):
             metrics().extractions_skipped.labels(reason="idle").inc()
@@ -257,9 +259,9 @@ class Reader:
             plain = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
             read = await asyncio.to_thread(reader.read, msgspec.structs.replace(window, turns=plain))
             return self._admission.of_rules(read)
-        return await self._extracted(scope.tenant, self.known_credential(scope, body), window)
+        return await self._extract(scope.tenant, self.known_credential(scope, body), window)
 
-    async def _extracted(self, tenant: str, credential: Credential, window: Window) -> Read:
+    async def _extract(self, tenant: str, credential: Credential, window: Window) -> Read:
         """The grounded candidates of a window, and the others; what is rejected is counted by reason."""
         shown = msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
         new = [turn.id for turn in shown.turns if turn.id in window.new_ids]
@@ -277,7 +279,7 @@ class Reader:
             # the answer to the whole was longer than ``max_tokens``: the window in two calls
             halves = [frozenset(ids) for ids in (new[: len(new) // 2], new[len(new) // 2 :])]
             parts = [msgspec.structs.replace(window, new_ids=ids) for ids in halves]
-            read = [await self._extracted(tenant, credential, part) for part in parts]
+            read = [await self._extract(tenant, credential, part) for part in parts]
             return Read([*read[0].grounded, *read[1].grounded], [*read[0].rejected, *read[1].rejected])
         # long messages take tens of milliseconds to read, in which nobody would be answered
         return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)

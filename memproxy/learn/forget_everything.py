@@ -41,7 +41,7 @@ def order_of(turn: Memory) -> str | None:
     return order_in(mask(text))
 
 
-def heeded(window: Window) -> tuple[Window, Grounded | None]:
+def split_at_order(window: Window) -> tuple[Window, Grounded | None]:
     """The window from its last order to forget everything on, without the order itself, and that as a candidate.
 
     None, and the window as it is, where nobody orders it: no new turn does; one is said in a game, or in a talk of
@@ -67,7 +67,7 @@ def without_covered(windows: Sequence[Window]) -> list[Window]:
     read = [
         msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]) for window in windows
     ]
-    orders = [(index, heeded(window)[1]) for index, window in enumerate(read)]
+    orders = [(index, split_at_order(window)[1]) for index, window in enumerate(read)]
     last, order = next(((index, order) for index, order in reversed(orders) if order is not None), (-1, None))
     if order is None:
         return list(windows)

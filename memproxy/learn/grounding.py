@@ -58,7 +58,7 @@ def hold_nothing(contradict: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     return True
 
 
-def was_asked(contradict: Sequence[Memory], turn: Memory) -> bool:
+def answers_question(contradict: Sequence[Memory], turn: Memory) -> bool:
     """Whether a turn of a conversation follows one of the assistant's that asks something."""
     index = next((index for index, other in enumerate(contradict) if other.id == turn.id), 0)
     before = contradict[index - 1] if index else None
@@ -172,7 +172,7 @@ _RECURS = re.compile(
 """A sentence with one of these names days that come again ("from Monday until Friday"), and no end."""
 
 
-def dated(candidate: Extracted, said_at: datetime) -> Extracted:
+def with_end(candidate: Extracted, said_at: datetime) -> Extracted:
     """The candidate with the end of what it says as a time, counted from ``said_at``; as it is where it gives none, or
     one that was over by then.
     """
@@ -486,19 +486,19 @@ class Admission:
     def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
         """What a model named, each candidate against the messages that the model was shown."""
         heard = Heard(window)
-        read = self._sorted(
+        read = self._admit(
             [(candidate, rejection(candidate) or _of_message(candidate, heard, window)) for candidate in candidates]
         )
         return Read(in_order(read.grounded), read.rejected)
 
     def of_rules(self, read: Read) -> Read:
         """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""
-        checked = self._sorted(
+        checked = self._admit(
             [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
         )
         return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
-    def _sorted(self, grounded: Sequence[tuple[Extracted, Grounded | str]]) -> Read:
+    def _admit(self, grounded: Sequence[tuple[Extracted, Grounded | str]]) -> Read:
         read = Read([], [])
         for candidate, result in grounded:
             allowed = result if isinstance(result, str) else admitted(result, self._min_trust)
@@ -517,7 +517,7 @@ def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded 
         return grounded
     if is_echo(candidate, grounded.turn, window):
         return "echo"
-    is_answer = was_asked(window.turns, grounded.turn)
+    is_answer = answers_question(window.turns, grounded.turn)
     return mistaken(grounded, is_answer=is_answer) or msgspec.structs.replace(
-        grounded, candidate=dated(candidate, grounded.turn.created_at)
+        grounded, candidate=with_end(candidate, grounded.turn.created_at)
     )

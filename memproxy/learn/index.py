@@ -12,7 +12,7 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
-from memproxy.learn.api_plan import written
+from memproxy.learn.api_plan import outcomes_written
 from memproxy.learn.apply import Applier
 from memproxy.learn.erasure import Erasure, RowsErased
 from memproxy.learn.forget_everything import order_of
@@ -209,7 +209,7 @@ class Indexer:
                 # what could be deleted is gone by now, and the next try does not see any more where it stood
                 await erase_empty_places(self._parts.store, self._parts.state, scope, going)
                 raise
-            await self._parts.state.note_outcomes(row.number, written(request, plan), self._parts.clock.now())
+            await self._parts.state.note_outcomes(row.number, outcomes_written(request, plan), self._parts.clock.now())
             await self._erasure.complete(row, request, going)
         return planned
 

@@ -114,7 +114,7 @@ def _could_be_the_same(candidate: Memory, holder: Memory) -> bool:
     )
 
 
-def advised(
+def apply_verdicts(
     decision: Decision,
     candidate: Memory,
     verdicts: Mapping[str, str],

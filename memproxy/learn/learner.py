@@ -24,8 +24,8 @@ from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
 from memproxy.learn.cooperative import Step
-from memproxy.learn.extract import MINE, Reader, is_seen, said_where, turns_of, unlearned
-from memproxy.learn.forget_everything import heeded, without_covered
+from memproxy.learn.extract import MINE, Reader, is_visible, scope_of_turn, turns_of, unlearned
+from memproxy.learn.forget_everything import split_at_order, without_covered
 from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
 from memproxy.learn.judge import Advice
@@ -34,7 +34,7 @@ from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
 from memproxy.learn.placement import Palace
-from memproxy.learn.plan import Planned, Planner, hide_questions, only_asked
+from memproxy.learn.plan import Planned, Planner, hide_questions, mere_questions
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
 from memproxy.ports import JournalRow, MemoryFilter
@@ -136,7 +136,7 @@ class Learner:
                 continue
             window = progress.windows[0]
             fits = len(turns) + len(window.turns) <= self._most_turns
-            plain = heeded(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
+            plain = split_at_order(window)[1] is None and not hold_nothing(window.turns, window.new_ids)
             if fits and plain and (not turns or turns[-1].place == window.newest.place):
                 joined.append(progress)
                 turns += window.turns
@@ -148,7 +148,7 @@ class Learner:
         spent = joined[0].spent
         links = spans_in(turn.metadata for turn in turns)
         with tallied(spent), work(self._parts.traces, "memory.read", links, {"memproxy.rows": len(joined)}):
-            read = await self._reader.read(said_where(rows[0].entry.scope, window.newest), first, window)
+            read = await self._reader.read(scope_of_turn(rows[0].entry.scope, window.newest), first, window)
         for progress in joined:
             self._check_is_there(progress)
             own = {turn.id for turn in progress.windows[0].turns}
@@ -210,7 +210,7 @@ class Learner:
                 if not progress.read:
                     self.forget(row.number)  # many may wait for long: their turns are not kept in memory
                 raise
-            planned, outcomes = await self._reconciled(progress)
+            planned, outcomes = await self._plan_candidates(progress)
             if span is not None and planned is not None:
                 span.note({f"memproxy.{operation}": count for operation, count in planned.operations.items()})
         subjects = [memory.subject for memory in planned.plan.upserts if memory.subject] if planned is not None else []
@@ -240,21 +240,23 @@ class Learner:
         window = Window(turns=[as_turn], new_ids=frozenset({name}))
         progress = _Progress(row, [window], [window], all_read=all_read)
         with tallied(progress.spent):
-            progress.read.append(await self._reader.read(said_where(scope, as_turn), body, window))
+            progress.read.append(await self._reader.read(scope_of_turn(scope, as_turn), body, window))
         statements = [grounded for grounded in progress.read[0].grounded if grounded.candidate.intent is Intent.STATE]
 
         async def plan_at(now: datetime) -> Planned | None:
             current = (await self._parts.store.get(scope, [name])).get(name)
             if current is None or not current.active or current.content != saved.content:
                 return None  # it was forgotten or edited meanwhile
-            return await self._refined(scope, current, statements, now)
+            return await self._plan_refinement(scope, current, statements, now)
 
         planned, outcomes = await self._plan_and_apply(progress, plan_at)
         if planned is not None:
             await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
             _report(row, planned)
 
-    async def _refined(self, scope: Scope, saved: Memory, statements: Sequence[Grounded], now: datetime) -> Planned:
+    async def _plan_refinement(
+        self, scope: Scope, saved: Memory, statements: Sequence[Grounded], now: datetime
+    ) -> Planned:
         """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
         plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version, step=self._steps(scope))
         if len(statements) > 1 and saved.slot is None:
@@ -312,12 +314,12 @@ class Learner:
         for window in progress.shown[len(progress.read) :]:
             self._check_is_there(progress)
             await self._step(scope)
-            window_scope = said_where(scope, progress.windows[len(progress.read)].newest)
+            window_scope = scope_of_turn(scope, progress.windows[len(progress.read)].newest)
             progress.read.append(await self._reader.read(window_scope, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(progress)
             turns = [
-                turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_seen(scope, turn)
+                turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_visible(scope, turn)
             ]
             if body.reason == END or sum(turn.trust is Trust.USER for turn in turns) >= _LEAST_MESSAGES:
                 credential_of = self._reader.credential if body.reason == END else self._reader.known_credential
@@ -329,11 +331,11 @@ class Learner:
         if self._progress.get(number) is not progress:
             raise NotFound(f"Journal row {number} is gone: its owner was erased. Nothing is left to do for it.")
 
-    async def _reconciled(self, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
+    async def _plan_candidates(self, progress: _Progress) -> tuple[Planned | None, list[Outcome]]:
         """Plan and apply what was extracted; also what became of each candidate and turn."""
         scope = progress.row.entry.scope
         candidates = [grounded for reading in progress.read for grounded in reading.grounded]
-        questions = await self._only_asked(scope, progress)
+        questions = await self._mere_questions(scope, progress)
         if not candidates and not questions and progress.summary is None and not changed_by(progress.new_turns):
             return None, of_reading([], progress.windows, progress.read, progress.spent)
         # Before the lock: a model may be asked, and nobody of the owner's should wait for it.
@@ -342,7 +344,7 @@ class Learner:
 
         async def plan_at(now: datetime) -> Planned:
             with step("memory.plan", {"memproxy.candidates": len(candidates)}):
-                planned = await self._planned(scope, candidates, progress, advice, now)
+                planned = await self._plan(scope, candidates, progress, advice, now)
                 hide_questions(planned.view, questions, candidates)
             return planned
 
@@ -409,7 +411,7 @@ class Learner:
             await self._parts.flushes.settle("index", owner)
             yield
 
-    async def _planned(
+    async def _plan(
         self, scope: Scope, candidates: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
@@ -428,12 +430,12 @@ class Learner:
         await end_outdated(planned.view)  # summaries that tell what the plan supersedes
         return planned
 
-    async def _only_asked(self, scope: Scope, progress: _Progress) -> list[Memory]:
+    async def _mere_questions(self, scope: Scope, progress: _Progress) -> list[Memory]:
         """The user's new turns in which a model found nothing told, and of which nothing was learned before."""
         if not self._reader.asks_model:
             return []
         read = zip(progress.shown, progress.read, strict=True)
-        questions = {turn.id: turn for window, reading in read for turn in only_asked(window, reading)}
+        questions = {turn.id: turn for window, reading in read for turn in mere_questions(window, reading)}
         if not questions:
             return []
         where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(questions))
@@ -456,7 +458,7 @@ class Learner:
             latest = await turns_of(self._parts.store, scope, last=_LATEST)
             if not await self._palace.is_elsewhere(scope, latest):
                 return
-            moved = await self._palace.moved(scope, await turns_of(self._parts.store, scope, last=_MOST_HOUSED))
+            moved = await self._palace.new_places(scope, await turns_of(self._parts.store, scope, last=_MOST_HOUSED))
             if moved:
                 with self._parts.flushes.of("learn", scope.owner):
                     await self._parts.store.set_fields(scope, moved)

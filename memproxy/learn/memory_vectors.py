@@ -129,7 +129,7 @@ class Vectors:
 
     async def _count(self, tenant: str | None, texts: Sequence[str]) -> None:
         if self._meter is not None and tenant is not None and texts:
-            await self._meter.note_given(tenant, "embed", sum(map(estimate, texts)))
+            await self._meter.note_input(tenant, "embed", sum(map(estimate, texts)))
 
     async def _embed(self, owner: OwnerKey, texts: Sequence[str]) -> list[Passage]:
         if not texts:

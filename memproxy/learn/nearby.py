@@ -177,7 +177,7 @@ async def _search(
         where=MemoryFilter(kinds=kinds),
         background=True,
     )
-    stored = await view.searched(scope, query, candidate.content)
+    stored = await view.search(scope, query, candidate.content)
     by_vector = sorted((hit for hit in stored if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0))
     by_words = sorted((hit for hit in stored if hit.bm25), key=lambda hit: -(hit.bm25 or 0))
     in_turn = {

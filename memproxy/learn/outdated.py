@@ -27,7 +27,7 @@ async def end_outdated(view: PlanView) -> None:
     """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
     shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
     """
-    gone = [pair for pair in await view.outdated() if pair[0].predicate != PREDICATE]
+    gone = [pair for pair in await view.ended_statements() if pair[0].predicate != PREDICATE]
     plan = view.plan()
     names = [name for name, fields in plan.changes.items() if fields.get("quarantined") is True]
     changed = [await view.memory(name) for name in names]
@@ -48,7 +48,7 @@ async def end_outdated(view: PlanView) -> None:
         quoted = [turn for turn in turns if _quotes(summary, turn)]
         if retold or quoted:
             causes = [await _ended_by(view, *pair) for pair in retold]
-            causes += [_hidden_by(view.marked(turn)) for turn in quoted]
+            causes += [_hidden_by(view.turn_changes(turn)) for turn in quoted]
             over = {"valid_to": view.now, "updated_at": view.now}
             await view.change(summary.id, outdated_with(summary, causes) | over)
 

@@ -83,7 +83,7 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
     turns = {turn.id: turn for turn in new}
     outcomes: list[Outcome] = []
     for turn in asking:
-        turns[turn.id] = await _marked(view, turn, turns, outcomes)
+        turns[turn.id] = await _mark(view, turn, turns, outcomes)
     await end_outdated(view)
     plan = view.plan()
     here = plan.turn_changes.get(scope.session or "", {})
@@ -96,7 +96,7 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
     return Marks(written, plan, view.slot_changes(), outcomes)
 
 
-async def _marked(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outcomes: list[Outcome]) -> Memory:
+async def _mark(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outcomes: list[Outcome]) -> Memory:
     """The message with what it changes noted, and that in the plan and the outcomes. ``turns`` are the new ones."""
     words = await asyncio.to_thread(reader.words_of, turn)
     facts = {fact.id: fact for fact in await _facts(view, turn, words)}
@@ -108,15 +108,15 @@ async def _marked(view: PlanView, turn: Memory, turns: Mapping[str, Memory], out
     ended: list[str] = []
     for touch in touches:
         if touch.held.memory is not None:
-            await _end(view, facts[touch.held.memory], turn, _how([touch]))
+            await _end(view, facts[touch.held.memory], turn, _reason([touch]))
             ended.append(touch.held.memory)
-            outcomes.append(_pending_outcome(turn, facts[touch.held.memory], _how([touch])))
+            outcomes.append(_pending_outcome(turn, facts[touch.held.memory], _reason([touch])))
     gone: list[Memory] = []
     for number, earlier in before.items():
         own_touches = [touch for touch in touches if touch.held.memory is None and touch.held.turn == number]
         # nothing is lost where it states next to nothing beside that
         if own_touches and len(terms(" ".join(_telling(earlier))) - reader.covered(own_touches)) <= _BESIDE:
-            gone.append(_hide(view, earlier, turn, _how(own_touches)))
+            gone.append(_hide(view, earlier, turn, _reason(own_touches)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
     for _, order_terms in orders if not touches else ():
         one_thing = [
@@ -124,7 +124,9 @@ async def _marked(view: PlanView, turn: Memory, turns: Mapping[str, Memory], out
         ]
         about = [earlier for earlier, statement in one_thing if reader.names_all_of(statement, order_terms)]
         gone += [_hide(view, earlier, turn, TAKEN_BACK) for earlier in about]
-    outcomes += [_pending_outcome(turn, earlier, str(view.marked(earlier)["metadata"][PENDING])) for earlier in gone]
+    outcomes += [
+        _pending_outcome(turn, earlier, str(view.turn_changes(earlier)["metadata"][PENDING])) for earlier in gone
+    ]
     noted = without(turn.metadata, CHANGES)
     if ended or gone:
         noted[CHANGES] = {"facts": ended, "turns": [[earlier.session_id, earlier.id] for earlier in gone]}
@@ -139,7 +141,7 @@ async def _end(view: PlanView, fact: Memory, turn: Memory, how: str) -> None:
     await view.change(fact.id, {"metadata": ended.metadata | {PENDING: how}})
     await view.release(fact)
     for earlier in await view.turns(fact.session_id, fact.turn_ids):
-        noted = view.marked(earlier).get("metadata", {})
+        noted = view.turn_changes(earlier).get("metadata", {})
         if noted.get(RETRACTED_BY) == turn.id:
             _hide(view, msgspec.structs.replace(earlier, metadata=noted), turn, how)
 
@@ -184,7 +186,9 @@ async def _earlier_messages(
     others = in_order([message for message in nearest if (message.session_id, message.id) not in recent])
     last = 2 * _APART + len(others)
     placed = dict(enumerate(others)) | {last + number: message for number, message in enumerate(just_said)}
-    current = {number: msgspec.structs.replace(message, **view.marked(message)) for number, message in placed.items()}
+    current = {
+        number: msgspec.structs.replace(message, **view.turn_changes(message)) for number, message in placed.items()
+    }
     return {number: message for number, message in current.items() if _is_read(message, turn)}, last + len(just_said)
 
 
@@ -194,7 +198,7 @@ def _pending_outcome(turn: Memory, ended: Memory, how: str) -> Outcome:
     return msgspec.structs.replace(outcome, request_ids=requests_of([turn]))
 
 
-def _how(touched: Sequence[Any]) -> str:
+def _reason(touched: Sequence[Any]) -> str:
     return SUPERSEDED if all(touch.replaced for touch in touched) else TAKEN_BACK
 
 
@@ -249,7 +253,7 @@ def taken_back_with(turn: Memory, candidate: Memory, read_ids: Collection[str], 
     return msgspec.structs.replace(candidate, **take_back(candidate, by, at, now=now))
 
 
-async def opened(view: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
+async def reopen_pending(view: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
     """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
     message. One whose place was taken meanwhile stays as it is.
     """
@@ -265,8 +269,8 @@ async def opened(view: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
     return turns_by_fact
 
 
-async def settled(view: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
-    """What learning left of the facts that `opened` named: those that their message only told once more hold again,
+async def settle_pending(view: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
+    """What learning left of the facts of `reopen_pending`: those that their message only told once more hold again,
     with what was hidden for them; all else stays ended, and is pending no more.
     """
     outcomes: list[Outcome] = []
@@ -282,13 +286,13 @@ async def settled(view: PlanView, turns: Sequence[Memory], facts: Mapping[str, M
         elif holds:
             outcomes.append(msgspec.structs.replace(outcome, result="kept"))
         for earlier in await view.turns(fact.session_id, fact.turn_ids):
-            noted = view.marked(earlier).get("metadata", earlier.metadata)
+            noted = view.turn_changes(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
                 dropped = (PENDING, RETRACTED_BY, RETRACTED_AT) if holds else (PENDING,)
                 view.change_turn(earlier, {"metadata": without(noted, *dropped)} | ({"active": True} if holds else {}))
     for session, name in (pair for turn in turns for pair in _changes(turn).turns):
         for earlier in await view.turns(session, [name]):
-            noted = view.marked(earlier).get("metadata", earlier.metadata)
+            noted = view.turn_changes(earlier).get("metadata", earlier.metadata)
             if PENDING in noted:
                 view.change_turn(earlier, {"metadata": without(noted, PENDING)})
     return outcomes

@@ -40,7 +40,7 @@ class Palace:
         placed = iter(await self._placed(scope, new, [assign(memory) for memory in new]))
         return [next(placed) if memory.pointer is None else memory for memory in memories]
 
-    async def again(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+    async def place_anew(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
         """The memories with the places that they belong to by now; what their old pointers meant, nothing else will."""
         return await self._placed(scope, memories, [assign(memory) for memory in memories])
 
@@ -48,7 +48,7 @@ class Palace:
         """Whether some of a session's turns stand in another wing than that of what they are about."""
         return bool((await self._looked_through(moved_turns, scope, turns))[0])
 
-    async def moved(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
+    async def new_places(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
         """The new places, by id, of those of a session's turns that move into the wing of what the session is about."""
         moving, names = await self._looked_through(moved_turns, scope, turns)
         return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}

@@ -35,14 +35,14 @@ from memproxy.learn import nearby, succession
 from memproxy.learn.api_plan import add_requested
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, is_read, memory_of
 from memproxy.learn.cooperative import Step, no_wait
-from memproxy.learn.extract import said_where
+from memproxy.learn.extract import scope_of_turn
 from memproxy.learn.forget_everything import forget_everything
 from memproxy.learn.grounding import contradict, goes_back_unsaid
-from memproxy.learn.judge import Advice, Judge, advised, candidate_key
+from memproxy.learn.judge import Advice, Judge, apply_verdicts, candidate_key
 from memproxy.learn.outcomes import outcome_of
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
-from memproxy.learn.pending import opened, settled, taken_back_with
+from memproxy.learn.pending import reopen_pending, settle_pending, taken_back_with
 from memproxy.learn.plan_view import Aliases, PlanView
 from memproxy.metrics import metrics
 
@@ -56,18 +56,18 @@ def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
         by_turn.setdefault((grounded.turn.session_id, grounded.turn.id), []).append(grounded)
     for read in by_turn.values():
         turn = read[0].turn
-        was_hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not view.marked(turn)
+        was_hidden = not turn.active and turn.metadata.get(RETRACTED_BY) == turn.id and not view.turn_changes(turn)
         if was_hidden and any(grounded.candidate.intent in (Intent.STATE, Intent.CORRECT) for grounded in read):
             view.change_turn(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
-        is_shown = turn.trust is Trust.USER and turn.active and view.marked(turn).get("active") is not False
+        is_shown = turn.trust is Trust.USER and turn.active and view.turn_changes(turn).get("active") is not False
         quotes = [quote for grounded in read for quote in grounded.candidate.evidence]
         asks = all(grounded.candidate.intent is Intent.FORGET for grounded in read)
         if is_shown and asks and only_asks_to_forget(strip_blocks(turn.content), quotes):
-            noted = view.marked(turn).get("metadata", turn.metadata)
+            noted = view.turn_changes(turn).get("metadata", turn.metadata)
             view.change_turn(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
 
 
-def only_asked(window: Window, read: Read) -> list[Memory]:
+def mere_questions(window: Window, read: Read) -> list[Memory]:
     """The user's new turns in which a model that read them found nothing told, and that do not plainly tell something
     either. None where it named what the turns do not hold: it may have misread what one of them tells.
     """
@@ -93,7 +93,7 @@ def hide_questions(view: PlanView, questions: Sequence[Memory], extracted: Seque
     """
     telling_turns = [grounded.turn for grounded in extracted if grounded.turn.metadata.get(ASKED) is True]
     for turn, asks in (*((turn, True) for turn in questions), *((turn, False) for turn in telling_turns)):
-        view.change_turn(turn, {"metadata": view.marked(turn).get("metadata", turn.metadata) | {ASKED: asks}})
+        view.change_turn(turn, {"metadata": view.turn_changes(turn).get("metadata", turn.metadata) | {ASKED: asks}})
 
 
 _SAYS_NOTHING_NEW = frozenset({"echo", "question", "pleasantry"})
@@ -148,7 +148,7 @@ class Planner:
         for grounded, candidate in zip(extracted, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
                 chain = await nearby.chain(view, candidate)
-                turn_scope = said_where(scope, grounded.turn)
+                turn_scope = scope_of_turn(scope, grounded.turn)
                 near = [] if chain else await nearby.neighbours(view, turn_scope, candidate)
                 verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
                 key = candidate_key(candidate)
@@ -174,7 +174,7 @@ class Planner:
         view = PlanView(self._parts, scope, now, step)
         if aside is not None:
             await view.refine(aside)
-        held = await opened(view, read)
+        held = await reopen_pending(view, read)
         candidates = await self._candidates(view, scope, extracted, extractor)
         read_ids = frozenset(turn.id for turn in read)
         counts: Counter[str] = Counter()
@@ -182,7 +182,7 @@ class Planner:
         for grounded, candidate in zip(extracted, candidates, strict=True):
             await step()
             verdicts = (advice or {}).get(candidate_key(candidate), {})
-            turn_scope = said_where(scope, grounded.turn)
+            turn_scope = scope_of_turn(scope, grounded.turn)
             case = _Case(turn_scope, grounded, candidate, verdicts, read_ids=read_ids)
             operation, decision = await self._learn(view, case)
             counts[operation] += 1
@@ -192,7 +192,7 @@ class Planner:
             if operation != _DONE_BEFORE:
                 outcomes += outcome_of(grounded.turn, memory, operation, decision)
         hide_requests(view, extracted)
-        outcomes += await settled(view, read, held)
+        outcomes += await settle_pending(view, read, held)
         plan = msgspec.structs.replace(view.plan(), outcomes=outcomes)
         return Planned(plan=plan, view=view, operations=counts)
 
@@ -201,7 +201,7 @@ class Planner:
     ) -> list[Memory]:
         view.aliases = aliases = await Aliases.of(view.state, scope)
         stated = [
-            memory_of(grounded, said_where(scope, grounded.turn), now=view.now, extractor=extractor)
+            memory_of(grounded, scope_of_turn(scope, grounded.turn), now=view.now, extractor=extractor)
             for grounded in extracted
         ]
         candidates = [aliases.resolved(memory) for memory in stated]
@@ -287,7 +287,7 @@ class Planner:
         decision = self._turned(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
         if not case.verdicts:
             return decision
-        return advised(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
+        return apply_verdicts(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
 
     async def _out_of_others_way(self, view: PlanView, candidate: Memory, target: Memory) -> Memory:
         """A statement that names what it replaces, under the names of that where its own are those of a third one that

@@ -184,7 +184,7 @@ class PlanView:
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
         self._turn_changes: dict[str, dict[str, dict[str, Any]]] = {}
-        self._marked: dict[tuple[str, str], Memory] = {}
+        self._changed_turns: dict[tuple[str, str], Memory] = {}
         self._deletes: list[str] = []
         self._sweep: Deletion | None = None
         self._unread: dict[str, str | None] = {}
@@ -248,7 +248,7 @@ class PlanView:
         new = [memory for memory in self._new.values() if memory.slot == slot and memory.id not in listed]
         return [memory for memory in (*new, *stored) if memory.id not in self._deletes]
 
-    async def searched(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
+    async def search(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
         """Stored memories that a search for this content finds; kept, because one candidate is searched for several
         times.
         """
@@ -360,9 +360,9 @@ class PlanView:
     def change_turn(self, turn: Memory, fields: Mapping[str, Any]) -> None:
         """Change fields of a turn."""
         self._turn_changes.setdefault(turn.session_id or "", {}).setdefault(turn.id, {}).update(fields)
-        self._marked.setdefault((turn.session_id or "", turn.id), turn)
+        self._changed_turns.setdefault((turn.session_id or "", turn.id), turn)
 
-    def marked(self, turn: Memory) -> Mapping[str, Any]:
+    def turn_changes(self, turn: Memory) -> Mapping[str, Any]:
         """What the plan so far changes of a turn."""
         return self._turn_changes.get(turn.session_id or "", {}).get(turn.id, {})
 
@@ -441,7 +441,7 @@ class PlanView:
             await self.holder(slot)
             self._held[slot] = name
 
-    async def outdated(self) -> list[tuple[Memory, Memory | None]]:
+    async def ended_statements(self) -> list[tuple[Memory, Memory | None]]:
         """Statements that the plan ends, each with the one that replaces it (None: it is retracted)."""
         pairs: list[tuple[Memory, Memory | None]] = []
         for name, before in self._before.items():
@@ -462,7 +462,8 @@ class PlanView:
         self._changes = {name: noting(self._before[name], fields) for name, fields in self._changes.items() if fields}
         self._turn_changes = {
             session: {
-                name: msgspec.to_builtins(noting(self._marked[session, name], fields)) for name, fields in turns.items()
+                name: msgspec.to_builtins(noting(self._changed_turns[session, name], fields))
+                for name, fields in turns.items()
             }
             for session, turns in self._turn_changes.items()
         }

@@ -157,7 +157,7 @@ class Reindexer:
         return set()
 
     async def _again(self, places: Set[str]) -> None:
-        """Make the new collection what the first one is at these places."""
+        """Make these points in the new collection what they are in the first one."""
         ordered = sorted(places)
         for start in range(0, len(ordered), self._batch):
             some = ordered[start : start + self._batch]

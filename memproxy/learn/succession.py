@@ -109,7 +109,7 @@ async def mark_superseded(view: PlanView, old: Memory, new: Memory) -> None:
 
 
 async def unmark(view: PlanView, old: Memory, by: str) -> None:
-    """Take back `mark`: what superseded ``old`` is deleted, and ``old`` holds again."""
+    """Take back `mark_superseded`: what superseded ``old`` is deleted, and ``old`` holds again."""
     for turn in await _stating(view, old, None):
         if turn.superseded_by == by:
             view.change_turn(turn, {"superseded_by": None})

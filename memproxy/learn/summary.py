@@ -158,7 +158,7 @@ async def still_so(summary: Summary, view: PlanView) -> Summary | None:
     if summary.maker == EXTRACTS:
         holds = len(turns) == len(summary.turns)
     else:
-        retracted = [old for old, new in await view.outdated() if new is None]
+        retracted = [old for old, new in await view.ended_statements() if new is None]
         tells_forgotten = any(repeats(summary.content, old, None) for old in retracted)
         holds = len(remaining) == len(summary.turns) and not tells_forgotten
     if holds:

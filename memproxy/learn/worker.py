@@ -354,7 +354,7 @@ class Worker:
         await happens(ended, LOOKS_S[0] if self._state.is_shared else None)
 
     def _tell(self, lane: str) -> None:
-        """Those that wait for something of the lane look again."""
+        """Let those that wait for something of the lane look again."""
         self._ends[lane].set()
         self._ends[lane] = asyncio.Event()
 
@@ -494,7 +494,7 @@ class Worker:
     def _rows_erased(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._learner.forget(number)
-        self._acknowledger.gone(numbers)
+        self._acknowledger.rows_erased(numbers)
 
     def _ended(self, row: JournalRow, for_good: bool) -> None:
         if for_good:
@@ -666,7 +666,7 @@ class _Ending:
                 await asyncio.gather(*(self._acknowledger.end(row) for row in rows))
 
     def _fail(self, rows: list[JournalRow], error: Exception) -> None:
-        """These are not acknowledged; nothing more is."""
+        """Acknowledge neither these nor anything later."""
         self._applied, self.failure = rows + self._applied, error
 
     async def end(self, remaining: Sequence[JournalRow]) -> None:

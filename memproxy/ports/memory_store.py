@@ -163,7 +163,7 @@ class ConversationPage(msgspec.Struct, kw_only=True):
 
 
 Written = Callable[[Scope, Sequence[Memory] | None], Awaitable[None]]
-"""Is told what was written of an owner; None: something else was changed or deleted."""
+"""Called with an owner and what was written of it; None: something else was changed or deleted."""
 
 
 @runtime_checkable
@@ -184,10 +184,10 @@ class HotStore(Protocol):
     """
 
     async def generation(self, owner: tuple[str, str]) -> str:
-        """A name that lasts until `forget`."""
+        """A name that changes with each `forget`."""
 
     async def places(self, owner: tuple[str, str]) -> list[HotPlace]:
-        """For which some are kept."""
+        """The places for which memories are kept."""
 
     async def forget(self, owner: tuple[str, str]) -> list[HotPlace]:
         """Keep nothing of the owner's any more, nor take what was read before; answers for which places some were
@@ -336,7 +336,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rebuild(Protocol):
-    """A new collection in the making. A place is the store's own name of a memory (a point id).
+    """A new collection in the making. Memories go by the store's own names of them, their point ids.
 
     Every call raises `errors.StoreUnavailable` when the store fails. Until `switch` the first collection serves, and
     what is written to it is noted for `take_changed`.
@@ -351,10 +351,10 @@ class Rebuild(Protocol):
         """Memories in the first collection when this began."""
 
     def point_id(self, memory: Memory) -> str:
-        """Where the memory is, in both collections."""
+        """The memory's point id, which is the same in both collections."""
 
     async def scan(self, after: str | None, *, limit: int) -> Scanned:
-        """Memories of all owners in the first collection, in the order of their places, from behind ``after``."""
+        """Memories of all owners in the first collection, in the order of their point ids, from behind ``after``."""
 
     async def turns(self, scope: Scope, cursor: str | None, *, limit: int) -> Page:
         """Turns of ``scope.session`` (None: of no session) in the first collection, newest first."""
@@ -366,7 +366,7 @@ class Rebuild(Protocol):
         """The turns right before and after these in their sessions, in the first collection."""
 
     async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
-        """What the new collection has of these, by place."""
+        """What the new collection has of these, by point id."""
 
     async def write(self, points: Sequence[Point]) -> None:
         """Write to the new collection."""
@@ -381,10 +381,10 @@ class Rebuild(Protocol):
         """Returns when everything written to the new collection survives a crash."""
 
     def take_changed(self) -> set[str]:
-        """Places written or deleted in the first collection since the last call."""
+        """Points written or deleted in the first collection since the last call."""
 
     def paused(self) -> AbstractAsyncContextManager[None]:
-        """Within it nobody writes to the first collection; who wants to waits."""
+        """Within it, writes to the first collection wait."""
 
     async def switch(self) -> None:
         """The new collection takes the place of the first one, at once and for good; then the first one is removed.

@@ -195,7 +195,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that came with an idempotency key: the digest of what was asked, and the sealed answer. ``answer`` None:
+    """A call that came with an idempotency key: the digest of its request, and the sealed answer. ``answer`` None:
     it has not been answered yet, or (``erased``) what it answered was deleted since.
     """
 

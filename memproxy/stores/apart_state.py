@@ -55,7 +55,7 @@ CONNECT_S = 10.0
 CONNECT_AGAIN_S = 0.02
 
 DONE_S = 60.0
-"""How long what an engine that is gone had asked for may take."""
+"""How long the calls of an engine that is gone may still take."""
 
 _LENGTH = struct.Struct(">I")
 

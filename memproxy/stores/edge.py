@@ -112,10 +112,10 @@ class EdgeStore(VectorStore):
         """About what the indexes in memory take."""
         return 0 if self._indexes is None else self._indexes.nbytes
 
-    async def _read_ahead(self, places: Sequence[str]) -> None:
-        """Read the memories at these places, while there is room for them and no search is kept waiting."""
-        for start in range(0, len(places), READ_AHEAD):
-            begin, some = monotonic(), list(places[start : start + READ_AHEAD])
+    async def _read_ahead(self, point_ids: Sequence[str]) -> None:
+        """Read the memories of these points, while there is room for them and no search is kept waiting."""
+        for start in range(0, len(point_ids), READ_AHEAD):
+            begin, some = monotonic(), list(point_ids[start : start + READ_AHEAD])
             if self._points is None or not self._lately.has_room(len(some)):
                 return
             await self._read_some(self._points, some)

@@ -81,7 +81,7 @@ def owner_of(where: Where) -> OwnerKey | None:
     return (str(tenant[0]), str(user[0])) if len(tenant) == len(user) == 1 else None
 
 
-def owned(scope: Scope) -> Where:
+def of_owner(scope: Scope) -> Where:
     """Everything of the scope's owner: the start of every other filter."""
     return Where((OneOf("tenant", (scope.tenant,)), OneOf("user_id", (scope.user,))))
 
@@ -96,7 +96,7 @@ def facts(where: Where) -> Where:
     return where.also(FACTS)
 
 
-def counted(tenant: str) -> Where:
+def of_tenant(tenant: str) -> Where:
     """Everything of a tenant, to be counted and not read."""
     return Where((OneOf("tenant", (tenant,)),))
 
@@ -105,13 +105,13 @@ def readable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None =
     """What the scope may see: with a project (agent) set, that one's memories and those that have none. Where ``now``
     is given, without what has expired, also by the tenant's ``time_to_live``.
     """
-    visible = owned(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent))
+    visible = of_owner(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent))
     return _narrowed(visible, where, time_to_live)
 
 
 def erasable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None = None) -> Where:
     """What a delete covers: with a project (agent) set, exactly that one's memories."""
-    exactly = owned(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent))
+    exactly = of_owner(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent))
     return _narrowed(exactly, where, time_to_live)
 
 

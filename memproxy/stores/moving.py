@@ -74,7 +74,7 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
 
 
 class StateTables(ABC):
-    """The tables of one state. Rows are as SQLite has them, and so are their columns but for the user's (`named`)."""
+    """The tables of one state. Rows and columns are as SQLite has them, but for the user's column (`column_name`)."""
 
     inserting: ClassVar[str] = ""
     """What lets a row keep its number, behind the columns that are inserted."""
@@ -84,9 +84,9 @@ class StateTables(ABC):
 
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         """Rows in the order of their keys, from behind ``after``."""
-        columns, key = self._columns(table), ", ".join(map(named, table.key))
+        columns, key = self._columns(table), ", ".join(map(column_name, table.key))
         values = {} if after is None else self._key(table, after)
-        behind = f"WHERE ({key}) > ({_places(values)})" if values else ""
+        behind = f"WHERE ({key}) > ({_placeholders(values)})" if values else ""
         text = f"SELECT {', '.join(columns)} FROM {table.name} {behind} ORDER BY {key} LIMIT :most"  # noqa: S608 - names of our own schema
         rows = await self._database.read(lambda db: db.all(text, most=limit, **values))
         return [self._row(table, dict(zip(columns, row, strict=True))) for row in rows]
@@ -94,17 +94,17 @@ class StateTables(ABC):
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
         """Insert or replace rows."""
         values = [self._values(table, row) for row in rows]
-        columns, key = list(map(named, values[0])), list(map(named, table.key))
+        columns, key = list(map(column_name, values[0])), list(map(column_name, table.key))
         changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
         text = (
-            f"INSERT INTO {table.name} ({', '.join(columns)}) {self.inserting} VALUES ({_places(values[0])}) "  # noqa: S608 - as above
+            f"INSERT INTO {table.name} ({', '.join(columns)}) {self.inserting} VALUES ({_placeholders(values[0])}) "  # noqa: S608 - as above
             f"ON CONFLICT ({', '.join(key)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
         )
         await self._database.write(lambda db: db.each(text, values))
 
     async def remove(self, table: Table, keys: Sequence[Key]) -> None:
         """Delete rows."""
-        condition = " AND ".join(f"{named(name)} = :{name}" for name in table.key)
+        condition = " AND ".join(f"{column_name(name)} = :{name}" for name in table.key)
         values = [self._key(table, key) for key in keys]
         await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {condition}", values))  # noqa: S608 - as above
 
@@ -135,10 +135,10 @@ class StateTables(ABC):
 
     def _columns(self, table: Table) -> list[str]:
         """The columns that are read."""
-        return [named(name) for name in table.columns]
+        return [column_name(name) for name in table.columns]
 
     def _row(self, table: Table, stored: Mapping[str, Any]) -> Row:
-        return {name: stored[named(name)] for name in table.columns}
+        return {name: stored[column_name(name)] for name in table.columns}
 
     def _values(self, table: Table, row: Row) -> Row:
         """The row as it is written."""
@@ -149,12 +149,12 @@ class StateTables(ABC):
         return dict(zip(table.key, key, strict=True))
 
 
-def named(column: str) -> str:
+def column_name(column: str) -> str:
     """A column of SQLite's as statements for both databases write it (`state_part.Db`)."""
     return "user_id" if column == "user" else column
 
 
-def _places(names: Iterable[str]) -> str:
+def _placeholders(names: Iterable[str]) -> str:
     return ", ".join(f":{name}" for name in names)
 
 

@@ -41,7 +41,7 @@ from memproxy.stores.filters import (
     Missing,
     OneOf,
     Where,
-    owned,
+    of_owner,
     owner_of,
 )
 from memproxy.tasks import TaskOwner
@@ -269,7 +269,7 @@ class OwnerIndex:
         total = np.zeros(len(mask), np.float32)
         for term, weight in zip(query.indices, query.values, strict=True):
             halves = np.frombuffer(self._postings.get(term, array("Q")), np.uint32).reshape(-1, 2)
-            # with places of NumPy's own kind it takes a half to a third of the time of `total[...] +=`
+            # with indices of NumPy's own kind it takes a half to a third of the time of `total[...] +=`
             row_numbers = halves[:, 1].astype(np.intp)
             having = int(np.count_nonzero(mask[row_numbers]))
             idf = np.log((rows - having + 0.5) / (having + 0.5) + 1)
@@ -310,7 +310,7 @@ def _micros(time: datetime) -> int:
 ReadRows = Callable[[Where, int, str | None], Awaitable[list[Written]]]
 """Reads up to that many matching points with vectors and `PAYLOAD`, by id after this one, all of one moment."""
 
-ReadAhead = Callable[[Sequence[str]], Awaitable[None]]  # reads the memories at these places before they are found
+ReadAhead = Callable[[Sequence[str]], Awaitable[None]]  # reads the memories of these points before they are found
 
 
 class OwnerIndexes:
@@ -331,7 +331,7 @@ class OwnerIndexes:
         self._builder: asyncio.Task[None] | None = None
 
     def read_from(self, read_rows: ReadRows, read_ahead: ReadAhead) -> None:
-        """Where points are read from now on; ``read_ahead`` is given the places of each index that was made."""
+        """Where points are read from now on; ``read_ahead`` is given the point ids of each index that was made."""
         self._read = (read_rows, read_ahead)
 
     def search(self, query: Hybrid) -> Scores | None:
@@ -362,10 +362,10 @@ class OwnerIndexes:
         for owner, mine in by_owner(points).items():
             self._tell(self._held(owner), partial(OwnerIndex.put, points=mine))
 
-    def change(self, places: Sequence[str], fields: Mapping[str, Any]) -> None:
+    def change(self, point_ids: Sequence[str], fields: Mapping[str, Any]) -> None:
         """The engine has set these fields of these points."""
-        holding = [index for index in self._held() if index.holding(places)]
-        self._tell(holding, lambda index: index.change(index.holding(places), fields))
+        holding = [index for index in self._held() if index.holding(point_ids)]
+        self._tell(holding, lambda index: index.change(index.holding(point_ids), fields))
 
     def _tell(self, indexes: Sequence[OwnerIndex], what: Callable[[OwnerIndex], None]) -> None:
         """What an index cannot hold ends it, and so may its size."""
@@ -387,9 +387,9 @@ class OwnerIndexes:
             self._queue.pop(owner, None)
         self.drop([index.owner for index in self._held()] if owner is None else [owner])
 
-    def changing(self, places: Sequence[str]) -> list[OwnerKey]:
+    def changing(self, point_ids: Sequence[str]) -> list[OwnerKey]:
         """The owners whose index has one of these points, or is being made and may get one of them."""
-        return [index.owner for index in self._held() if index is self._building or index.holding(places)]
+        return [index.owner for index in self._held() if index is self._building or index.holding(point_ids)]
 
     def drop(self, owners: Iterable[OwnerKey]) -> None:
         """Forget what is held of these owners; what is being made is begun anew."""
@@ -499,4 +499,4 @@ class OwnerIndexes:
 
 
 def _all_of(owner: OwnerKey) -> Where:
-    return owned(Scope(tenant=owner[0], user=owner[1]))
+    return of_owner(Scope(tenant=owner[0], user=owner[1]))

@@ -264,7 +264,7 @@ def point_id_of(memory: Memory) -> str:
     return point_id_for(memory.tenant, memory.user_id, session, memory.id)
 
 
-def placed(points: Sequence[FoundPoint]) -> list[tuple[str, Memory]]:
+def with_point_ids(points: Sequence[FoundPoint]) -> list[tuple[str, Memory]]:
     """The memories read, each with its point id."""
     read = []
     for point in points:
@@ -283,7 +283,7 @@ def pass_over(point_id: str, error: Exception) -> None:
 
 def memories(points: Sequence[FoundPoint]) -> list[Memory]:
     """The memories read."""
-    return [memory for _, memory in placed(points)]
+    return [memory for _, memory in with_point_ids(points)]
 
 
 def tokens_of(point: FoundPoint) -> bytes:
@@ -301,7 +301,7 @@ def tokens_of(point: FoundPoint) -> bytes:
 def for_search(points: Sequence[FoundPoint]) -> list[tuple[str, Read]]:
     """The memories read with their token vectors, each with its point id."""
     tokens = {point.id: tokens_of(point) for point in points}
-    return [(point_id, Read(memory, tokens[point_id])) for point_id, memory in placed(points)]
+    return [(point_id, Read(memory, tokens[point_id])) for point_id, memory in with_point_ids(points)]
 
 
 def sealed_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -420,7 +420,7 @@ class RecentMemories:
         return reads
 
     def all_of(self, point_ids: Iterable[str]) -> list[Read] | None:
-        """What is at each of these places; None where one of them is not known."""
+        """What was read of each of these points; None where one of them is not known."""
         reads = list(map(self._reads.get, point_ids))
         present = [read for read in reads if read is not None]
         if len(present) < len(reads):

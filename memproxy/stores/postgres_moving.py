@@ -9,7 +9,7 @@ import msgspec
 from memproxy.core.audit import AuditEntry
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError
-from memproxy.stores.moving import Key, Row, StateTables, Table, named
+from memproxy.stores.moving import Key, Row, StateTables, Table, column_name
 from memproxy.stores.postgres_state_database import SCHEMA, PostgresDatabase, scope_of, single_row
 from memproxy.stores.postgres_state_schema import migrate
 from memproxy.stores.state_callers import users_of
@@ -73,7 +73,7 @@ class PostgresTables(StateTables):
 
     def _columns(self, table: Table) -> list[str]:
         """The columns here that hold what SQLite's do."""
-        names = [part for name in table.columns for part in (_PLACE if name == _SCOPE else (named(name),))]
+        names = [part for name in table.columns for part in (_PLACE if name == _SCOPE else (column_name(name),))]
         if missing := [name for name in names if (table.name, name) not in self._types]:
             raise ConfigError(f"The state in {self._database.location} has no column {table.name}.{missing[0]}.")
         return names
@@ -85,7 +85,7 @@ class PostgresTables(StateTables):
                 scope_values = (stored[column] for column in ("tenant", "user_id", *_PLACE, "session"))
                 row[name] = msgspec.json.encode(scope_of(*scope_values)).decode()
             else:
-                row[name] = self._read(table, name, stored[named(name)])
+                row[name] = self._read(table, name, stored[column_name(name)])
         return row
 
     def _read(self, table: Table, name: str, value: Any) -> Any:
@@ -114,7 +114,7 @@ class PostgresTables(StateTables):
         return {name: self._written(table, name, value) for name, value in super()._key(table, key).items()}
 
     def _written(self, table: Table, name: str, value: Any) -> Any:
-        kind = self._types[table.name, named(name)]
+        kind = self._types[table.name, column_name(name)]
         if value is None or (table.name == "journal" and name == "due" and not value):
             return None
         if kind == "timestamp with time zone":

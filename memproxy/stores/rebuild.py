@@ -13,7 +13,7 @@ from memproxy.ports import Kept, Page, Point, Scanned
 from memproxy.stores.backend import Written
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
 from memproxy.stores.paging import Cursor, around, newest
-from memproxy.stores.payload import Points, memories, placed, point_id_of, tokens_of
+from memproxy.stores.payload import Points, memories, point_id_of, tokens_of, with_point_ids
 from memproxy.stores.vector_store import Writers
 
 EVERYBODY = Where((), must_not=(Missing("tenant"),))
@@ -74,7 +74,7 @@ class CollectionRebuild:
 
     async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
         records = {record.id: record for record in await self._new.stored(list(point_ids))}
-        read = placed([record.point for record in records.values()])
+        read = with_point_ids([record.point for record in records.values()])
         return {
             point_id: Kept(
                 memory=memory,

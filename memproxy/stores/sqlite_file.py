@@ -158,8 +158,8 @@ class SqliteFile:
 
     def _patiently(self, kind: _Kind, asked_at: float, work: Callable[[], Result]) -> Result:
         """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
-        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit. ``asked`` is
-        when it was asked for, by `time.monotonic`.
+        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit. ``asked_at``
+        is by `time.monotonic`.
         """
         now = time.monotonic()
         until = max(asked_at + HELD_TIMEOUT_S, now + HELD_TRY_S) if kind in self._held_up else now + BUSY_TIMEOUT_S

@@ -41,7 +41,7 @@ class Db(Protocol):
     """
 
     scope_columns: str
-    """Columns of a scope, as they are written; ``places`` are their values' (`place_of`)."""
+    """Columns of a scope, as they are written; ``scope_values`` are their values' (`scope_params`)."""
     scope_values: str
     scope_update: str
     """Gives a row that is there the new row's scope: the columns that are not in the key."""
@@ -74,7 +74,7 @@ class Db(Protocol):
     async def insert(
         self, table: str, columns: str, rows: Sequence[Sequence[Any]], conflict: str = "DO NOTHING"
     ) -> None:
-        """Insert rows, with times as `kept`; ``conflict`` says what becomes of one whose key is there."""
+        """Insert rows, with times as `stored_time`; ``conflict`` says what becomes of one whose key is there."""
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:
         """Delete up to ``most`` matching rows, which are told apart by ``key``; how many went. Those that another
@@ -91,10 +91,10 @@ class Db(Protocol):
         """The time that is kept so."""
 
     def scope(self, *stored: Any) -> Scope:
-        """The scope in the columns `place_read`."""
+        """The scope in the columns `scope_read`."""
 
     def scope_params(self, scope: Scope) -> dict[str, Any]:
-        """The values `places`."""
+        """The values `scope_values`."""
 
     def scoped(self, name: str) -> str:
         """The project or agent of a row's scope: ``progress.agent``."""

@@ -66,7 +66,7 @@ def _tell(job: _Work, tell: Callable[[Any], None], what: object) -> None:
 
 
 def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], what: object) -> None:
-    """Who asked may have left meanwhile."""
+    """Answer, unless the caller was cancelled meanwhile."""
     if not answer.done():
         tell(what)
 
@@ -130,7 +130,7 @@ class SharedFlush:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Within it nothing is flushed; who wants to waits."""
+        """Within it no flush begins."""
         async with self._lock:
             yield
 

@@ -22,9 +22,9 @@ from memproxy.stores.filters import (
     HasId,
     OneOf,
     Where,
-    counted,
     erasable,
     facts,
+    of_tenant,
     readable,
     telling,
 )
@@ -38,10 +38,10 @@ from memproxy.stores.payload import (
     encoded,
     for_search,
     memories,
-    placed,
     point_id_of,
     slim_payload,
     tokens_of,
+    with_point_ids,
 )
 
 
@@ -89,7 +89,7 @@ class Writers:
                 self._allowed.set()
 
     def note(self, point_ids: Iterable[str]) -> None:
-        """These may have changed. Told after the write: told before, it could be read too early and then missed."""
+        """Note points that may have changed. After the write: what is noted before it could be read too early."""
         if self._changed is not None:
             self._changed.update(point_ids)
 
@@ -236,7 +236,7 @@ class VectorStore:
                 bm25=stored[point_id].bm25,
                 tokens=tokens_of(stored[point_id].point),
             )
-            for point_id, memory in placed(page)
+            for point_id, memory in with_point_ids(page)
             if point_id in stored
         ]
         return PointPage(points=points, next_cursor=following.text() if following else None)
@@ -273,7 +273,7 @@ class VectorStore:
         return scores.of(by_id.keys()), [by_id[point_id] for point_id in scores.point_ids if point_id in by_id]
 
     async def _read(self, engine: Points, point_ids: list[str]) -> list[tuple[str, Read]]:
-        """The memories at these places, in their order; missing ones are left out."""
+        """The memories of these points, in their order; missing ones are left out."""
         if self._recent is None:
             return for_search(await engine.retrieve(point_ids))
         writes, cached = self._recent.writes, self._recent.get(point_ids)
@@ -324,7 +324,7 @@ class VectorStore:
 
     async def count_tenant(self, tenant: str) -> int:
         async with self._using("count") as engine:
-            return await engine.count(counted(tenant))
+            return await engine.count(of_tenant(tenant))
 
     def _readable(self, scope: Scope, where: MemoryFilter) -> Where:
         return readable(scope, where, self._ttl(scope))
@@ -334,7 +334,7 @@ class VectorStore:
 
     @asynccontextmanager
     async def _changing(self, operation: str, point_ids: Collection[str]) -> AsyncIterator[Points]:
-        """A write to these places; they may be added within it."""
+        """A write to these points; more may be added within it."""
         async with self._writers.writing():
             try:
                 async with self._using(operation) as engine:
@@ -353,7 +353,7 @@ class VectorStore:
         metrics().store_seconds.labels(operation=operation).observe(perf_counter() - begin)
 
     async def _point_ids(self, engine: Points, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Where these memories are: id to point ids.
+        """The point ids of these memories, by memory id.
 
         A turn's id may come twice, in two sessions of one user; then the scope's own session decides. Callers name
         turns themselves, and may name one as a statement is named: without a session that statement is meant.
@@ -417,7 +417,7 @@ def _alike(changes: Mapping[str, dict[str, Any]]) -> list[tuple[list[str], dict[
 
 
 ReadPlaces = Callable[[list[str]], Awaitable[list[tuple[str, Read]]]]
-"""Reads the memories at these places, in their order; missing ones are left out."""
+"""Reads the memories of these points, in their order; missing ones are left out."""
 
 
 class _Raw(msgspec.Struct, frozen=True):

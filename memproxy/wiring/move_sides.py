@@ -32,12 +32,12 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     vectors: tuple[int, str | None]
 
 
-def state_place(settings: Settings, home: Path) -> str:
+def state_location(settings: Settings, home: Path) -> str:
     """Where the state is, so that two configurations can be compared."""
     return settings.state.url or "" if settings.state.backend == "postgres" else str(state_path(settings.state, home))
 
 
-def memories_place(settings: Settings, home: Path) -> str:
+def memories_location(settings: Settings, home: Path) -> str:
     """The same of the memories."""
     store = settings.store
     return str(store_path(store, home)) if store.backend == "edge" else f"{store.url} {store.collection}"

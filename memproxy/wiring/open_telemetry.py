@@ -130,7 +130,7 @@ class _Queue(BatchSpanProcessor):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._counted = _Counted()
+        self._counted = _CountingExporter()
         super().__init__(self._counted, max_queue_size=most, max_export_batch_size=min(512, most))
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -138,7 +138,7 @@ class _Queue(BatchSpanProcessor):
             super().on_end(span)
 
 
-class _Counted(SpanExporter):
+class _CountingExporter(SpanExporter):
     """Sends, and counts what becomes of the spans."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from memproxy.core.memory import Kind, Memory, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
-from memproxy.learn.grounding import Heard, contradict, dated, ground, hold_nothing, mistaken
+from memproxy.learn.grounding import Heard, contradict, ground, hold_nothing, mistaken, with_end
 from memproxy.learn.parse import parse
 from memproxy.learn.planted import rejection
 from tests.learn.rig import ANN, NOON, PATIENCE_S, fact, rig
@@ -171,7 +171,7 @@ def test_what_a_model_takes_for_the_users_own_and_is_not(
     ],
 )
 def test_an_end_in_words_counts_from_the_message(content: str, until: str | None, end: datetime | None) -> None:
-    assert dated(Extracted(content=content, until=until), NOON).valid_to == end
+    assert with_end(Extracted(content=content, until=until), NOON).valid_to == end
 
 
 def test_a_statement_that_rests_on_an_order_to_forget_is_that_order() -> None:

@@ -12,7 +12,7 @@ from memproxy.errors import ModelError
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
 from memproxy.learn.candidates import Extracted, Grounded, Intent
-from memproxy.learn.judge import Judge, advised, doubtful, read_verdict
+from memproxy.learn.judge import Judge, apply_verdicts, doubtful, read_verdict
 from memproxy.learn.plan import Planner
 from memproxy.metrics import metrics
 from memproxy.ports import Credential, ModelReply
@@ -110,7 +110,7 @@ async def test_without_a_clear_answer_the_rules_decide(tmp_path: Path, answer: s
     assert await verdicts(tmp_path, ScriptedModel(answer), [Neighbour(known(), 0.8)]) == {}
     decision = Decision(Operation.COEXIST, known())
     near = [Neighbour(known(), 0.8)]
-    assert advised(decision, new(), {}, chain=[], near=near, bands=BANDS) == decision
+    assert apply_verdicts(decision, new(), {}, chain=[], near=near, bands=BANDS) == decision
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_without_a_clear_answer_the_rules_decide(tmp_path: Path, answer: s
 def test_a_verdict_decides_in_the_gray_zone(verdict: str, operation: Operation) -> None:
     near = [Neighbour(known(), 0.8)]
     rules = Decision(Operation.COEXIST, near[0].memory)
-    assert advised(rules, new(), {"known": verdict}, chain=[], near=near, bands=BANDS).operation is operation
+    assert apply_verdicts(rules, new(), {"known": verdict}, chain=[], near=near, bands=BANDS).operation is operation
 
 
 TRIPLE = {"subject": "user", "predicate": "visited", "object": "Rome"}
@@ -143,7 +143,7 @@ def test_a_verdict_overrules_nothing_that_must_hold(candidate: Memory, old: Memo
     near = [Neighbour(old, cosine)]
     rules = Decision(Operation.COEXIST, old)
     assert doubtful(candidate, [], near, BANDS) == []
-    assert advised(rules, candidate, {"known": "replaces"}, chain=[], near=near, bands=BANDS) == rules
+    assert apply_verdicts(rules, candidate, {"known": "replaces"}, chain=[], near=near, bands=BANDS) == rules
 
 
 def test_in_one_slot_a_value_may_be_the_same_in_other_words() -> None:
@@ -151,9 +151,9 @@ def test_in_one_slot_a_value_may_be_the_same_in_other_words() -> None:
     holder, candidate = known(**home, object="Berlin"), new(**home, object="Berlin, Germany")
     rules = Decision(Operation.UPDATE, holder)
     say = {"known": "same"}
-    assert advised(rules, candidate, say, chain=[holder], near=[], bands=BANDS).operation is Operation.DUPLICATE
+    assert apply_verdicts(rules, candidate, say, chain=[holder], near=[], bands=BANDS).operation is Operation.DUPLICATE
     say = {"known": "separate"}
-    assert advised(rules, candidate, say, chain=[holder], near=[], bands=BANDS) == rules
+    assert apply_verdicts(rules, candidate, say, chain=[holder], near=[], bands=BANDS) == rules
 
 
 def test_a_verdict_is_read_from_any_form() -> None:

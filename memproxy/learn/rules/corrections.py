@@ -28,7 +28,7 @@ _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favor
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A statement that can be changed; ``turn`` is the place of its turn in the window, -1 for what was known
+    """A statement that can be changed; ``turn`` is the index of its turn in the window, -1 for what was known
     before, which is the fact ``memory``.
     """
 

@@ -103,7 +103,7 @@ def words_of(turn: Memory) -> str:
 
 
 def stated_before(turns: Sequence[tuple[int, Memory]], facts: Sequence[Memory]) -> Ledger:
-    """What facts and the messages at these places state."""
+    """What facts and these messages, with their indices, state."""
     ledger = Ledger(facts)
     for index, turn in turns:
         if not sets_a_stage(turn):
