@@ -20,7 +20,7 @@ from memproxy.core.text import key_terms
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Window, is_read
 from memproxy.learn.plan_view import PlanView
 from memproxy.learn.planted import plants
-from memproxy.learn.rules.said import mask, sets_a_stage
+from memproxy.learn.rules.own_words import mask, sets_a_stage
 from memproxy.ports import MemoryFilter, every
 
 _JUST_BEFORE = timedelta(microseconds=1)

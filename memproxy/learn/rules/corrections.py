@@ -10,7 +10,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.slots import has_many, predicate_name, same_value, singular, subject_name, value_name, words
 from memproxy.core.text import GENERIC_WORDS, key_terms
 from memproxy.learn.candidates import Extracted, Intent
-from memproxy.learn.rules.said import MASK, Clause, plain
+from memproxy.learn.rules.own_words import MASK, Clause, plain
 from memproxy.learn.rules.statements import COUNT, EVENTS, SURE, VALUES, is_value, stated
 
 _NAMES_NOTHING = GENERIC_WORDS | frozenset(

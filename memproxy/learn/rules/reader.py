@@ -29,7 +29,7 @@ from memproxy.learn.rules.corrections import (
     terms,
     topic_of,
 )
-from memproxy.learn.rules.said import Clause, Sentence, sentences_said, sets_a_stage
+from memproxy.learn.rules.own_words import Clause, Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.statements import stated
 
 _MOST_CANDIDATES = 30

@@ -13,7 +13,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.slots import singular
 from memproxy.core.timerange import spans_in_statement
 from memproxy.learn.candidates import Extracted
-from memproxy.learn.rules.said import MASK
+from memproxy.learn.rules.own_words import MASK
 
 # ruff: noqa: E501
 
