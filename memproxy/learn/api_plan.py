@@ -430,8 +430,7 @@ async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
     slot = slot_name(memory) if memory is not None and memory.active else None
     holder = await view.holder(slot) if slot else None
     if memory is not None and holder is not None and holder != name:
-        chain = await view.chain(holder)
-        effects = place(memory, chain[-1:], now=view.now)
+        effects = place(memory, await view.chain_for(memory, holder), now=view.now)
         for other, changed in effects.changes.items():
             await view.change(other, changed)
         if effects.new is not None:

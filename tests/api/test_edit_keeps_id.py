@@ -67,3 +67,16 @@ async def test_a_statement_that_is_moved_stands_where_it_now_is_in_the_order_of_
     assert await history(api, older) == ["Lives in Berlin", "Lives in Oslo"]
     again = await api.store("Lives in Rome", object="Rome", **in_place)
     assert again["supersedes"] is None, "the place that it left is free"
+
+
+@pytest.mark.parametrize("year", [2020, 2022])
+async def test_an_edit_puts_a_statement_between_others_and_all_of_them_stay_in_the_history(api: Api, year: int) -> None:
+    moved = await api.store("Bern", object="Bern", **LIVES, project_id="atlas", valid_from=f"{year}-01-01T00:00:00Z")
+    for year_of, city in ((2021, "Oslo"), (2023, "Rome")):
+        await api.store(city, object=city, **LIVES, valid_from=f"{year_of}-01-01T00:00:00Z")
+    await edit(api, moved, project_id=None)
+    in_order = ["Bern", "Oslo", "Rome"] if year == 2020 else ["Oslo", "Bern", "Rome"]
+    for one in await api.page():
+        assert await history(api, one) == in_order
+    then = await api.page(as_of=f"{year}-06-01T00:00:00Z")
+    assert [one["content"] for one in then] == ["Bern"]
