@@ -157,10 +157,10 @@ async def test_only_who_asks_again_with_another_signal_than_a_hangup_gets_it_at_
     launch = Launch(settings=reveal(settings), home=str(tmp_path), secret="", engine_socket=str(tmp_path / "e.sock"))
     supervisor = Supervisor(settings, launch, {})
     children = supervisor._children
-    supervisor._asked(signal.SIGHUP)
-    supervisor._asked(signal.SIGHUP)
+    supervisor._on_signal(signal.SIGHUP)
+    supervisor._on_signal(signal.SIGHUP)
     assert [child._ended.is_set() for child in children] == [False] * 3
-    supervisor._asked(signal.SIGTERM)
+    supervisor._on_signal(signal.SIGTERM)
     assert [child._ended.is_set() for child in children] == [True] * 3
 
 

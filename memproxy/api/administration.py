@@ -201,7 +201,7 @@ async def stats(api: Backends, call: Call) -> Stats:
 async def _cost(api: Backends, tenant: str) -> TenantCost:
     today = api.parts.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     spent = [await api.state.tokens_spent(tenant, since=since) for since in (today, today - timedelta(days=365))]
-    return TenantCost(*({source: Tokens(*used) for source, used in one.items()} for one in spent))
+    return TenantCost(*({source: Tokens(*used) for source, used in by_source.items()} for by_source in spent))
 
 
 class AuditedOperation(msgspec.Struct):
@@ -225,12 +225,12 @@ class AuditPage(msgspec.Struct):
 async def audit_log(api: Backends, call: Call, query: PageQuery) -> AuditPage:
     """Administrative and erasing operations on the tenant, newest first; never content."""
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
-    found = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
-    page, more = found[: query.limit], found[query.limit :]
+    rows = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
+    page, more = rows[: query.limit], rows[query.limit :]
     return AuditPage(
         [
-            AuditedOperation(one.entry.at, one.entry.by, one.entry.action, one.entry.scope, one.entry.counts)
-            for one in page
+            AuditedOperation(row.entry.at, row.entry.by, row.entry.action, row.entry.scope, row.entry.counts)
+            for row in page
         ],
         write_cursor("audit", page[-1].number) if more else None,
     )

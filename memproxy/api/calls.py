@@ -99,8 +99,8 @@ class Operation:
         """Run the function, with the parameters that it has."""
         if self.function is None:
             raise TypeError("decorates no function")
-        given = {name: getattr(call, name) for name in ("query", "body") if name in self.function.__annotations__}
-        return await self.function(api, call, **given)
+        arguments = {name: getattr(call, name) for name in ("query", "body") if name in self.function.__annotations__}
+        return await self.function(api, call, **arguments)
 
 
 operation = Operation
@@ -165,7 +165,7 @@ class Call:
     @property
     def nulls(self) -> bool:
         """Whether memories are shown with their empty fields (``omit=null`` was not sent)."""
-        return all(getattr(one, "omit", None) is None for one in (self.query, self.body))
+        return all(getattr(part, "omit", None) is None for part in (self.query, self.body))
 
     def show(self, memory: Memory) -> dict[str, Any]:
         """A memory in an answer; a key without ``memory:read`` sees it without its text."""

@@ -73,13 +73,13 @@ async def list_conflicts(api: Backends, call: Call, query: ConflictsQuery) -> Co
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     after = number_after("conflicts", query.cursor)
-    found = list((await _conflicts(api, scope)).items())
+    conflicts = list((await _conflicts(api, scope)).items())
     until = after + query.limit
     data = [
         ConflictFound(name, reason, [call.show(one), call.show(other)])
-        for name, (one, other, reason) in found[after:until]
+        for name, (one, other, reason) in conflicts[after:until]
     ]
-    return Conflicts(data, write_cursor("conflicts", until) if len(found) > until else None)
+    return Conflicts(data, write_cursor("conflicts", until) if len(conflicts) > until else None)
 
 
 @operation("POST", "/v1/memory/conflicts/{id}", "memory:write", query=PlaceQuery, errors=(404, 409))
@@ -90,10 +90,10 @@ async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     async with api.locks.of(*scope.owner):
-        found = (await _conflicts(api, scope)).get(call.path["id"])
-        if found is None:
+        pair = (await _conflicts(api, scope)).get(call.path["id"])
+        if pair is None:
             raise NotFound("No conflict has this id (any more): it may be resolved.", param="id")
-        one, other, _ = found
+        one, other, _ = pair
         if body.keep not in {one.id, other.id, BOTH, NEITHER}:
             raise RequestError(f"keep: must be {one.id!r}, {other.id!r}, both or neither.", param="keep")
         changes = msgspec.to_builtins(_changes(api, one, other, body.keep))
@@ -119,11 +119,11 @@ def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[st
         }
     if keep == NEITHER:
         return {memory.id: {"active": False, "valid_to": max(now, begins(memory))} for memory in (one, other)}
-    kept, lost = (one, other) if keep == one.id else (other, one)
-    over = begins(kept) if begins(kept) > begins(lost) else max(now, begins(lost))
+    winner, loser = (one, other) if keep == one.id else (other, one)
+    over = begins(winner) if begins(winner) > begins(loser) else max(now, begins(loser))
     return {
-        lost.id: {"active": False, "superseded_by": kept.id, "valid_to": over},
-        **({kept.id: {"supersedes": lost.id}} if kept.supersedes is None else {}),
+        loser.id: {"active": False, "superseded_by": winner.id, "valid_to": over},
+        **({winner.id: {"supersedes": loser.id}} if winner.supersedes is None else {}),
     }
 
 
@@ -143,7 +143,7 @@ def _name(one: Memory, other: Memory) -> str:
 
 def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
     by_id = {one.id: one for one in entries}
-    found = [
+    pairs_so_far = [
         (one, by_id[name], "model")
         for one in entries
         for name in noted_ids(one.metadata, CONFLICTS_WITH)
@@ -154,12 +154,12 @@ def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
         if one.kind is not Kind.EPISODIC and one.subject and one.predicate and one.object:
             predicate, _ = predicate_name(one.predicate)
             if predicate and not has_many(predicate):
-                place = (one.project_id or "", one.agent_id or "", one.kind.value)
-                questions.setdefault((*place, subject_name(one.subject), predicate), []).append(one)
+                owner_key = (one.project_id or "", one.agent_id or "", one.kind.value)
+                questions.setdefault((*owner_key, subject_name(one.subject), predicate), []).append(one)
     for answers in questions.values():
         pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
-        found += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
-    return found
+        pairs_so_far += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
+    return pairs_so_far
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

@@ -264,11 +264,11 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
         StoreUnavailable: the store does not answer.
     """
     names = [memory_id, *([name_within(scope.project, memory_id)] if scope.project is not None else [])]
-    found = await backends.store.get(scope, names)
-    if not found and memory_id.startswith(CITED) and (name := await _cited(backends, scope, memory_id, session)):
+    stored = await backends.store.get(scope, names)
+    if not stored and memory_id.startswith(CITED) and (name := await _cited(backends, scope, memory_id, session)):
         names = [name]
-        found = await backends.store.get(scope, names)
-    memory = next((found[name] for name in names if name in found), None)
+        stored = await backends.store.get(scope, names)
+    memory = next((stored[name] for name in names if name in stored), None)
     if memory is not None and memory.kind is Kind.TURN and session not in (None, memory.session_id):
         memory = None
     if memory is None or (memory.expires_at is not None and memory.expires_at <= backends.parts.clock.now()):
@@ -282,18 +282,18 @@ async def _cited(backends: Backends, scope: Scope, cited: str, session: str | No
     Raises:
         Ambiguous: there are several.
     """
-    seen = MemoryFilter(now=backends.parts.clock.now())
-    found = {
+    where = MemoryFilter(now=backends.parts.clock.now())
+    ids = {
         memory_id
-        for memory_id, kind, said_in in await backends.store.columns(scope, seen, ["id", "kind", "session_id"])
+        for memory_id, kind, session_id in await backends.store.columns(scope, where, ["id", "kind", "session_id"])
         if isinstance(memory_id, str)
         and is_cited_by(memory_id, cited.removeprefix(CITED))
-        and (session is None or kind != Kind.TURN.value or said_in == session)
+        and (session is None or kind != Kind.TURN.value or session_id == session)
     }
-    if len(found) > 1:
-        several = ", ".join(sorted(found)[:_MOST_NAMED])
+    if len(ids) > 1:
+        several = ", ".join(sorted(ids)[:_MOST_NAMED])
         raise Ambiguous(
-            f"{cited[:100]!r} stands for {len(found)} memories: give the whole id, or more of it ({several}).",
+            f"{cited[:100]!r} stands for {len(ids)} memories: give the whole id, or more of it ({several}).",
             param="id",
         )
-    return next(iter(found), None)
+    return next(iter(ids), None)

@@ -106,13 +106,13 @@ async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer
     scope = _whole(call)
     api.require("store", "state")
     if body.dry_run:
-        told, steps = await api.parts.worker.dreams.dry_run(scope)
-        known = {memory.id: memory for step in steps for memory in step.new}
-        return Reply(await _answer(api, call, scope, told, known))
+        result, steps = await api.parts.worker.dreams.dry_run(scope)
+        new = {memory.id: memory for step in steps for memory in step.new}
+        return Reply(await _answer(api, call, scope, result, new))
     begun = await api.parts.worker.dreams.begin(scope, "call")
     await api.audit(call.identity, "user.dream", {}, user_id=scope.user)
-    told = await api.parts.worker.dreams.ended(scope, begun.id, WAIT_S)
-    return Reply(await _answer(api, call, scope, told, {}), 202 if told.is_open else 200)
+    result = await api.parts.worker.dreams.ended(scope, begun.id, WAIT_S)
+    return Reply(await _answer(api, call, scope, result, {}), 202 if result.is_open else 200)
 
 
 @operation("GET", "/v1/memory/dreams", "memory:read")
@@ -120,9 +120,9 @@ async def list_dreams(api: Backends, call: Call, query: DreamsQuery) -> Dreams:
     """The dreams of a user, newest first."""
     scope = _whole(call)
     after = number_after("dreams", query.cursor)
-    found = await api.state.dreams(scope, after=after, limit=query.limit + 1)
-    data = [DreamSummary(**_summary(scope, one)) for one in found[: query.limit]]
-    return Dreams(data, write_cursor("dreams", after + query.limit) if len(found) > query.limit else None)
+    rows = await api.state.dreams(scope, after=after, limit=query.limit + 1)
+    data = [DreamSummary(**_summary(scope, row)) for row in rows[: query.limit]]
+    return Dreams(data, write_cursor("dreams", after + query.limit) if len(rows) > query.limit else None)
 
 
 @operation("GET", "/v1/memory/dreams/{id}", "memory:read", errors=(404,), query=UserQuery)
@@ -166,9 +166,9 @@ async def reflect(api: Backends, call: Call, body: ReflectBody) -> Reply[Reflect
     """Draw conclusions from several memories by a model; they are kept as reflective memories with their sources."""
     scope = msgspec.structs.replace(call.scope(), session=None)
     api.require("store", "state")
-    found = await api.parts.worker.dreams.reflect(scope, body.query)
-    await api.audit(call.identity, "user.reflect", {"memories": len(found)}, user_id=scope.user)
-    return Reply(Reflections([call.show(one) for one in found]), 201)
+    memories = await api.parts.worker.dreams.reflect(scope, body.query)
+    await api.audit(call.identity, "user.reflect", {"memories": len(memories)}, user_id=scope.user)
+    return Reply(Reflections([call.show(memory) for memory in memories]), 201)
 
 
 def _whole(call: Call) -> Scope:
@@ -182,16 +182,16 @@ def _whole(call: Call) -> Scope:
     return call.scope().whole
 
 
-async def _answer(api: Backends, call: Call, scope: Scope, told: Dream, new: Mapping[str, Memory]) -> DreamAnswer:
+async def _answer(api: Backends, call: Call, scope: Scope, dreamt: Dream, new: Mapping[str, Memory]) -> DreamAnswer:
     """The dream with its changes, the texts as they are stored now (``new``: what is not stored)."""
-    ids = {name for change in told.changes for name in (change.memory_id, *change.sources)} - new.keys()
-    known, names = {**new}, sorted(ids)
+    ids = {name for change in dreamt.changes for name in (change.memory_id, *change.sources)} - new.keys()
+    by_id, names = {**new}, sorted(ids)
     for start in range(0, len(names), _READ):
-        known |= await api.store.get(scope, names[start : start + _READ])
+        by_id |= await api.store.get(scope, names[start : start + _READ])
     shows = "memory:read" in call.identity.permissions
 
     def source(name: str) -> DreamSource:
-        return DreamSource(name, known[name].content if shows and name in known else None)
+        return DreamSource(name, by_id[name].content if shows and name in by_id else None)
 
     diff = [
         DreamChange(
@@ -200,11 +200,11 @@ async def _answer(api: Backends, call: Call, scope: Scope, told: Dream, new: Map
             memory_id=change.memory_id,
             content=source(change.memory_id).content,
             sources=[source(name) for name in change.sources],
-            fields=_fields(change, known.get(change.memory_id), told.id) if shows else {},
+            fields=_fields(change, by_id.get(change.memory_id), dreamt.id) if shows else {},
         )
-        for change in told.changes
+        for change in dreamt.changes
     ]
-    return DreamAnswer(**_summary(scope, told), diff=diff)
+    return DreamAnswer(**_summary(scope, dreamt), diff=diff)
 
 
 def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, list[Any]]:
@@ -213,16 +213,16 @@ def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, l
         return {}
     if change.labels:
         return {name: [getattr(memory, name), value] for name, value in change.labels.items()}
-    mark = mark_of(memory, dream_id)
-    was, became = (mark["was"], mark.get("became", {})) if mark is not None and mark["was"] else ({}, {})
+    note = mark_of(memory, dream_id)
+    was, became = (note["was"], note.get("became", {})) if note is not None and note["was"] else ({}, {})
     return {name: [was[name], became[name]] for name in ("category", "tags") if name in was.keys() & became.keys()}
 
 
-def _summary(scope: Scope, told: Dream) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(told)
+def _summary(scope: Scope, dreamt: Dream) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(dreamt)
     return {name: fields.get(name) for name in DreamSummary.__struct_fields__} | {
-        "id": told.id or None,
+        "id": dreamt.id or None,
         "user_id": scope.user,
-        "counts": {action: told.counts.get(action, 0) for action in (*ACTIONS, "refused")},
-        "tokens": DreamTokens(*told.tokens),
+        "counts": {action: dreamt.counts.get(action, 0) for action in (*ACTIONS, "refused")},
+        "tokens": DreamTokens(*dreamt.tokens),
     }

@@ -69,7 +69,7 @@ async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[
     if body.signal == "correction" and body.text is None:
         raise RequestError("text: is required, a correction says what is right.", param="text")
     scope = call.scope()
-    place = msgspec.structs.replace(scope, session=None)
+    everywhere = msgspec.structs.replace(scope, session=None)
     text = redact(body.text, api.redacted) if body.text is not None else None
     async with api.locks.of(*scope.owner):
         memories = await _meant(api, scope, body)
@@ -77,11 +77,11 @@ async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[
             plan, ids = await _correct(api, scope, body, memories, text or "", name=call.new_id("mem"))
         else:
             plan, ids = await _judge(api, scope, body, memories, text)
-        applied = await api.write(place, plan)
+        applied = await api.write(everywhere, plan)
         api.experiment.note_signal(scope, body.signal)
-        found = await api.store.get(place, ids) if applied and ids else {}
-    given = Judged(body.signal, ids, [call.show(found[name]) for name in ids if name in found])
-    return Reply(given, 201) if applied else Reply(given, 202, QUEUED)
+        stored = await api.store.get(everywhere, ids) if applied and ids else {}
+    answer = Judged(body.signal, ids, [call.show(stored[name]) for name in ids if name in stored])
+    return Reply(answer, 201) if applied else Reply(answer, 202, QUEUED)
 
 
 async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory]:
@@ -94,13 +94,13 @@ async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory
     if body.memory_id is not None:
         return [await find(api, scope, body.memory_id)]
     await api.receipts_written()
-    found = await api.state.receipt(scope, body.request_id or "")
-    if found is None or not scope.sees(found.scope.project, found.scope.agent):
+    receipt = await api.state.receipt(scope, body.request_id or "")
+    if receipt is None or not scope.sees(receipt.scope.project, receipt.scope.agent):
         raise NotFound("No receipt has this id. Receipts are kept for seven days.", param="request_id")
-    last = found.decided or found.recalled
-    ids = [one.memory_id for one in last.memories] if last is not None else []
-    place = msgspec.structs.replace(scope, session=None)
-    stored = await api.store.get(place, ids) if ids else {}
+    last = receipt.decided or receipt.recalled
+    ids = [cited.memory_id for cited in last.memories] if last is not None else []
+    everywhere = msgspec.structs.replace(scope, session=None)
+    stored = await api.store.get(everywhere, ids) if ids else {}
     return list(stored.values())
 
 
@@ -109,33 +109,33 @@ async def _judge(
 ) -> tuple[PlanBody, list[str]]:
     """The plan, and the ids of the memories that the answer shows."""
     now = api.parts.clock.now()
-    given = {one.id for one in memories}
-    facts_of_turns = [one for one in await _facts_of(api, scope, memories) if one.id not in given]
-    memories = [*memories, *(one for one in facts_of_turns if _changes_with_turn(one, body.signal))]
-    changed = [(one, judged(one, body.signal, text=text, now=now)) for one in memories]
-    facts = {one.id: dict(fields) for one, fields in changed if one.kind is not Kind.TURN}
+    ids = {memory.id for memory in memories}
+    facts_of_turns = [memory for memory in await _facts_of(api, scope, memories) if memory.id not in ids]
+    memories = [*memories, *(memory for memory in facts_of_turns if _changes_with_turn(memory, body.signal))]
+    changed = [(memory, judged(memory, body.signal, text=text, now=now)) for memory in memories]
+    facts = {memory.id: dict(fields) for memory, fields in changed if memory.kind is not Kind.TURN}
     turns: dict[str, dict[str, dict[str, Any]]] = {}
-    for one, fields in changed:
-        if one.kind is Kind.TURN:
-            turns.setdefault(one.session_id or "", {})[one.id] = msgspec.to_builtins(fields)
+    for memory, fields in changed:
+        if memory.kind is Kind.TURN:
+            turns.setdefault(memory.session_id or "", {})[memory.id] = msgspec.to_builtins(fields)
     plan = PlanBody(
-        changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, one) for one in memories]
+        changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, memory) for memory in memories]
     )
-    return plan, [one.id for one in memories]
+    return plan, [memory.id for memory in memories]
 
 
 async def _facts_of(api: Backends, scope: Scope, memories: list[Memory]) -> list[Memory]:
     """The active facts that rest on these turns alone, and that the caller's project (agent) sees: what is said of
     a turn is said of them.
     """
-    found: dict[str, Memory] = {}
+    facts: dict[str, Memory] = {}
     for turn in memories:
         if turn.kind is Kind.TURN:
             where = MemoryFilter(kinds=FACTS, turn_ids=(turn.id,), active=True)
             page = await api.store.page(scope, where, limit=_MOST_FACTS)
-            found |= {one.id: one for one in page.memories if one.session_id == turn.session_id}
-    turns = {one.id for one in memories if one.kind is Kind.TURN}
-    return [one for one in found.values() if set(one.turn_ids) <= turns]
+            facts |= {fact.id: fact for fact in page.memories if fact.session_id == turn.session_id}
+    turns = {memory.id for memory in memories if memory.kind is Kind.TURN}
+    return [fact for fact in facts.values() if set(fact.turn_ids) <= turns]
 
 
 async def _correct(
@@ -159,7 +159,7 @@ async def _correct(
         corrected = _meant_by(text, wrong, await _facts_of(api, scope, [wrong]))
         right = msgspec.structs.replace(right, supersedes=corrected[0].id if corrected else None)
         marks = {wrong.session_id or "": {wrong.id: msgspec.to_builtins(ended)}}
-        changes = {one.id: msgspec.to_builtins(over) for one in corrected}
+        changes = {fact.id: msgspec.to_builtins(over) for fact in corrected}
         plan = PlanBody(upserts=[right], turn_changes=marks, changes=changes)
     else:
         plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
@@ -178,9 +178,11 @@ def _distinct(memories: list[Memory]) -> list[Memory]:
     """Without turns that are told by a fact among them, and, beside others, without summaries: these end with what they
     tell.
     """
-    facts = [one for one in memories if one.kind is not Kind.TURN and one.predicate != SUMMARY]
-    covered = {(one.session_id, name) for one in facts for name in one.turn_ids}
-    turns = [one for one in memories if one.kind is Kind.TURN and (one.session_id, one.id) not in covered]
+    facts = [memory for memory in memories if memory.kind is not Kind.TURN and memory.predicate != SUMMARY]
+    covered = {(memory.session_id, name) for memory in facts for name in memory.turn_ids}
+    turns = [
+        memory for memory in memories if memory.kind is Kind.TURN and (memory.session_id, memory.id) not in covered
+    ]
     return [*facts, *turns] or memories
 
 
@@ -191,13 +193,13 @@ def _meant_by(text: str, turn: Memory, learned: list[Memory]) -> list[Memory]:
     Raises:
         Conflict: the text names nothing that the turn speaks of ("It is Bern."), and several facts may be meant.
     """
-    facts = [one for one in learned if one.predicate != SUMMARY]
+    facts = [fact for fact in learned if fact.predicate != SUMMARY]
     if len(facts) == 1:
         return facts
     topic = terms(text)
     if not facts or topic & terms(turn.content):
-        return [one for one in facts if topic & terms(one.content)]
-    alike = [one for one in facts if bool(numbers(one.object or one.content)) == bool(numbers(text))]
+        return [fact for fact in facts if topic & terms(fact.content)]
+    alike = [fact for fact in facts if bool(numbers(fact.object or fact.content)) == bool(numbers(text))]
     if len(alike) != 1:
         raise Conflict(
             f"The turn tells {_counted(facts)}: say by memory_id which one the text corrects, or name in the text what "
@@ -211,7 +213,7 @@ def _counted(memories: list[Memory]) -> str:
     """Their number and first ids, so that the call can be made again by id."""
     if not memories:
         return "no memories"
-    named = ", ".join(one.id for one in memories[:_MOST_NAMED])
+    named = ", ".join(memory.id for memory in memories[:_MOST_NAMED])
     return f"{len(memories)} memories ({named}{', …' if len(memories) > _MOST_NAMED else ''})"
 
 

@@ -117,15 +117,15 @@ def parse_content(value: object, *, may_be_empty: bool) -> object:
     if value is None:
         value = ""
     if isinstance(value, list):
-        texts = [_part_text(part, place) for place, part in enumerate(value)]
-        said = [text for text in texts if text is not None]
-        may_be_empty, value = may_be_empty or len(said) < len(texts), "\n".join(said)
+        texts = [_part_text(part, index) for index, part in enumerate(value)]
+        present = [text for text in texts if text is not None]
+        may_be_empty, value = may_be_empty or len(present) < len(texts), "\n".join(present)
     if isinstance(value, str) and not may_be_empty and not value.strip():
         raise ValueError("must not be empty")
     return value
 
 
-def _part_text(part: object, place: int) -> str | None:
+def _part_text(part: object, index: int) -> str | None:
     """A part's text; None of what is a picture, or anything else without a text, which would be lost."""
     if isinstance(part, str):
         return part
@@ -135,7 +135,7 @@ def _part_text(part: object, place: int) -> str | None:
             return text
         if kind not in TEXT_PART_TYPES and text is None:
             return None
-    raise ValueError(f'part {place} is no text, picture or sound: send {{"type": "text", "text": "…"}} or a string')
+    raise ValueError(f'part {index} is no text, picture or sound: send {{"type": "text", "text": "…"}} or a string')
 
 
 def readable_text(value: object) -> object:

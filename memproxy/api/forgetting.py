@@ -222,7 +222,9 @@ def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
     gone = plan.delete_where or Deletion()
     lists: list[Sequence[str | None]] = [gone.session_ids, gone.project_ids, gone.agent_ids]
     places = product(*(names or (None,) for names in lists))
-    return tuple(msgspec.structs.replace(owner.at(project, agent), session=one) for one, project, agent in places)
+    return tuple(
+        msgspec.structs.replace(owner.at(project, agent), session=session) for session, project, agent in places
+    )
 
 
 def _some(value: str | None) -> list[str]:
@@ -240,9 +242,11 @@ async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
         gone = await api.pruner.prune(scope)
         return Pruned(gone.total(), dict(gone), dry_run=False)
     due = await api.pruner.due(scope)
-    found = [one for one in due if scope.sees(one.memory.project_id, one.memory.agent_id)]
+    visible = [pruned for pruned in due if scope.sees(pruned.memory.project_id, pruned.memory.agent_id)]
     data = [
-        PrunedMemory(one.memory.id, one.memory.kind.value, one.memory.active, one.reason, round(one.score, 4))
-        for one in found[:MOST_SHOWN]
+        PrunedMemory(
+            pruned.memory.id, pruned.memory.kind.value, pruned.memory.active, pruned.reason, round(pruned.score, 4)
+        )
+        for pruned in visible[:MOST_SHOWN]
     ]
-    return Pruned(len(found), Counter(one.reason for one in found), dry_run=True, data=data)
+    return Pruned(len(visible), Counter(pruned.reason for pruned in visible), dry_run=True, data=data)

@@ -159,16 +159,16 @@ def check_names(body: bytes) -> None:
     Raises:
         RequestError: a name is given twice, or there are more than `MOST_NAMES`.
     """
-    left = MOST_NAMES
+    names_left = MOST_NAMES
 
     def each_once(pairs: list[tuple[str, object]]) -> None:
-        nonlocal left
-        left -= 1 + len(pairs)
-        if left < 0:
+        nonlocal names_left
+        names_left -= 1 + len(pairs)
+        if names_left < 0:
             raise RequestError(f"More than {MOST_NAMES} objects and fields are too many: send it in parts.")
         if len(names := dict(pairs)) < len(pairs):
-            seen = Counter(name for name, _ in pairs)
-            twice = next(name for name in names if seen[name] > 1)[:100]
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name in names if counts[name] > 1)[:100]
             raise RequestError(f"{twice}: is given twice; which one counts cannot be known.", param=twice)
 
     with suppress(json.JSONDecodeError, UnicodeDecodeError, RecursionError):
@@ -185,7 +185,7 @@ def read_query(request: Request, model: type[Model]) -> Model:
     values: dict[str, list[object]] = {}
     for name, text in request.query_params.multi_items():
         values.setdefault(name, []).append(_typed(text, kinds.get(name, frozenset())))
-    return validate(model, {name: given[0] if len(given) == 1 else given for name, given in values.items()})
+    return validate(model, {name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()})
 
 
 @functools.cache
@@ -231,10 +231,10 @@ def validate(model: type[Model], data: object) -> Model:
 def _request_error(error: ValidationError, data: Mapping[str, object]) -> RequestError:
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
-    place = first["loc"]
-    if len(place) > 1 and isinstance(place[1], int) and not isinstance(data.get(str(place[0])), list):
-        place = (place[0], *place[2:])  # one value that was taken for a list of one
-    param = ".".join(str(part)[:100] for part in place) or None
+    path = first["loc"]
+    if len(path) > 1 and isinstance(path[1], int) and not isinstance(data.get(str(path[0])), list):
+        path = (path[0], *path[2:])  # one value that was taken for a list of one
+    param = ".".join(str(part)[:100] for part in path) or None
     more = f" (Wrong fields besides this one: {len(problems) - 1}.)" if len(problems) > 1 else ""
     return RequestError(f"{param}: {_reason(first)}.{more}" if param else f"{_reason(first)}.{more}", param=param)
 

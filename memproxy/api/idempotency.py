@@ -49,19 +49,19 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
     keyed = _KeyedCall.of(api.parts.secret, scope, key, _what(call.request, call.identity), body)
     async with api.call_locks.of(*scope.owner, keyed.name):
         state, now = api.state, api.parts.clock.now()
-        given = await state.given_answer(scope, keyed.name)
-        if given is None or now - given.at > ANSWERS_KEPT:
-            given = GivenAnswer(request_digest=keyed.asked, at=now)
-            await state.keep_answer(scope, keyed.name, given)
-        if (known := _again(keyed, given)) is not None:
-            return known
+        earlier = await state.given_answer(scope, keyed.name)
+        if earlier is None or now - earlier.at > ANSWERS_KEPT:
+            earlier = GivenAnswer(request_digest=keyed.request_digest, at=now)
+            await state.keep_answer(scope, keyed.name, earlier)
+        if (repeated := _again(keyed, earlier)) is not None:
+            return repeated
         try:
-            response = await answer(replace(call, seed=keyed.seed(given)))
+            response = await answer(replace(call, seed=keyed.seed(earlier)))
         except MemproxyError:
             await state.drop_answer(scope, keyed.name)
             raise
         if response.status_code < 300 and len(response.body) <= MOST_KEPT_BYTES:
-            await state.keep_answer(scope, keyed.name, msgspec.structs.replace(given, answer=keyed.sealed(response)))
+            await state.keep_answer(scope, keyed.name, msgspec.structs.replace(earlier, answer=keyed.sealed(response)))
         return response
 
 
@@ -70,23 +70,23 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     name: str
-    asked: str
+    request_digest: str
     secret: bytes
 
     @classmethod
     def of(cls, secret: bytes, scope: Scope, key: str, what: str, body: bytes) -> "_KeyedCall":
         material = msgspec.json.encode([*scope.owner, key])
-        asked = hashlib.blake2b(what.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
+        hashed = hashlib.blake2b(what.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
         return cls(
             scope=scope,
             name=hashlib.blake2b(material, key=secret[:64], digest_size=16, person=b"name").hexdigest(),
-            asked=asked.hexdigest(),
+            asked=hashed.hexdigest(),
             secret=hashlib.blake2b(material, key=secret[:64], digest_size=32, person=b"seal").digest(),
         )
 
-    def seed(self, given: GivenAnswer) -> str:
+    def seed(self, earlier: GivenAnswer) -> str:
         """32 hex digits for the ids of what is made: the same when the same call is done again after a crash."""
-        material = f"{self.asked} {given.at.isoformat()}".encode()
+        material = f"{self.request_digest} {earlier.at.isoformat()}".encode()
         return hashlib.blake2b(material, key=self.secret, digest_size=16, person=b"ids").hexdigest()
 
     def sealed(self, response: Response) -> bytes:
@@ -106,31 +106,31 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
             plain = AESGCM(self.secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], None)
         except InvalidTag as error:
             raise Conflict("This call was answered, and its answer cannot be read any more.") from error
-        kept = msgspec.msgpack.decode(plain, type=_Answer)
-        return Response(kept.body, kept.status, {**kept.headers, REPLAYED: "true"})
+        stored = msgspec.msgpack.decode(plain, type=_Answer)
+        return Response(stored.body, stored.status, {**stored.headers, REPLAYED: "true"})
 
 
 def _what(request: Request, identity: Identity) -> str:
     """What beside the body makes it another call, with another answer."""
     what = f"{request.method} {request.url.path}?{request.url.query}"
-    place = [identity.project, identity.agent, identity.session, request.headers.getlist("if-match")]
-    if any(place):
-        what += f" {msgspec.json.encode(place).decode()}"
+    parts = [identity.project, identity.agent, identity.session, request.headers.getlist("if-match")]
+    if any(parts):
+        what += f" {msgspec.json.encode(parts).decode()}"
     return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
 
 
-def _again(keyed: _KeyedCall, given: GivenAnswer) -> Response | None:
-    if given.request_digest != keyed.asked:
+def _again(keyed: _KeyedCall, earlier: GivenAnswer) -> Response | None:
+    if earlier.request_digest != keyed.request_digest:
         raise KeyReused(
             "This idempotency key came with another call before: take a new key for a new call.", param=HEADER
         )
-    if given.erased:
+    if earlier.erased:
         raise Conflict(
             "This call was done before; what it answered was deleted since.",
             param=HEADER,
             code="idempotency_answer_erased",
         )
-    return keyed.opened(given.answer) if given.answer is not None else None
+    return keyed.opened(earlier.answer) if earlier.answer is not None else None
 
 
 def key_of(request: Request) -> str | None:
@@ -139,10 +139,10 @@ def key_of(request: Request) -> str | None:
     Raises:
         RequestError: it cannot be one, or there are several.
     """
-    given = set(request.headers.getlist(HEADER))
-    if not given:
+    keys = set(request.headers.getlist(HEADER))
+    if not keys:
         return None
-    key = given.pop()
-    if given or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+    key = keys.pop()
+    if keys or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise RequestError(f"{HEADER}: must be one text of up to {LONGEST_KEY} printable characters.", param=HEADER)
     return key

@@ -64,14 +64,16 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
         # off the event loop: names are looked for in every word of what may be long texts
         await asyncio.to_thread(count, page)
     prefix = slug(query.prefix) if query.prefix is not None else ""
-    found = [
-        one
-        for key, one in sorted(census.entities().items(), key=lambda each: (-each[1].count, each[0]))
-        if query.type in {None, one.type.value} and (key.startswith(prefix) or slug(one.name).startswith(prefix))
+    matching = [
+        entity
+        for key, entity in sorted(census.entities().items(), key=lambda each: (-each[1].count, each[0]))
+        if query.type in {None, entity.type.value} and (key.startswith(prefix) or slug(entity.name).startswith(prefix))
     ]
     until = after + query.limit
-    data = [NamedEntity(one.name, one.type.value, one.count, one.last_seen) for one in found[after:until]]
-    return Entities(data, write_cursor("entities", until) if len(found) > until else None)
+    data = [
+        NamedEntity(entity.name, entity.type.value, entity.count, entity.last_seen) for entity in matching[after:until]
+    ]
+    return Entities(data, write_cursor("entities", until) if len(matching) > until else None)
 
 
 class TimelineEntry(msgspec.Struct, kw_only=True):
@@ -113,14 +115,14 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
             if key in {_main_name(main_names, edge.subject), _main_name(main_names, edge.object)}
         ]
 
-    found: list[tuple[datetime, Memory, Relation]] = []
+    entries: list[tuple[datetime, Memory, Relation]] = []
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=now)):
         # off the event loop: relations are read from what may be long texts
-        found += await asyncio.to_thread(naming, page)
-    found.sort(key=lambda each: (each[0], each[1].created_at))
+        entries += await asyncio.to_thread(naming, page)
+    entries.sort(key=lambda each: (each[0], each[1].created_at))
     until = after + query.limit
-    data = [_entry(memory, edge, now) for _, memory, edge in found[after:until]]
-    return Timeline(name, data, write_cursor("timeline", until) if len(found) > until else None)
+    data = [_entry(memory, edge, now) for _, memory, edge in entries[after:until]]
+    return Timeline(name, data, write_cursor("timeline", until) if len(entries) > until else None)
 
 
 def _entry(memory: Memory, edge: Relation, now: datetime) -> TimelineEntry:
@@ -152,7 +154,7 @@ async def with_subcategories(api: Backends, scope: Scope, where: MemoryFilter) -
         return where
     found = [name for name in where.categories if not name.endswith(("/", "/*"))]
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=where.now)):
-        found += [one.category for one in page if one.category and one.category.startswith(prefixes)]
+        found += [memory.category for memory in page if memory.category and memory.category.startswith(prefixes)]
     # prefixes are no category: they match nothing, where no category at all would match everything
     return msgspec.structs.replace(where, categories=tuple(dict.fromkeys(found)) or prefixes)
 

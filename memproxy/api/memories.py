@@ -232,26 +232,26 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
     Raises:
         RequestError: a field cannot be changed so.
     """
-    given = redact_memory(body.model_dump(include=body.model_fields_set - {"user_id"}), api.redacted)
-    for name in NOT_CLEARABLE & given.keys():
-        if given[name] is None:
+    edits = redact_memory(body.model_dump(include=body.model_fields_set - {"user_id"}), api.redacted)
+    for name in NOT_CLEARABLE & edits.keys():
+        if edits[name] is None:
             raise RequestError(f"{name}: must not be null.", param=name)
     if current.kind is Kind.TURN:
         for name in ("content", "kind", "session_id"):
-            if name in given:
+            if name in edits:
                 raise RequestError(f"{name}: a turn is verbatim; forget it, or store another one.", param=name)
-    if "metadata" in given:  # who spoke, and what was said of the memory, is not the caller's
-        kept = {
+    if "metadata" in edits:  # who spoke, and what was said of the memory, is not the caller's
+        reserved = {
             FEEDBACK,
             CORRECTS,
             INFERRED,
-            *({PERMISSION} - given["metadata"].keys()),
+            *({PERMISSION} - edits["metadata"].keys()),
             *(TURN_METADATA if current.kind is Kind.TURN else ()),
         }
-        given["metadata"] |= {name: current.metadata[name] for name in kept & current.metadata.keys()}
-    given |= following(current, given)
+        edits["metadata"] |= {name: current.metadata[name] for name in reserved & current.metadata.keys()}
+    edits |= following(current, edits)
     stored = to_payload(current)
-    changed = {name: value for name, value in given.items() if stored[name] != msgspec.to_builtins(value)}
+    changed = {name: value for name, value in edits.items() if stored[name] != msgspec.to_builtins(value)}
     valid_from = changed.get("valid_from", current.valid_from)
     valid_to = changed.get("valid_to", current.valid_to)
     if valid_from and valid_to and valid_to < valid_from:
@@ -272,13 +272,13 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
     """
     scope = call.scope(query.session_id)
     memory = await find(api, scope, call.path["id"])
-    seen = {memory.id}
+    visited = {memory.id}
 
     async def followed(link: str) -> list[Memory]:
         found: list[Memory] = []
         name: str | None = getattr(memory, link)
-        while name is not None and name not in seen and len(found) < LONGEST_HISTORY:
-            seen.add(name)
+        while name is not None and name not in visited and len(found) < LONGEST_HISTORY:
+            visited.add(name)
             try:
                 found.append(await find(api, scope, name))
             except NotFound:  # forgotten or expired: the chain ends there
@@ -290,7 +290,7 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
     if not before and (turn := await corrected(api, scope, memory)) is not None:
         before = [turn]
     chain = (*before[::-1], memory, *await followed("superseded_by"))
-    return History([call.show(one) for one in chain])
+    return History([call.show(link_memory) for link_memory in chain])
 
 
 async def corrected(api: Backends, scope: Scope, correction: Memory) -> Memory | None:

@@ -144,22 +144,22 @@ def _refusal(words: str) -> dict[str, Any]:
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     named = re.findall(r"{(\w+)(?::path)?}", operation.path)
-    found: list[dict[str, Any]] = [
+    parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named
     ]
     if operation.path.startswith("/v1/memory/{id}"):
-        found[0]["description"] = "The id, or the short one that a block cites (`m:1a2b3c4d`)."
+        parameters[0]["description"] = "The id, or the short one that a block cites (`m:1a2b3c4d`)."
     properties = operation.query.model_json_schema()["properties"]
-    found += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
-    found.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+    parameters.append({"name": "X-Memproxy-User", "in": "header", "schema": {"type": "string"}})
     if operation.takes_key:
         words = "Sent again within 24 hours with the same call, it is answered again and done once."
-        found.append(_header("Idempotency-Key", words, maxLength=256))
+        parameters.append(_header("Idempotency-Key", words, maxLength=256))
     if operation.if_match:
-        found.append(_header("If-Match", "ETag of the version that may be changed, or *."))
+        parameters.append(_header("If-Match", "ETag of the version that may be changed, or *."))
     if operation.etag and operation.method == "GET":
-        found.append(_header("If-None-Match", "ETag of the version that is known: 304 when it is this."))
-    return found
+        parameters.append(_header("If-None-Match", "ETag of the version that is known: 304 when it is this."))
+    return parameters
 
 
 def _header(name: str, words: str, **schema: Any) -> dict[str, Any]:
@@ -168,21 +168,21 @@ def _header(name: str, words: str, **schema: Any) -> dict[str, Any]:
 
 def _components() -> dict[str, Any]:
     bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
-    _, taken = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
+    _, validated = models_json_schema([(body, "validation") for body in bodies], ref_template=REF + "{model}")
     without_schema = (StreamingResponse, type(None))
     answers = [operation.answer for operation in OPERATIONS if operation.answer not in without_schema]
     _, structs = msgspec.json.schema_components([*SHARED, *answers, Error], ref_template=REF + "{name}")
-    shared = {one.__name__ for one in SHARED}
-    given = {name: structs[name] for name in sorted(shared)}  # the same bytes in every process
-    for name in sorted({one.__name__ for one in (*answers, Error)} - shared):
-        given[name] = _in_one(structs[name], structs, shared)
-    return {**taken["$defs"], **given, **_memories(structs["Memory"])}
+    shared = {struct.__name__ for struct in SHARED}
+    schemas = {name: structs[name] for name in sorted(shared)}  # the same bytes in every process
+    for name in sorted({struct.__name__ for struct in (*answers, Error)} - shared):
+        schemas[name] = _in_one(structs[name], structs, shared)
+    return {**validated["$defs"], **schemas, **_memories(structs["Memory"])}
 
 
 def _in_one(schema: Any, structs: Mapping[str, Any], shared: set[str]) -> Any:
     """An answer's schema with the structs within it written out, without their names and docstrings."""
     if isinstance(schema, list):
-        return [_in_one(one, structs, shared) for one in schema]
+        return [_in_one(item, structs, shared) for item in schema]
     if not isinstance(schema, dict):
         return schema
     name = str(schema.get("$ref", "")).removeprefix(REF)

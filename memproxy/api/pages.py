@@ -18,9 +18,9 @@ MOST_READ = 10_000
 _PAGE = 200
 
 
-def write_cursor(what: str, *place: int | str) -> str:
+def write_cursor(what: str, *position: int | str) -> str:
     """A cursor of the list ``what``, holding the place after which it goes on."""
-    return base64.urlsafe_b64encode(msgspec.json.encode([what, *place])).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.json.encode([what, *position])).decode().rstrip("=")
 
 
 def read_cursor(what: str, cursor: str | None) -> list[int | str]:
@@ -33,12 +33,12 @@ def read_cursor(what: str, cursor: str | None) -> list[int | str]:
         return []
     try:
         padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-        kind, *place = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=list[int | str])
+        kind, *position = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=list[int | str])
     except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.DecodeError) as error:
         raise foreign_cursor() from error
     if kind != what:
         raise foreign_cursor()
-    return place
+    return position
 
 
 def number_after(what: str, cursor: str | None) -> int:
@@ -47,10 +47,10 @@ def number_after(what: str, cursor: str | None) -> int:
     Raises:
         RequestError: it is not a cursor of this list.
     """
-    place = read_cursor(what, cursor) or [0]
-    if not isinstance(place[0], int) or not 0 <= place[0] < 2**53:
+    position = read_cursor(what, cursor) or [0]
+    if not isinstance(position[0], int) or not 0 <= position[0] < 2**53:
         raise foreign_cursor()
-    return place[0]
+    return position[0]
 
 
 def foreign_cursor() -> RequestError:

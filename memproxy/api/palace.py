@@ -65,26 +65,26 @@ class PalaceNames:
 
     async def pointer_of(self, place: Place) -> str | None:
         """The pointer of a place, empty for the whole palace; None when there is no such place."""
-        found = ""
+        parent = ""
         for name in (place.wing, place.room):
             if name is None:
                 break
-            there = await self._state.palace(self._scope, found, after=0, limit=1, name=name)
+            there = await self._state.palace(self._scope, parent, after=0, limit=1, name=name)
             if not there:
                 return None
-            found = _pointer_within(found, there[0].number)
-        return found
+            parent = _pointer_within(parent, there[0].number)
+        return parent
 
     async def _at(self, wing: int, room: int | None) -> Place:
-        found = await self._numbered("", wing)
-        if found is None or room is None:
-            return Place(wing=found.name if found else NOWHERE)
+        wing_place = await self._numbered("", wing)
+        if wing_place is None or room is None:
+            return Place(wing=wing_place.name if wing_place else NOWHERE)
         there = await self._numbered(pointer(wing), room)
-        return Place(wing=found.name, room=there.name if there else NOWHERE)
+        return Place(wing=wing_place.name, room=there.name if there else NOWHERE)
 
     async def _numbered(self, parent: str, number: int) -> PalacePlace | None:
-        found = await self._state.palace(self._scope, parent, after=number - 1, limit=1)
-        return found[0] if found and found[0].number == number else None
+        places = await self._state.palace(self._scope, parent, after=number - 1, limit=1)
+        return places[0] if places and places[0].number == number else None
 
 
 async def in_palace(api: Backends, scope: Scope, filters: Filters, where: MemoryFilter) -> MemoryFilter:
@@ -166,8 +166,8 @@ async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
         where = msgspec.structs.replace(where, now=api.parts.clock.now())
         page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)
         drawers = [
-            PalaceEntry(level="drawer", name=one.id, pointer=one.pointer, memory=call.show(one))
-            for one in page.memories
+            PalaceEntry(level="drawer", name=memory.id, pointer=memory.pointer, memory=call.show(memory))
+            for memory in page.memories
         ]
         return PalaceLevel("drawer", drawers, page.next_cursor)
     parent = await names.pointer_of(place)
@@ -191,10 +191,10 @@ async def _entries(
         if name != wing:
             aliases.setdefault(wing, []).append(name)
     last = None
-    while found := await api.state.palace(scope, parent, after=after, limit=_READ_AT_ONCE):
-        for one in found:
-            after = one.number
-            where = msgspec.structs.replace(_within(place, level, one.name), now=api.parts.clock.now())
+    while places := await api.state.palace(scope, parent, after=after, limit=_READ_AT_ONCE):
+        for found_place in places:
+            after = found_place.number
+            where = msgspec.structs.replace(_within(place, level, found_place.name), now=api.parts.clock.now())
             total = await api.store.count(scope, where)
             if not total:
                 continue
@@ -204,15 +204,15 @@ async def _entries(
             entries.append(
                 PalaceEntry(
                     level=level,
-                    name=one.name,
-                    pointer=parent if level == "closet" else _pointer_within(parent, one.number),
-                    aliases=aliases.get(one.name, []) if level == "wing" else UNSET,
+                    name=found_place.name,
+                    pointer=parent if level == "closet" else _pointer_within(parent, found_place.number),
+                    aliases=aliases.get(found_place.name, []) if level == "wing" else UNSET,
                     memories=total,
                     turns=turns,
                     facts=total - turns,
                 )
             )
-            last = one.number
+            last = found_place.number
     return entries, None
 
 

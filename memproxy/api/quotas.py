@@ -62,14 +62,14 @@ class Quotas:
         if not limited:
             return
         async with self._counting:
-            for whose, place, most in limited:
-                if await self._count(place) + count > most:
+            for whose, counted, most in limited:
+                if await self._count(counted) + count > most:
                     words = f"{most}, and {count} more would be too many: forget some first."
                     raise limit_reached(whose, MEMORIES, words, wait_s=QUOTA_RETRY_S, code=QUOTA)
-            for _, place, _ in limited:
-                if place in self._held:
-                    read_at, held = self._held[place]
-                    self._held[place] = (read_at, held + count)
+            for _, counted, _ in limited:
+                if counted in self._held:
+                    read_at, held = self._held[counted]
+                    self._held[counted] = (read_at, held + count)
 
     async def full(self, scope: Scope) -> str | None:
         """Whose quota of memories has no room any more: ``user``, ``tenant`` or nobody's.
@@ -78,8 +78,8 @@ class Quotas:
             StoreUnavailable: how many there are cannot be known.
         """
         async with self._counting:
-            for whose, place, most in self._limited(scope):
-                if await self._count(place) >= most:
+            for whose, counted, most in self._limited(scope):
+                if await self._count(counted) >= most:
                     return whose
         return None
 
@@ -101,22 +101,22 @@ class Quotas:
     def _limited(self, scope: Scope) -> list[tuple[str, tuple[str, str | None], int]]:
         """The quotas that there are: whose, of which tenant and user, how many memories."""
         user, tenant = self._limits.user.memories, self._limits.tenant.memories
-        found = [("user", scope.owner, user), ("tenant", (scope.tenant, None), tenant)]
-        return [(whose, place, most) for whose, place, most in found if most is not None]
+        quotas = [("user", scope.owner, user), ("tenant", (scope.tenant, None), tenant)]
+        return [(whose, counted, most) for whose, counted, most in quotas if most is not None]
 
-    async def _count(self, place: tuple[str, str | None]) -> int:
+    async def _count(self, counted: tuple[str, str | None]) -> int:
         now = self._clock.now().timestamp()
-        known = self._held.get(place)
-        if known is not None and 0 <= now - known[0] < COUNT_SECONDS:
-            return known[1]
-        tenant, user = place
+        cached = self._held.get(counted)
+        if cached is not None and 0 <= now - cached[0] < COUNT_SECONDS:
+            return cached[1]
+        tenant, user = counted
         if user is None:
             held = await self._store.count_tenant(tenant)
         else:
             held = await self._store.count(Scope(tenant=tenant, user=user), MemoryFilter())
         if len(self._held) >= _MOST_KNOWN:
             self._held.clear()
-        self._held[place] = (now, held)
+        self._held[counted] = (now, held)
         return held
 
     def _changed(self, change: Change | None) -> None:
@@ -126,5 +126,5 @@ class Quotas:
         if change is None:
             self._held.clear()
             return
-        for place in ((change.tenant, change.user), (change.tenant, None)):
-            self._held.pop(place, None)
+        for counted in ((change.tenant, change.user), (change.tenant, None)):
+            self._held.pop(counted, None)

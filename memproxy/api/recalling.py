@@ -94,14 +94,14 @@ async def search(api: Backends, call: Call, body: SearchBody) -> Found:
         where = msgspec.structs.replace(where, active=True)
     api.require("store")
     where = await in_palace(api, scope, body, await with_subcategories(api, scope, where))
-    found = await api.parts.recall.search(scope, body.query, limit=body.limit, where=where)
-    api.accesses.note(scope, [one.memory.id for one in found[:COUNTED]])
-    data = [FoundMemory(call.show(one.memory), one.score, one.signals) for one in found]
+    hits = await api.parts.recall.search(scope, body.query, limit=body.limit, where=where)
+    api.accesses.note(scope, [hit.memory.id for hit in hits[:COUNTED]])
+    data = [FoundMemory(call.show(hit.memory), hit.score, hit.signals) for hit in hits]
     if not body.explain:
         return Found(data)
     limits = Limits.of(api.parts.settings, RecallLimits())
-    for one, reason in zip(data, why_left_out(found, limits, body.query, now=api.parts.clock.now()), strict=True):
-        one.rejected = reason
+    for hit, reason in zip(data, why_left_out(hits, limits, body.query, now=api.parts.clock.now()), strict=True):
+        hit.rejected = reason
     return Found(data, floor=limits.floor)
 
 
@@ -135,11 +135,11 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     """
     scope = call.scope(body.session_id)
     chosen = await api.state.choices(scope)
-    said = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
-    if said and said[-1].strip() == body.query.strip():
-        said.pop()  # the whole conversation was sent, its last message is the query
+    texts = [message.content for message in body.messages if message.role == "user" and message.content.strip()]
+    if texts and texts[-1].strip() == body.query.strip():
+        texts.pop()  # the whole conversation was sent, its last message is the query
     skip = frozenset[str](api.parts.settings.gate.skip if api.parts.settings.gate.enabled else ())
-    verdict = _verdict(api, chosen, body.query, skip, follows=bool(said))
+    verdict = _verdict(api, chosen, body.query, skip, follows=bool(texts))
     if not verdict.reaches_memory:
         return _recalled(RecallAnswer(result="empty"), verdict, explain=body.explain)
     api.require("store")
@@ -148,24 +148,24 @@ async def recall(api: Backends, call: Call, body: RecallBody) -> Recalled:
     request = RecallRequest(
         request_id=f"api_{uuid.uuid4().hex}",
         scope=scope,
-        queries=[*said[-EARLIER_QUERIES:], body.query],
+        queries=[*texts[-EARLIER_QUERIES:], body.query],
         nonce=session_nonce(api.parts.secret, scope.tenant, scope.user, scope.session or ""),
-        present=[*present, text_digest(body.query), *quoted_digests(instructions, [*said, body.query])],
+        present=[*present, text_digest(body.query), *quoted_digests(instructions, [*texts, body.query])],
         explain=body.explain,
         verdict=verdict.reason,
         only_if_told=verdict.asks_memory,
-        first_turn=gate.is_first_search(said, skip),
+        first_turn=gate.is_first_search(texts, skip),
         limits=RecallLimits(max_tokens=body.max_tokens, retrieval_limit=chosen.limit, rerank=chosen.rerank),
     )
-    found = await api.parts.recall.recall(request)
-    if found.result == "degraded" and found.reason in AWAY:
+    recalled = await api.parts.recall.recall(request)
+    if recalled.result == "degraded" and recalled.reason in AWAY:
         raise StoreUnavailable("The memory store does not answer just now; nothing was recalled. Try again shortly.")
-    api.accesses.note(scope, [line.memory_id for line in found.citations])
-    verdict = gate.Verdict(searched=found.result != "skipped", reason=verdict.reason)
+    api.accesses.note(scope, [line.memory_id for line in recalled.citations])
+    verdict = gate.Verdict(searched=recalled.result != "skipped", reason=verdict.reason)
     if body.explain:
-        contents = await contents_of(api, scope, [one["memory_id"] for one in found.candidates])
-        found = msgspec.structs.replace(found, candidates=with_contents(found.candidates, contents))
-    return _recalled(found, verdict, explain=body.explain)
+        contents = await contents_of(api, scope, [candidate["memory_id"] for candidate in recalled.candidates])
+        recalled = msgspec.structs.replace(recalled, candidates=with_contents(recalled.candidates, contents))
+    return _recalled(recalled, verdict, explain=body.explain)
 
 
 def _verdict(api: Backends, chosen: Choices, query: str, skip: frozenset[str], *, follows: bool) -> gate.Verdict:
@@ -178,16 +178,16 @@ def _verdict(api: Backends, chosen: Choices, query: str, skip: frozenset[str], *
     return gate.judge(query, skip, follows=follows)
 
 
-def _recalled(found: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> Recalled:
+def _recalled(recalled: RecallAnswer, verdict: gate.Verdict, *, explain: bool) -> Recalled:
     return Recalled(
-        context=found.context,
-        tokens=found.tokens,
-        citations=found.citations,
+        context=recalled.context,
+        tokens=recalled.tokens,
+        citations=recalled.citations,
         decision=Decision(verdict.searched, verdict.reason),
-        timings=found.timings,
-        degraded=found.reason if found.result == "degraded" else UNSET,
-        query=found.query if explain else UNSET,
-        floor=found.floor if explain else UNSET,
-        candidates=found.candidates if explain else UNSET,
-        notes=found.notes if explain else UNSET,
+        timings=recalled.timings,
+        degraded=recalled.reason if recalled.result == "degraded" else UNSET,
+        query=recalled.query if explain else UNSET,
+        floor=recalled.floor if explain else UNSET,
+        candidates=recalled.candidates if explain else UNSET,
+        notes=recalled.notes if explain else UNSET,
     )

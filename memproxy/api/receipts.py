@@ -139,33 +139,33 @@ class Receipt(msgspec.Struct, kw_only=True):
 async def receipt(api: Backends, call: Call) -> Receipt:
     """Why a request got the memories it got, and what was learned from it."""
     scope = call.scope()
-    found = await _stored(api, scope, call.path["request_id"])
-    recalled, decided = found.recalled, found.decided
+    stored = await _stored(api, scope, call.path["request_id"])
+    recalled, decided = stored.recalled, stored.decided
     last = decided or recalled
-    given = last.memories if last is not None else []
+    cited = last.memories if last is not None else []
     candidates = recalled.candidates if recalled is not None else []
-    ids = [one.memory_id for one in given] + [one["memory_id"] for one in candidates]
-    contents = await contents_of(api, scope, [*ids, *_named(found.outcomes)])
-    wider = _is_wider(found.scope, scope)
+    ids = [one.memory_id for one in cited] + [one["memory_id"] for one in candidates]
+    contents = await contents_of(api, scope, [*ids, *_named(stored.outcomes)])
+    wider = _is_wider(stored.scope, scope)
     if wider:  # it was given what this caller does not see, nor how much of it
-        given = [one for one in given if one.memory_id in contents]
+        cited = [one for one in cited if one.memory_id in contents]
         candidates = [one for one in candidates if one["memory_id"] in contents]
-        found = msgspec.structs.replace(found, outcomes=[one for one in found.outcomes if _is_shown(one, contents)])
+        stored = msgspec.structs.replace(stored, outcomes=[one for one in stored.outcomes if _is_shown(one, contents)])
     return Receipt(
-        request_id=found.request_id,
-        created_at=found.at,
-        user_id=found.scope.user,
-        project_id=found.scope.project,
-        agent_id=found.scope.agent,
-        session_id=found.scope.session,
+        request_id=stored.request_id,
+        created_at=stored.at,
+        user_id=stored.scope.user,
+        project_id=stored.scope.project,
+        agent_id=stored.scope.agent,
+        session_id=stored.scope.session,
         result=last.result if last else None,
         reason=last.reason if last else None,
         mode=decided.mode if decided else None,
-        decision=_verdict(found),
+        decision=_verdict(stored),
         query=recalled.query if recalled else None,
-        said=(await _said(api, scope, [found])).get(found.request_id),
+        said=(await _unsearched_texts(api, scope, [stored])).get(stored.request_id),
         floor=recalled.floor if recalled else None,
-        memories=[_given(one, contents) for one in given],
+        memories=[_given_memory(one, contents) for one in cited],
         tokens=None if wider else last.tokens if last else 0,
         candidates=with_contents(candidates, contents),
         timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
@@ -173,53 +173,55 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         context=decided.context if decided and decided.context is not None and not wider else UNSET,
         captured=_is_captured(decided),
         turn_ids=decided.turn_ids if decided else [],
-        learned=await _learned(api, found, contents),
-        feedback=[Judgement(one.reason or "", one.memory_id or "") for one in found.outcomes if one.result == FEEDBACK],
+        learned=await _learned(api, stored, contents),
+        feedback=[
+            Judgement(one.reason or "", one.memory_id or "") for one in stored.outcomes if one.result == FEEDBACK
+        ],
     )
 
 
 async def _stored(api: Backends, scope: Scope, request_id: str) -> StoredReceipt:
     await api.receipts_written()
-    found = await api.state.receipt(scope, request_id)
-    if found is None or not _is_captured(found.decided):
+    stored = await api.state.receipt(scope, request_id)
+    if stored is None or not _is_captured(stored.decided):
         # what the relay made of it comes with the turn, through the journal: who asks at once need not ask again
         await api.parts.worker.indexed(scope, SOON_S)
-        found = await api.state.receipt(scope, request_id)
+        stored = await api.state.receipt(scope, request_id)
     # within a project (agent) is seen what is of that one or of none
-    if found is None or not scope.sees(found.scope.project, found.scope.agent):
+    if stored is None or not scope.sees(stored.scope.project, stored.scope.agent):
         raise NotFound(
             f"No receipt has the id {request_id[:200]!r}. Receipts are kept for seven days; a request that asked "
             "for memory to be off has none.",
             param="request_id",
         )
-    return found
+    return stored
 
 
 async def contents_of(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, str | None]:
     """What these memories say. Nothing while the store is away."""
-    return {name: one.content[:SNIPPET] for name, one in (await _memories(api, scope, ids)).items()}
+    return {name: memory.content[:SNIPPET] for name, memory in (await _memories(api, scope, ids)).items()}
 
 
 def with_contents(candidates: Sequence[Mapping[str, Any]], contents: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """Candidates, each with what it says (null: it is not there any more)."""
-    return [{**one, "content": contents.get(one["memory_id"])} for one in candidates]
+    return [{**candidate, "content": contents.get(candidate["memory_id"])} for candidate in candidates]
 
 
 async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, Memory]:
     """Those of these memories that the caller's project (agent) sees: a request outside of any may have been given
     another's. None while the store is away.
     """
-    place = msgspec.structs.replace(scope, session=None)
+    everywhere = msgspec.structs.replace(scope, session=None)
     distinct = list(dict.fromkeys(ids))
     try:
-        found = await api.store.get(place, distinct) if distinct else {}
+        stored = await api.store.get(everywhere, distinct) if distinct else {}
     except StoreUnavailable:
         return {}
     now = api.parts.clock.now()
-    return {name: one for name, one in found.items() if not is_expired(one, now)}
+    return {name: memory for name, memory in stored.items() if not is_expired(memory, now)}
 
 
-async def _said(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) -> dict[str, str]:
+async def _unsearched_texts(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) -> dict[str, str]:
     """What the user said, by request, where nothing was searched for and the message is still there."""
     silent = {
         one.request_id: one.decided.turn_ids
@@ -227,32 +229,34 @@ async def _said(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) 
         if one.decided is not None and not (one.recalled is not None and one.recalled.query)
     }
     turns = await _memories(api, scope, [name for names in silent.values() for name in names])
-    said = {}
+    texts = {}
     for request_id, names in silent.items():
         for turn in (turns[name] for name in names if name in turns):
             if turn.trust is Trust.USER:
-                said[request_id] = turn.content[:SNIPPET]
-    return said
+                texts[request_id] = turn.content[:SNIPPET]
+    return texts
 
 
-async def _learned(api: Backends, found: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
+async def _learned(api: Backends, stored: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
     """What became of the turn."""
-    outcomes = [one for one in found.outcomes if one.result != FEEDBACK]
+    outcomes = [one for one in stored.outcomes if one.result != FEEDBACK]
     if outcomes:
         # with the turns that were read together with it, by source
         spent: Cost = {}
-        for source, (given, made) in ((name, pair) for one in outcomes for name, pair in one.tokens.items()):
-            known = spent.setdefault(source, Tokens(0, 0))
-            known.input_tokens += given
-            known.output_tokens += made
+        for source, (input_tokens, output_tokens) in (
+            (name, pair) for one in outcomes for name, pair in one.tokens.items()
+        ):
+            total = spent.setdefault(source, Tokens(0, 0))
+            total.input_tokens += input_tokens
+            total.output_tokens += output_tokens
         shown = [ShownOutcome(**_outcome(one, contents)) for one in outcomes if one.result not in _NOT_SHOWN]
         return LearnedFromTurn("done", shown, tokens=spent)
-    if not _is_captured(found.decided):
+    if not _is_captured(stored.decided):
         return LearnedFromTurn("none", [])
     if not api.parts.settings.learn.enabled:
         return LearnedFromTurn("off", [])
-    for row in await api.state.parked(found.scope, limit=MOST_PARKED):
-        if row.scope.session == found.scope.session and row.parked_at >= found.at:
+    for row in await api.state.parked(stored.scope, limit=MOST_PARKED):
+        if row.scope.session == stored.scope.session and row.parked_at >= stored.at:
             return LearnedFromTurn("parked", [], reason=row.error)
     return LearnedFromTurn("pending", [])
 
@@ -300,19 +304,19 @@ async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Rece
     before = _before(query.cursor)
     memory_id = (await find(api, scope, query.memory_id)).id if query.memory_id is not None else None
     await api.receipts_written()
-    found: list[StoredReceipt] = []
+    receipts: list[StoredReceipt] = []
     while True:
         newest = await api.state.receipts(
             scope, session=query.session_id, memory_id=memory_id, before=before, limit=query.limit + 1
         )
-        found += [one for one in newest if memory_id is None or _was_given(one, memory_id)]
-        if len(newest) <= query.limit or len(found) > query.limit:
+        receipts += [row for row in newest if memory_id is None or _was_given(row, memory_id)]
+        if len(newest) <= query.limit or len(receipts) > query.limit:
             break
         before = (newest[-1].at, newest[-1].request_id)
-    page, more = found[: query.limit], len(found) > query.limit
+    page, more = receipts[: query.limit], len(receipts) > query.limit
     cursor = write_cursor("receipts", page[-1].at.isoformat(), page[-1].request_id) if more else None
-    said = await _said(api, scope, page)
-    return Receipts([_summary(one, scope, said.get(one.request_id)) for one in page], cursor)
+    texts = await _unsearched_texts(api, scope, page)
+    return Receipts([_summary(row, scope, texts.get(row.request_id)) for row in page], cursor)
 
 
 def _before(cursor: str | None) -> tuple[datetime, str] | None:
@@ -330,26 +334,26 @@ def _before(cursor: str | None) -> tuple[datetime, str] | None:
     raise foreign_cursor()
 
 
-def _was_given(one: StoredReceipt, memory_id: str) -> bool:
-    last = one.decided or one.recalled
-    return last is not None and any(given.memory_id == memory_id for given in last.memories)
+def _was_given(stored: StoredReceipt, memory_id: str) -> bool:
+    last = stored.decided or stored.recalled
+    return last is not None and any(cited.memory_id == memory_id for cited in last.memories)
 
 
-def _summary(one: StoredReceipt, scope: Scope, said: str | None) -> ReceiptSummary:
-    last, wider = one.decided or one.recalled, _is_wider(one.scope, scope)
+def _summary(stored: StoredReceipt, scope: Scope, text: str | None) -> ReceiptSummary:
+    last, wider = stored.decided or stored.recalled, _is_wider(stored.scope, scope)
     return ReceiptSummary(
-        request_id=one.request_id,
-        created_at=one.at,
-        session_id=one.scope.session,
-        project_id=one.scope.project,
-        agent_id=one.scope.agent,
+        request_id=stored.request_id,
+        created_at=stored.at,
+        session_id=stored.scope.session,
+        project_id=stored.scope.project,
+        agent_id=stored.scope.agent,
         result=last.result if last else None,
         reason=last.reason if last else None,
-        query=one.recalled.query if one.recalled else None,
-        said=said,
+        query=stored.recalled.query if stored.recalled else None,
+        said=text,
         memories=None if wider else len(last.memories) if last else 0,
         tokens=None if wider else last.tokens if last else 0,
-        model=one.decided.model if one.decided else None,
+        model=stored.decided.model if stored.decided else None,
     )
 
 
@@ -395,7 +399,7 @@ async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity 
                 f"{MOST_STREAMS} streams of this user's activity are open: close one.", retry_after_s=int(STREAM_S)
             )
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(_told(api, scope, query), media_type=EVENT_STREAM, headers=headers)
+        return StreamingResponse(_events(api, scope, query), media_type=EVENT_STREAM, headers=headers)
     window = query.limit
     while True:
         events, more = await _newest(api, scope, query.session_id, window)
@@ -405,12 +409,12 @@ async def activity(api: Backends, call: Call, query: ActivityQuery) -> Activity 
         window *= 4
 
 
-async def _told(api: Backends, scope: Scope, query: ActivityQuery) -> AsyncIterator[bytes]:
+async def _events(api: Backends, scope: Scope, query: ActivityQuery) -> AsyncIterator[bytes]:
     """Activity as server-sent events (``learned``). The stream ends after a while: a client that asks again gets the
     newest again.
     """
     api.listeners[scope.owner] += 1
-    known: set[bytes] = set()
+    sent: set[bytes] = set()
     since: datetime | None = None
     until = asyncio.get_running_loop().time() + STREAM_S
     try:
@@ -420,8 +424,8 @@ async def _told(api: Backends, scope: Scope, query: ActivityQuery) -> AsyncItera
             for event in reversed(events[: query.limit]):
                 # what it says may be forgotten meanwhile: that is no other event
                 name = msgspec.json.encode(msgspec.structs.replace(event, content=None))
-                if name not in known and (since is None or event.at >= since):
-                    known.add(name)
+                if name not in sent and (since is None or event.at >= since):
+                    sent.add(name)
                     new.append(b"event: learned\ndata: %s\n\n" % msgspec.json.encode(event))
             since = since or (events[-1].at if events else None)
             yield b"".join(new) or b": nothing new\n\n"
@@ -440,14 +444,14 @@ async def _newest(api: Backends, scope: Scope, session: str | None, window: int)
     parked = await api.state.parked(scope, limit=window)
     contents = await contents_of(api, scope, _named(one.outcome for one in noted))
     events = [
-        Event(at=one.at, **_place(one.scope), **_outcome(one.outcome, contents))
+        Event(at=one.at, **_place_fields(one.scope), **_outcome(one.outcome, contents))
         for one in noted
         if not _is_wider(one.scope, scope) or _is_shown(one.outcome, contents)
     ]
     events += [
         Event(
             at=row.parked_at,
-            **_place(row.scope),
+            **_place_fields(row.scope),
             result="parked",
             what="learning" if row.kind is JournalKind.LEARN else "indexing",
             reason=row.error,
@@ -477,14 +481,14 @@ async def retry(api: Backends, call: Call) -> Retried:
     return Retried(retried)
 
 
-def _is_wider(place: Scope, scope: Scope) -> bool:
+def _is_wider(done_in: Scope, scope: Scope) -> bool:
     """Whether what was done there may concern memories that the caller does not see from his project (agent)."""
-    pairs = ((place.project, scope.project), (place.agent, scope.agent))
-    return any(here is not None and there != here for there, here in pairs)
+    pairs = ((done_in.project, scope.project), (done_in.agent, scope.agent))
+    return any(here is not None and written != here for written, here in pairs)
 
 
-def _is_shown(one: Outcome, contents: Mapping[str, object]) -> bool:
-    return one.memory_id is None or one.memory_id in contents
+def _is_shown(outcome: Outcome, contents: Mapping[str, object]) -> bool:
+    return outcome.memory_id is None or outcome.memory_id in contents
 
 
 def _is_captured(decided: Decided | None) -> bool:
@@ -497,27 +501,27 @@ def _is_captured(decided: Decided | None) -> bool:
     return answered and decided.mode not in {"read", "off", "shadow"}
 
 
-def _verdict(found: StoredReceipt) -> dict[str, Any] | None:
+def _verdict(stored: StoredReceipt) -> dict[str, Any] | None:
     """The gate's verdict, as the recall call answers it; None when the gate was not call."""
-    if found.recalled is not None:
-        return {"searched": found.recalled.result != "skipped", "reason": found.recalled.verdict}
-    if found.decided is not None and found.decided.result == "skipped":
-        return {"searched": False, "reason": found.decided.reason}
+    if stored.recalled is not None:
+        return {"searched": stored.recalled.result != "skipped", "reason": stored.recalled.verdict}
+    if stored.decided is not None and stored.decided.result == "skipped":
+        return {"searched": False, "reason": stored.decided.reason}
     return None
 
 
-def _given(one: Cited, contents: Mapping[str, str | None]) -> GivenMemory:
-    return GivenMemory(**msgspec.to_builtins(one), content=contents.get(one.memory_id))
+def _given_memory(cited: Cited, contents: Mapping[str, str | None]) -> GivenMemory:
+    return GivenMemory(**msgspec.to_builtins(cited), content=contents.get(cited.memory_id))
 
 
 def _named(outcomes: Iterable[Outcome]) -> list[str]:
-    return [one.memory_id for one in outcomes if one.memory_id is not None]
+    return [outcome.memory_id for outcome in outcomes if outcome.memory_id is not None]
 
 
-def _outcome(one: Outcome, contents: Mapping[str, str | None]) -> dict[str, Any]:
-    content = one.content if one.memory_id is None else contents.get(one.memory_id)
-    return {**msgspec.to_builtins(msgspec.structs.replace(one, tokens={})), "content": content}
+def _outcome(outcome: Outcome, contents: Mapping[str, str | None]) -> dict[str, Any]:
+    content = outcome.content if outcome.memory_id is None else contents.get(outcome.memory_id)
+    return {**msgspec.to_builtins(msgspec.structs.replace(outcome, tokens={})), "content": content}
 
 
-def _place(scope: Scope) -> dict[str, Any]:
+def _place_fields(scope: Scope) -> dict[str, Any]:
     return {"session_id": scope.session, "project_id": scope.project, "agent_id": scope.agent}

@@ -61,7 +61,7 @@ def api_routes(api: Backends) -> list[Route]:
         return answer(describe())
 
     endpoints = [
-        *((one.method, one.path, _endpoint(api, one)) for one in OPERATIONS),
+        *((operation.method, operation.path, _endpoint(api, operation)) for operation in OPERATIONS),
         ("GET", "/openapi.json", openapi),
         ("POST", LEARNING_PATH, begin_learning),
     ]
@@ -72,7 +72,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
     """Checks a request from the outside in (caller, query, body), makes the call, and writes its answer."""
     max_bytes = api.parts.settings.server.max_body_bytes
 
-    async def made(call: Call) -> Response:
+    async def make(call: Call) -> Response:
         result = await operation.make(api, call)
         if isinstance(result, Response):
             return result
@@ -91,9 +91,9 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
             operation=operation, request=request, identity=identity, path=request.path_params, query=query, body=body
         )
         if operation.takes_key and (key := key_of(request)) is not None:
-            response = await answered_once(api, call, key, made)
+            response = await answered_once(api, call, key, make)
         else:
-            response = await made(call)
+            response = await make(call)
         if operation.audited_read and identity.by == COMMAND_LINE and "cursor" not in request.query_params:
             # a key says whose memory it is for; who reads at the machine's own console is written down
             about = {"user_id": identity.named_user, "memory_id": call.path.get("id")}
@@ -110,11 +110,11 @@ class PathTable:
     """
 
     def __init__(self, endpoints: Iterable[tuple[str, str, Endpoint]]) -> None:
-        found: dict[tuple[str, ...], dict[str, Endpoint]] = {}
+        methods: dict[tuple[str, ...], dict[str, Endpoint]] = {}
         for method, path, endpoint in endpoints:
-            found.setdefault(tuple(path.split("/")), {})[method] = endpoint
+            methods.setdefault(tuple(path.split("/")), {})[method] = endpoint
         # a piece that is written out goes before one that may be anything
-        self._paths = sorted(found.items(), key=lambda each: [piece.startswith("{") for piece in each[0]])
+        self._paths = sorted(methods.items(), key=lambda each: [piece.startswith("{") for piece in each[0]])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)

@@ -59,16 +59,16 @@ async def list_sessions(api: Backends, call: Call, query: PlacePageQuery) -> Ses
     scope = msgspec.structs.replace(call.scope(), session=None)
     now = api.parts.clock.now()
     page = await api.store.conversations(scope, MemoryFilter(now=now), limit=query.limit, cursor=query.cursor)
-    over = await api.state.ended(scope, [one.id for one in page.conversations])
+    over = await api.state.ended(scope, [conversation.id for conversation in page.conversations])
     # over until somebody says something in it again
     silence = timedelta(seconds=api.parts.settings.conversation.silence_s)
     return SessionPage(
         [
             Session(
-                **msgspec.structs.asdict(one),
-                ended=one.id in over or now - (one.last_turn_at or one.begun_at) > silence,
+                **msgspec.structs.asdict(conversation),
+                ended=conversation.id in over or now - (conversation.last_turn_at or conversation.begun_at) > silence,
             )
-            for one in page.conversations
+            for conversation in page.conversations
         ],
         page.next_cursor,
     )
@@ -161,7 +161,7 @@ async def begin_learning(api: Backends, request: Request) -> Response:
     # them for ever
     limit = SESSIONS_AT_ONCE if tenant is None else MOST_SESSIONS
     due = await state.due_sessions(every=1, idle_before=api.parts.clock.now(), limit=limit)
-    scopes = [one.scope for one in due if tenant in {None, one.scope.tenant}][:SESSIONS_AT_ONCE]
+    scopes = [session.scope for session in due if tenant in {None, session.scope.tenant}][:SESSIONS_AT_ONCE]
     await asyncio.gather(*(worker.learned(scope, BEGIN_S) for scope in scopes))
     if tenant is None:
         queues = await state.queue_sizes()
@@ -178,8 +178,8 @@ async def begin_learning(api: Backends, request: Request) -> Response:
 async def _owners(api: Backends, tenant: str) -> AsyncIterator[Scope]:
     """The tenant's users. They stand together in the order of all owners."""
     after = (tenant, "")
-    while found := await api.state.owners(after=after, limit=OWNERS_AT_ONCE):
-        for after in found:
+    while owners := await api.state.owners(after=after, limit=OWNERS_AT_ONCE):
+        for after in owners:
             if after[0] != tenant:
                 return
             yield Scope(tenant=tenant, user=after[1])

@@ -140,13 +140,13 @@ def _line(number: int, raw: bytes) -> Line:
         raise RequestError("must be a JSON object")
     if "format" in value:
         return Line(number=number, header=_read_header(value))
-    given = value.pop("vectors", None)
+    raw_vectors = value.pop("vectors", None)
     if len(value) != 1 or not value.keys() <= _PARTS.keys():
         raise RequestError('must hold one of "memory", "place", "turns", or be the header')
     name, part = value.popitem()
     if not isinstance(part, dict):
         raise RequestError("must hold a JSON object")
-    vectors = _vectors(given) if given is not None and name == "memory" else None
+    vectors = _vectors(raw_vectors) if raw_vectors is not None and name == "memory" else None
     return msgspec.structs.replace(Line(number=number, vectors=vectors), **{name: validate(_PARTS[name], part)})
 
 
@@ -201,7 +201,7 @@ def references(memory: Memory) -> list[str]:
 
 
 def renamed_for_project(
-    project: str, taken: Sequence[MemoryWithVectors], own: Sequence[Memory]
+    project: str, memories: Sequence[MemoryWithVectors], own: Sequence[Memory]
 ) -> list[MemoryWithVectors]:
     """The memories under names of the project's own (`name_within`), but for those that are among its ``own``."""
     keys, ids = {vector_key(memory) for memory in own}, {memory.id for memory in own}
@@ -218,13 +218,13 @@ def renamed_for_project(
             turn_ids=[named(name) for name in memory.turn_ids],
         )
 
-    return [(renamed(memory), given) for memory, given in taken]
+    return [(renamed(memory), vectors) for memory, vectors in memories]
 
 
 def is_another_turn(memory: Memory, there: Memory) -> bool:
     """Whether it is a turn with another text (or role) than the one stored under its id, which stays."""
-    said = [(one.metadata.get("role"), one.content) for one in (memory, there)]
-    return memory.kind is Kind.TURN and said[0] != said[1]
+    statements = [(one.metadata.get("role"), one.content) for one in (memory, there)]
+    return memory.kind is Kind.TURN and statements[0] != statements[1]
 
 
 EXPORT_PAGE = 200
@@ -293,13 +293,13 @@ async def _lines(
 
 
 def _memory_line(point: Point, *, dense: bool, nulls: bool) -> bytes:
-    given = GivenVectors(
+    vectors = GivenVectors(
         dense=[packed(part) for part in point.dense] if dense else [],
         indices=point.bm25.indices,
         values=point.bm25.values,
         tokens=point.tokens if dense else b"",
     )
-    return line({"memory": to_public(point.memory, nulls=nulls), "vectors": given})
+    return line({"memory": to_public(point.memory, nulls=nulls), "vectors": vectors})
 
 
 def _header(api: Backends) -> Header:
@@ -358,23 +358,26 @@ async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[I
     same lines again go on from there when there is room.
     """
     until = asyncio.get_running_loop().time() + APPLY_TIMEOUT_S
-    one, max_bytes = _Import(api, call, query), api.parts.settings.server.max_body_bytes
+    importing, max_bytes = _Import(api, call, query), api.parts.settings.server.max_body_bytes
     # what was read goes before its rows are waited for
-    numbers, conversations = await one.journal(await read_lines_body(call.request, max_bytes))
+    numbers, conversations = await importing.journal(await read_lines_body(call.request, max_bytes))
     applied = True
     for number in numbers:
-        left = until - asyncio.get_running_loop().time()
-        applied = applied and await api.parts.worker.applied(number, max(0.0, left))
-    for said in conversations if applied else ():
-        if conflicts := await conflicting(api, said.scope, said.named):
+        seconds = until - asyncio.get_running_loop().time()
+        applied = applied and await api.parts.worker.applied(number, max(0.0, seconds))
+    for conversation in conversations if applied else ():
+        if conflicts := await conflicting(api, conversation.scope, conversation.named):
             some = ", ".join(conflicts[:_MOST_NAMED]) + (" and others" if len(conflicts) > _MOST_NAMED else "")
-            one.done.note(
-                f"The conversation {said.scope.session} has other messages by these ids here, which stay: {some}."
-            )
+            session = conversation.scope.session
+            importing.done.note(f"The conversation {session} has other messages by these ids here, which stay: {some}.")
     if not query.dry_run:
-        counts = {"imported": one.done.imported, "replaced": one.done.replaced, "turns": one.done.turns}
+        counts = {
+            "imported": importing.done.imported,
+            "replaced": importing.done.replaced,
+            "turns": importing.done.turns,
+        }
         await api.audit(call.identity, "user.import", counts, user_id=query.user_id)
-    return Reply(one.done) if applied else Reply(one.done, 202, QUEUED)
+    return Reply(importing.done) if applied else Reply(importing.done, 202, QUEUED)
 
 
 class _Import:
@@ -464,19 +467,19 @@ class _Import:
 
     def _vectors(self, one: Line, header: Header | None, here: Header) -> GivenVectors | None:
         """The line's vectors, as far as they fit the embedder of this installation."""
-        given = one.vectors
-        if given is None or header is None:
+        vectors = one.vectors
+        if vectors is None or header is None:
             return None
         if header.lexical != here.lexical:
             self.done.note("Words are encoded anew: the file's are of another version.")
             return None
-        fits = all(length_of(part) == self._api.store.dimension for part in given.dense)
-        if given.dense and (header.embedder != here.embedder or not fits):
+        fits = all(length_of(part) == self._api.store.dimension for part in vectors.dense)
+        if vectors.dense and (header.embedder != here.embedder or not fits):
             self.done.note(
                 f"Vectors of {header.embedder or 'an unnamed embedder'} do not fit here: texts are embedded anew."
             )
-            return msgspec.structs.replace(given, dense=[], tokens=b"")
-        return given
+            return msgspec.structs.replace(vectors, dense=[], tokens=b"")
+        return vectors
 
     async def _journal_memories(self, groups: dict[Scope, list[MemoryWithVectors]]) -> list[int]:
         """Journal the memories that are new or newer; the numbers of the rows.
@@ -495,35 +498,35 @@ class _Import:
                 await held.enter_async_context(api.import_locks.of(*scope.owner))
                 await api.parts.worker.indexed(scope, max(0.0, until - loop.time()))
             try:
-                for owner, taken in groups.items():
-                    place, rest, earlier = owner.at(self._identity.only_project, None), iter(taken), dict[str, Memory]()
+                for owner, pairs in groups.items():
+                    here, rest, earlier = owner.at(self._identity.only_project, None), iter(pairs), dict[str, Memory]()
                     while some := list(islice(rest, ROW)):
-                        mine = some if place.project is None else await self._under_own_names(place, some)
-                        plans += await self._planned(place, mine, earlier)
+                        mine = some if here.project is None else await self._under_own_names(here, some)
+                        plans += await self._planned(here, mine, earlier)
             finally:  # over a quota what came before is written
                 # together: one commit has all rows, and so has one flush of the store, which takes longer than the rest
                 numbers = await asyncio.gather(*(api.append(scope, JournalKind.PLAN, plan) for scope, plan in plans))
         return numbers
 
     async def _planned(
-        self, scope: Scope, taken: Sequence[MemoryWithVectors], earlier: dict[str, Memory]
+        self, scope: Scope, pairs: Sequence[MemoryWithVectors], earlier: dict[str, Memory]
     ) -> list[tuple[Scope, PlanBody]]:
         """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
         brought for that user; these are added to it.
         """
-        there = await self._there(scope, [memory for memory, _ in taken])
+        there = await self._there(scope, [memory for memory, _ in pairs])
         due: list[tuple[str, Memory, GivenVectors | None]] = []
         replaced = 0
-        for memory, given in taken:
+        for memory, vectors_given in pairs:
             key = vector_key(memory)
             before = earlier.get(key) or there.get(key)
             if before is not None and is_another_turn(memory, before):
                 self.done.note(_VERBATIM)
             elif before is None or memory.updated_at > before.updated_at:
-                due.append((key, memory, given))
+                due.append((key, memory, vectors_given))
                 replaced += before is not None
                 earlier[key] = memory
-        self.done.unchanged += len(taken) - len(due)
+        self.done.unchanged += len(pairs) - len(due)
         self.done.replaced += replaced
         self.done.imported += len(due) - replaced
         if self._query.dry_run or not due:
@@ -536,20 +539,20 @@ class _Import:
         memories = [
             memory if stands[place] else _unplaced(memory) for (_, memory, _), place in zip(due, named, strict=True)
         ]
-        vectors = {key: given for key, _, given in due if given is not None}
+        vectors = {key: vectors_given for key, _, vectors_given in due if vectors_given is not None}
         return [(scope, PlanBody(upserts=memories, vectors=vectors))]
 
-    async def _under_own_names(self, place: Scope, taken: Sequence[MemoryWithVectors]) -> Sequence[MemoryWithVectors]:
+    async def _under_own_names(self, scope: Scope, pairs: Sequence[MemoryWithVectors]) -> Sequence[MemoryWithVectors]:
         """What comes by a key of one project, under the project's own names (`name_within`): by no id of the file can
         what another has be replaced, referred to, or told from what is not there. What the project has by an id of the
         file keeps it.
         """
-        names = list({name for memory, _ in taken for name in (memory.id, *references(memory))})
+        names = list({name for memory, _ in pairs for name in (memory.id, *references(memory))})
         own: list[Memory] = []
         for begin in range(0, len(names), ROW):
-            where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(place.project or "",))
-            own += [one async for one in every(self._api.store, place, where)]
-        return renamed_for_project(place.project or "", taken, own)
+            where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(scope.project or "",))
+            own += [one async for one in every(self._api.store, scope, where)]
+        return renamed_for_project(scope.project or "", pairs, own)
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""

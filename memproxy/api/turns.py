@@ -95,8 +95,8 @@ class NewTurns(Body):
     @field_validator("metadata")
     @classmethod
     def _metadata_is_theirs(cls, metadata: dict[str, Any]) -> dict[str, Any]:
-        if taken := sorted(RESERVED_METADATA & metadata.keys()):
-            raise ValueError(f"must not set {', '.join(taken)}: these say who spoke and in which order")
+        if reserved := sorted(RESERVED_METADATA & metadata.keys()):
+            raise ValueError(f"must not set {', '.join(reserved)}: these say who spoke and in which order")
         return metadata
 
 
@@ -131,12 +131,12 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     number = await _append(api, scope, body, messages, Source.API)
     indexed = number is None or await _is_indexed(api, scope, number, deadline)
     pairs = zip(body.messages, messages, strict=True)
-    client_id_of = {kept.id or "": given.id or kept.id or "" for given, kept in pairs}
+    client_id_of = {stored.id or "": sent.id or stored.id or "" for sent, stored in pairs}
     answer = TurnIds(turn_ids=[client_id_of[message.id or ""] for message in messages], session_id=scope.session or "")
     if indexed and (conflicts := await conflicting(api, scope, _with_own_ids(body, messages))):
         answer.conflicts = [client_id_of[name] for name in conflicts]
     if query.wait:
-        learned = indexed and await api.parts.worker.learned(scope, _left(deadline))
+        learned = indexed and await api.parts.worker.learned(scope, _seconds_left(deadline))
         answer.learning = "done" if learned else "pending"
     return Reply(answer, 201) if indexed else Reply(answer, 202, QUEUED)
 
@@ -173,7 +173,7 @@ async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: s
     what identifies it and of its occurrence within this call. Ids that a key of one project gives are the project's
     own, except those under which the key sees a turn of this conversation already.
     """
-    given = [
+    messages = [
         Message(
             role=message.role,
             content=redact(strip_blocks(message.content), api.redacted),
@@ -183,20 +183,20 @@ async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: s
         )
         for message in body.messages
     ]
-    seen: dict[tuple[str, str, datetime], int] = {}
+    counts: dict[tuple[str, str, datetime], int] = {}
     names = []
-    for message in given:
+    for message in messages:
         said_at = message.timestamp or UNTIMED
         key = (message.role, message.content, said_at)
-        names.append(turn_id(scope, message, seen.setdefault(key, 0), said_at))
-        seen[key] += 1
+        names.append(turn_id(scope, message, counts.setdefault(key, 0), said_at))
+        counts[key] += 1
     if only_project is not None:
-        stored = await _stored(api, scope, [message.id for message in given if message.id is not None])
+        stored = await _stored(api, scope, [message.id for message in messages if message.id is not None])
         names = [
             name_within(only_project, message.id) if message.id is not None and message.id not in stored else name
-            for message, name in zip(given, names, strict=True)
+            for message, name in zip(messages, names, strict=True)
         ]
-    return [msgspec.structs.replace(message, id=name) for message, name in zip(given, names, strict=True)]
+    return [msgspec.structs.replace(message, id=name) for message, name in zip(messages, names, strict=True)]
 
 
 async def conflicting(api: Backends, scope: Scope, named: Sequence[Message]) -> list[str]:
@@ -204,24 +204,24 @@ async def conflicting(api: Backends, scope: Scope, named: Sequence[Message]) -> 
     stays (an id names one statement for ever). Only of those that the scope sees, and empty where the store went away
     meanwhile.
     """
-    said = {message.id or "": (message.role, message.content) for message in named}
-    kept = await _stored(api, scope, list(said))
-    return [name for name in said if name in kept and kept[name] != said[name]]
+    statements = {message.id or "": (message.role, message.content) for message in named}
+    stored = await _stored(api, scope, list(statements))
+    return [name for name in statements if name in stored and stored[name] != statements[name]]
 
 
 async def _stored(api: Backends, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[object, str]]:
     """Who says what in those turns of a session, by these ids, that the scope sees; nothing while the store is away."""
-    kept: dict[str, tuple[object, str]] = {}
+    statements: dict[str, tuple[object, str]] = {}
     here = msgspec.structs.replace(scope, session=None)
     try:
         for begin in range(0, len(ids), _MOST_IDS):
             some = tuple(ids[begin : begin + _MOST_IDS])
             where = MemoryFilter(ids=some, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
             page = await api.store.page(here, where, limit=_MOST_IDS)
-            kept |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
+            statements |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
     except StoreUnavailable:
         return {}
-    return kept
+    return statements
 
 
 async def _append(api: Backends, scope: Scope, body: NewTurns, messages: list[Message], source: Source) -> int | None:
@@ -237,8 +237,8 @@ async def _append(api: Backends, scope: Scope, body: NewTurns, messages: list[Me
 
 async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float) -> bool:
     """Wait until the row's turns are indexed; False when the store is away, or has no room for them."""
-    while not await api.parts.worker.applied(number, min(STEP_S, _left(deadline))):
-        if _left(deadline) <= 0 or api.parts.worker.waits(scope):
+    while not await api.parts.worker.applied(number, min(STEP_S, _seconds_left(deadline))):
+        if _seconds_left(deadline) <= 0 or api.parts.worker.waits(scope):
             return False
         try:
             await api.store.points()
@@ -250,7 +250,7 @@ async def _is_indexed(api: Backends, scope: Scope, number: int, deadline: float)
 def _with_own_ids(body: NewTurns, messages: Sequence[Message]) -> list[Message]:
     """Those of the messages, as they are kept, that came with an id and say something."""
     pairs = zip(body.messages, messages, strict=True)
-    return [kept for given, kept in pairs if given.id is not None and kept.content.strip()]
+    return [message for sent, message in pairs if sent.id is not None and message.content.strip()]
 
 
 def check_ids(body: NewTurns) -> None:
@@ -259,18 +259,18 @@ def check_ids(body: NewTurns) -> None:
     Raises:
         RequestError: two messages of one id say different things.
     """
-    said: dict[str, tuple[int, MessageBody]] = {}
-    for place, message in enumerate(body.messages):
+    first_by_id: dict[str, tuple[int, MessageBody]] = {}
+    for index, message in enumerate(body.messages):
         if message.id is None:
             continue
-        first, known = said.setdefault(message.id, (place, message))
-        if (known.role, known.content) != (message.role, message.content):
+        first, first_message = first_by_id.setdefault(message.id, (index, message))
+        if (first_message.role, first_message.content) != (message.role, message.content):
             raise RequestError(
-                f"messages.{place}.id: is that of message {first}, which says something else; every message has an id "
+                f"messages.{index}.id: is that of message {first}, which says something else; every message has an id "
                 "of its own.",
-                param=f"messages.{place}.id",
+                param=f"messages.{index}.id",
             )
 
 
-def _left(deadline: float) -> float:
+def _seconds_left(deadline: float) -> float:
     return max(0.0, deadline - asyncio.get_running_loop().time())

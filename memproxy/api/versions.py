@@ -32,8 +32,8 @@ def answer_unless_known(request: Request, reply: Reply[Any]) -> Response:
     """
     body = msgspec.json.encode(reply.data)
     headers = {"etag": f'W/"{digest(body)}"', **reply.headers}
-    known = _tags(request, "if-none-match") if request.method in {"GET", "HEAD"} else None
-    if known is not None and (ANY in known or headers["etag"].removeprefix("W/").strip('"') in known):
+    tags = _tags(request, "if-none-match") if request.method in {"GET", "HEAD"} else None
+    if tags is not None and (ANY in tags or headers["etag"].removeprefix("W/").strip('"') in tags):
         return Response(status_code=304, headers={"etag": headers["etag"]})
     return Response(body, headers=headers, media_type="application/json")
 
@@ -59,27 +59,27 @@ def is_expected(
         PreconditionFailed: it names another; in these words.
         RequestError: the header cannot be read.
     """
-    known = _tags(request, "if-match")
-    if known is not None and ANY not in known and version not in known:
+    tags = _tags(request, "if-match")
+    if tags is not None and ANY not in tags and version not in tags:
         raise PreconditionFailed(words, param="if-match")
-    return known is not None
+    return tags is not None
 
 
 def _tags(request: Request, name: str) -> frozenset[str] | None:
-    given = request.headers.getlist(name)
-    if not given:
+    values = request.headers.getlist(name)
+    if not values:
         return None
-    text = ", ".join(given).strip()
+    text = ", ".join(values).strip()
     if text == ANY:
         return frozenset({ANY})
-    found: list[str] = []
-    place = 0
-    while place < len(text) and len(found) < MOST_TAGS:
-        match = _TAGS.match(text, place)
+    tags: list[str] = []
+    position = 0
+    while position < len(text) and len(tags) < MOST_TAGS:
+        match = _TAGS.match(text, position)
         if match is None:
             break
-        found.append(match[1])
-        place = match.end()
-    if not found or place < len(text):
+        tags.append(match[1])
+        position = match.end()
+    if not tags or position < len(text):
         raise RequestError(f'{name}: must be * or entity tags as ETag gives them ("…").', param=name)
-    return frozenset(found)
+    return frozenset(tags)

@@ -189,8 +189,10 @@ async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryP
     """
     api.require("state")
     where = (query.prefix, query.category, query.tag)
-    found, after = await _entries(api, call.scope(), *where, after=_place(query.cursor), most=query.limit)
-    return EntryPage([_info(one) for one in found], write_cursor("working", *after) if after is not None else None)
+    entries, after = await _entries(api, call.scope(), *where, after=_position(query.cursor), most=query.limit)
+    return EntryPage(
+        [_info(entry) for entry in entries], write_cursor("working", *after) if after is not None else None
+    )
 
 
 @operation("POST", "/v1/memory/working/search", "memory:read", repeatable=False)
@@ -202,12 +204,12 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
     api.require("state")
     scope, where = call.scope(), (body.prefix, body.category, body.tag)
     if any(where):
-        found, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)
+        entries, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)
     else:
-        found = await api.working.newest_working(scope, api.parts.clock.now(), most=LOOKED_THROUGH, words=True)
-    scores = await asyncio.to_thread(word_scores, api.parts.lexical, body.query, [one.words for one in found])
-    best = sorted(zip(scores, found, strict=True), key=lambda each: (-each[0], each[1].key))
-    hits = [WorkingHit(_info(one), score, one.words[:SNIPPET]) for score, one in best[: body.limit] if score > 0]
+        entries = await api.working.newest_working(scope, api.parts.clock.now(), most=LOOKED_THROUGH, words=True)
+    scores = await asyncio.to_thread(word_scores, api.parts.lexical, body.query, [entry.words for entry in entries])
+    best = sorted(zip(scores, entries, strict=True), key=lambda each: (-each[0], each[1].key))
+    hits = [WorkingHit(_info(entry), score, entry.words[:SNIPPET]) for score, entry in best[: body.limit] if score > 0]
     return WorkingHits(hits)
 
 
@@ -223,22 +225,22 @@ async def _entries(
     words: bool = False,
 ) -> tuple[list[WorkingEntry], Place | None]:
     """The first entries behind a place, and the place behind which there are more."""
-    found: list[WorkingEntry] = []
+    entries: list[WorkingEntry] = []
     now, at_once, last = api.parts.clock.now(), min(most + 1, READ_AT_ONCE), after
     while True:
         page = await api.working.working_page(scope, prefix, now, after=after, most=at_once, words=words)
-        for one, place in zip(page.entries, page.places, strict=True):
-            if category in {None, one.category} and (tag is None or tag in one.tags):
-                if len(found) == most:
-                    return found, last
-                found.append(one)
+        for entry, place in zip(page.entries, page.places, strict=True):
+            if category in {None, entry.category} and (tag is None or tag in entry.tags):
+                if len(entries) == most:
+                    return entries, last
+                entries.append(entry)
                 last = place
         if page.after is None:
-            return found, None
+            return entries, None
         after, at_once = page.after, READ_AT_ONCE
 
 
-def _place(cursor: str | None) -> Place | None:
+def _position(cursor: str | None) -> Place | None:
     """The place that a cursor of the list holds."""
     match read_cursor("working", cursor):
         case []:

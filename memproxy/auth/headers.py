@@ -40,10 +40,10 @@ class Headers:
         Raises:
             RequestError: it is there twice with different values, or is too long.
         """
-        given = self._values.get(name)
-        if given is None:
+        raw_values = self._values.get(name)
+        if raw_values is None:
             return None
-        values = {_text(value).strip() for value in given} - {""}
+        values = {_text(value).strip() for value in raw_values} - {""}
         if len(values) > 1:
             raise RequestError(f"The header {name.decode()} is given twice with different values.", param=name.decode())
         return clean_id(values.pop(), name.decode()) if values else None
@@ -87,7 +87,7 @@ def client_key(headers: Headers) -> str | None:
 
 def _key_in(headers: Headers) -> str | None:
     for name in _KEYS:
-        if len(given := headers.all(name)) > 1 and len(set(given)) > 1:
+        if len(sent := headers.all(name)) > 1 and len(set(sent)) > 1:
             raise Unauthenticated(f"The header {name.decode()} is given twice with different values.")
     authorization = headers.get(b"authorization")
     if authorization is not None:

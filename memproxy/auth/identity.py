@@ -70,14 +70,14 @@ def named_identity(
     # whom an administrator may name depends on the call: see `administered_user`
     if user is not None and named not in (None, user) and permissions.isdisjoint((ACT_AS_USER, ADMIN)):
         raise Forbidden("This key may not name another user: it lacks the permission act_as_user.")
-    asked = headers.single(b"x-memproxy-project")
-    if project is not None and asked not in (None, project):
+    named_project = headers.single(b"x-memproxy-project")
+    if project is not None and named_project not in (None, project):
         raise Forbidden("This key is bound to another project.")
     return Identity(
         tenant=tenant,
         named_user=named,
         default_user=user or default_user,
-        project=project or asked,
+        project=project or named_project,
         bound_project=project is not None,
         bound_user=user is not None,
         by=by,

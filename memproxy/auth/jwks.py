@@ -70,7 +70,7 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 def chosen(keys: Iterable[SigningKey], kid: str | None, algorithm: str) -> SigningKey | None:
     """The one key that fits; None where there is none, or more than one."""
-    fitting = [one for one in keys if algorithm in one.algorithms and (kid is None or one.id == kid)]
+    fitting = [key for key in keys if algorithm in key.algorithms and (kid is None or key.id == kid)]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -80,9 +80,9 @@ def usable_algorithms(key: object, algorithms: Sequence[str]) -> frozenset[str]:
 
 
 def _takes(algorithm: str, key: object) -> bool:
-    made = jwt.get_algorithm_by_name(algorithm)
+    implementation = jwt.get_algorithm_by_name(algorithm)
     try:
-        return made.check_key_length(made.prepare_key(key)) is None
+        return implementation.check_key_length(implementation.prepare_key(key)) is None
     except UNUSABLE:
         return False
 
@@ -141,31 +141,31 @@ class JwksFile:
         self._look_s = look_s
         self._looked = time.monotonic()
         try:
-            self._stamp = self._seen()
+            self._stamp = self._read_stamp()
             self._keys = self._read()
         except (OSError, ValueError) as error:
             raise ConfigError(f"auth.jwt.jwks_file: {path} cannot be used ({error})") from error
 
     async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
         """The key that fits. One that is not there may have been added just now, so the file is looked at again."""
-        if time.monotonic() - self._looked < self._look_s and (found := chosen(self._keys, kid, algorithm)):
-            return found
+        if time.monotonic() - self._looked < self._look_s and (key := chosen(self._keys, kid, algorithm)):
+            return key
         self._looked = time.monotonic()
         await asyncio.to_thread(self._look)
         return chosen(self._keys, kid, algorithm)
 
     def _look(self) -> None:
         try:
-            if (seen := self._seen()) == self._stamp:
+            if (stamp := self._read_stamp()) == self._stamp:
                 return
-            self._keys, self._stamp = self._read(), seen
+            self._keys, self._stamp = self._read(), stamp
         except (OSError, ValueError) as error:
             # half a file, or none: the one who replaces it is not done, and tokens must go on being taken
             log.warning("auth.jwt.jwks_file: %s cannot be used (%s); the keys read before stay", self._path, error)
 
-    def _seen(self) -> _Stamp:
-        found = self._path.stat()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+    def _read_stamp(self) -> _Stamp:
+        status = self._path.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> tuple[SigningKey, ...]:
         with self._path.open("rb") as file:
@@ -205,11 +205,11 @@ class JwksUrl:
             await self._fetch()
         elif age >= self.lifespan_s and self._may_fetch():
             self._begin()
-        found = chosen(self._keys, kid, algorithm)
-        if found is None and kid is not None and self._may_ask():
+        key = chosen(self._keys, kid, algorithm)
+        if key is None and kid is not None and self._may_ask():
             await self._fetch()
-            found = chosen(self._keys, kid, algorithm)
-        return found
+            key = chosen(self._keys, kid, algorithm)
+        return key
 
     def _may_fetch(self) -> bool:
         return self._fetching is not None or time.monotonic() - self._failed_at >= self.pause_s

@@ -157,17 +157,17 @@ def _header(token: str) -> dict[str, Any]:
 def _read(part: str) -> dict[str, Any]:
     """A part of a token as JSON. Names that come twice are refused: two readers would see two tokens."""
     raw = base64.urlsafe_b64decode(part.rstrip("=") + "===")
-    found = json.loads(raw.decode(), object_pairs_hook=_once, parse_constant=_no_number)
-    if not isinstance(found, dict):
+    decoded = json.loads(raw.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+    if not isinstance(decoded, dict):
         raise jwt.InvalidTokenError("a part of it is no JSON object")
-    return found
+    return decoded
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise jwt.InvalidTokenError("a name comes twice in it")
-    return found
+    return fields
 
 
 def _no_number(name: str) -> None:

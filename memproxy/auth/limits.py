@@ -71,9 +71,9 @@ class Rates:
             return
         tenant, user = scope.owner
         charge = Charge(tenant=tenant, user=user, what=TOKENS, seconds=HOUR, limit=limit)
-        found = await self._state.spent(charge, self._now())
-        if found.used >= limit:
-            raise _refused(found)
+        usage = await self._state.spent(charge, self._now())
+        if usage.used >= limit:
+            raise _refused(usage)
 
     async def _spend(
         self, what: str, who: tuple[str, str | None], limits: tuple[int | None, int | None], *, amount: int

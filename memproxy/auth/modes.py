@@ -54,7 +54,7 @@ def make_authenticator(
         ConfigError: the keys of mode ``jwt`` cannot be used.
     """
     if auth.mode == "keys":
-        configured = {one.id: _record(one) for one in auth.keys}
+        configured = {key.id: _record(key) for key in auth.keys}
         return KeysAuthenticator(configured, lookup, default_user=default_user(auth, server), news=news)
     if auth.mode == "jwt":
         from memproxy.auth.jwt import JwtAuthenticator  # noqa: PLC0415 - cryptography, which other modes do not need

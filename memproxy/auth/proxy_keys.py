@@ -28,7 +28,7 @@ RECORD_SECONDS = 5.0
 OUTAGE_SECONDS = 600.0
 """How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
 
-_MOST_KNOWN = 10_000
+_MOST_CACHED = 10_000
 
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 
@@ -42,7 +42,7 @@ def no_news() -> bytes:
     return b""
 
 
-class _Known(msgspec.Struct):
+class _CachedRecord(msgspec.Struct):
     """A record as it was read, and when the state was last asked for it, with or without an answer."""
 
     record: KeyRecord
@@ -67,7 +67,7 @@ class KeysAuthenticator:
     record_s: float = RECORD_SECONDS
     outage_s: float = OUTAGE_SECONDS
     news: News = no_news
-    _known: OrderedDict[str, _Known] = field(default_factory=OrderedDict)
+    _cache: OrderedDict[str, _CachedRecord] = field(default_factory=OrderedDict)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -82,7 +82,7 @@ class KeysAuthenticator:
         if key is None:
             raise Unauthenticated("No proxy key: send it as `Authorization: Bearer mpk_…`, `api-key` or `x-api-key`.")
         key_id = id_of(key)
-        record = await self._found(key_id) if key_id is not None else None
+        record = await self._find(key_id) if key_id is not None else None
         if record is None or not matches(key, record.hash):
             raise Unauthenticated("This proxy key is not known. Check it, or make one with `memproxy keys new`.")
         if not record.holds(datetime.now(UTC)):
@@ -97,28 +97,28 @@ class KeysAuthenticator:
             by=f"key:{record.id}",
         )
 
-    async def _found(self, key_id: str) -> KeyRecord | None:
+    async def _find(self, key_id: str) -> KeyRecord | None:
         configured = self.configured.get(key_id)
         if configured is not None:
             return configured
-        known = self._known.get(key_id)
-        if known is None or known.news != self.news() or monotonic() - known.asked_at > self.record_s:
-            return await self._asked(key_id, known)
-        return known.record
+        cached = self._cache.get(key_id)
+        if cached is None or cached.news != self.news() or monotonic() - cached.asked_at > self.record_s:
+            return await self._look_up(key_id, cached)
+        return cached.record
 
-    async def _asked(self, key_id: str, known: _Known | None) -> KeyRecord | None:
+    async def _look_up(self, key_id: str, cached: _CachedRecord | None) -> KeyRecord | None:
         news, now = self.news(), monotonic()  # before the record: what changes while it is read is news again
         try:
             record = await self.lookup(key_id)
         except StateUnavailable as error:
-            if known is None or now - known.read_at > self.outage_s:
+            if cached is None or now - cached.read_at > self.outage_s:
                 raise
             log.warning("proxy keys cannot be looked up, known ones go on for ten minutes: %s", error.message)
-            known.asked_at, known.news = now, news
-            return known.record
-        self._known.pop(key_id, None)
+            cached.asked_at, cached.news = now, news
+            return cached.record
+        self._cache.pop(key_id, None)
         if record is not None:
-            self._known[key_id] = _Known(record, now, now, news)
-            while len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            self._cache[key_id] = _CachedRecord(record, now, now, news)
+            while len(self._cache) > _MOST_CACHED:
+                self._cache.popitem(last=False)
         return record

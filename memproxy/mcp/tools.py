@@ -81,7 +81,7 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
     ) -> Answer:
         """Remember something about the user or the work for later conversations."""
         fields = {"content": content, "category": category, "tags": tags, "trust": "tool", "refine": True}
-        return await api(context, "POST", "/v1/memory", params={"omit": "null"}, json=_given(fields))
+        return await api(context, "POST", "/v1/memory", params={"omit": "null"}, json=_without_nulls(fields))
 
     @server.tool(annotations=_READS)
     async def search_memory(
@@ -93,9 +93,9 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         ] = None,
     ) -> Answer:
         """Find what is remembered, best first: facts, and the user's own words."""
-        asked = {"query": query, "limit": limit, "category": category, "omit": "null", "quarantined": False}
-        found = await api(context, "POST", "/v1/memory/search", json=_given(asked))
-        return {"data": [_shown(hit) for hit in found["data"] if not _is_withheld(hit["memory"])]}
+        body = {"query": query, "limit": limit, "category": category, "omit": "null", "quarantined": False}
+        answer = await api(context, "POST", "/v1/memory/search", json=_without_nulls(body))
+        return {"data": [_shown(hit) for hit in answer["data"] if not _is_withheld(hit["memory"])]}
 
     @server.tool(annotations=_REPLACES)
     async def delete_memory(context: Context[Any, Any], memory_id: str) -> Answer:
@@ -122,8 +122,8 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         tags: list[str] | None = None,
     ) -> Answer:
         """Keep something for other agents, or for a later step, for some minutes."""
-        given = _given({"ttl_s": ttl_minutes and ttl_minutes * 60, "category": category, "tags": tags})
-        return await api(context, "PUT", _working(key), json={"data": data, **given})
+        options = _without_nulls({"ttl_s": ttl_minutes and ttl_minutes * 60, "category": category, "tags": tags})
+        return await api(context, "PUT", _working(key), json={"data": data, **options})
 
     @server.tool(annotations=_READS)
     async def get_from_working_memory(context: Context[Any, Any], key: Key) -> Answer:
@@ -139,8 +139,8 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         cursor: Annotated[str | None, Field(description="The next_cursor of the page before.")] = None,
     ) -> Answer:
         """What is there, without the data, 200 entries a page."""
-        asked = _given({"prefix": prefix, "category": category, "tag": tag, "limit": 200, "cursor": cursor})
-        return await api(context, "GET", "/v1/memory/working", params=asked)
+        params = _without_nulls({"prefix": prefix, "category": category, "tag": tag, "limit": 200, "cursor": cursor})
+        return await api(context, "GET", "/v1/memory/working", params=params)
 
     @server.tool(annotations=_READS)
     async def search_working_memory(
@@ -175,8 +175,8 @@ def _add_resources(server: MCPServer[Any], api: MemoryApi) -> None:
 
 def _is_withheld(memory: dict[str, Any]) -> bool:
     """Whether a memory is given to no model yet (`recall.select`): a person who searches is shown it."""
-    told, metadata = memory["trust"] == Trust.USER, memory["metadata"]
-    return metadata.get(PERMISSION) is True or (not told and metadata.get(PLANTED) is True)
+    by_user, metadata = memory["trust"] == Trust.USER, memory["metadata"]
+    return metadata.get(PERMISSION) is True or (not by_user and metadata.get(PLANTED) is True)
 
 
 def _shown(hit: dict[str, Any]) -> Answer:
@@ -185,7 +185,7 @@ def _shown(hit: dict[str, Any]) -> Answer:
     return {"memory": shown, "score": round(hit["score"], 3)}
 
 
-def _given(fields: dict[str, Any]) -> Answer:
+def _without_nulls(fields: dict[str, Any]) -> Answer:
     return {name: value for name, value in fields.items() if value is not None}
 
 

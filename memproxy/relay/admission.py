@@ -60,7 +60,7 @@ class MadeResponses:
         """Note that this user made the response, or this key, if it speaks for nobody in particular (``user`` None).
         Never raises: a response that could not be noted is nobody's.
         """
-        owner, key = _place(identity, user, upstream, response_id)
+        owner, key = _made_key(identity, user, upstream, response_id)
         return self._tasks.start(self._note(owner, key), "note response")
 
     async def _note(self, owner: Scope, key: str) -> None:
@@ -80,14 +80,14 @@ class MadeResponses:
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return await self._sessions.known(*_place(identity, user, upstream, response_id)) is not None
+                return await self._sessions.last_noted(*_made_key(identity, user, upstream, response_id)) is not None
         except (StateUnavailable, TimeoutError) as error:
             raise AuthUnavailable(
                 "Whose response that is cannot be found out just now. Try again in a moment."
             ) from error
 
 
-def _place(identity: Identity, user: str | None, upstream: str, response_id: str) -> tuple[Scope, str]:
+def _made_key(identity: Identity, user: str | None, upstream: str, response_id: str) -> tuple[Scope, str]:
     who = ("user", user) if user else ("key", identity.by)
     named = json.dumps([upstream, *who, response_id]).encode()
     return Scope(tenant=identity.tenant, user=""), f"m:{hashlib.blake2b(named, digest_size=16).hexdigest()}"
@@ -96,13 +96,15 @@ def _place(identity: Identity, user: str | None, upstream: str, response_id: str
 class Admission:
     """Passes the requests below ``/v1`` that the proxy's own keys or tokens allow."""
 
-    def __init__(self, settings: Settings, authenticator: Authenticator, made: MadeResponses, upstream: str) -> None:
+    def __init__(
+        self, settings: Settings, authenticator: Authenticator, made_responses: MadeResponses, upstream: str
+    ) -> None:
         """``upstream`` is the name of the default one, where everything but chat goes."""
         self.needs_key = settings.auth.mode != "passthrough"
         """Whether the proxy itself asks for a key or a token, and the upstream sees the operator's key only."""
         self._calls = (*KEEPS_NOTHING, *settings.upstream.shared_calls)
         self._authenticator = authenticator
-        self._made = made
+        self._made_responses = made_responses
         self._upstream = upstream
 
     async def admit(self, request: Request) -> Identity | None:
@@ -127,22 +129,22 @@ class Admission:
         return identity
 
     async def chained(
-        self, identity: Identity, user: str | None, upstream: str, kept: Sequence[tuple[str, str]]
+        self, identity: Identity, user: str | None, upstream: str, kept_fields: Sequence[tuple[str, str]]
     ) -> Callable[[str], asyncio.Task[None]]:
         """Pass a request for a response that goes on from nothing, or from a response that its user made; what notes
-        the name of this one. ``kept`` are the fields that name what the upstream keeps.
+        the name of this one. ``kept_fields`` are the fields that name what the upstream keeps.
 
         Raises:
             Forbidden: it goes on from something that the user may not fetch.
             AuthUnavailable: whose response it is cannot be found out just now.
         """
-        for field, name in kept:
+        for field, name in kept_fields:
             if field == "previous_response_id":
                 if not self._may(identity, "GET", f"/v1/responses/{name}"):
                     await self._check_made(identity, user, upstream, name)
             elif not self._may(identity, "GET", f"/v1/conversations/{name}"):
                 raise Forbidden(f"A conversation that the upstream keeps is everybody's. {_HOW}", param=field)
-        return partial(self._made.note, identity, user, upstream)
+        return partial(self._made_responses.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
         """Pass a request for a response whose body cannot be read, if the caller may go on from anything.
@@ -157,7 +159,7 @@ class Admission:
             )
 
     async def _check_made(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> None:
-        if not await self._made.is_of(identity, user, upstream, response_id):
+        if not await self._made_responses.is_of(identity, user, upstream, response_id):
             raise Forbidden(
                 f"No response {response_id[:100]!r} was made for this user through memproxy (a user whom the body "
                 f"named is named by X-Memproxy-User when it is fetched). {_HOW}"
@@ -171,8 +173,8 @@ def _allows(call: str, method: str, path: str) -> bool:
     named, _, pattern = call.partition(" ")
     if named != method:
         return False
-    place = pattern.removesuffix("/*")
-    return path == place or (place != pattern and path.startswith(f"{place}/"))
+    prefix = pattern.removesuffix("/*")
+    return path == prefix or (prefix != pattern and path.startswith(f"{prefix}/"))
 
 
 def _response_of(method: str, pieces: Sequence[str]) -> str | None:

@@ -90,8 +90,8 @@ class CaptureBacklog:
     async def written(self, waiting: Waiting) -> None:
         """The journal has it."""
         waiting.is_written = True
-        if waiting.aside is not None and (place := await asyncio.shield(waiting.aside)) is not None:
-            await self._state.drop_aside(place)
+        if waiting.aside is not None and (spill := await asyncio.shield(waiting.aside)) is not None:
+            await self._state.drop_aside(spill)
 
     async def add(self, waiting: Waiting, *, why: str) -> None:
         """Write it as soon as the journal works again."""
@@ -167,8 +167,8 @@ class CaptureBacklog:
         """The entry with its text; None where that cannot be read any more."""
         if not waiting.is_lean or waiting.aside is None:
             return waiting.entry
-        place = await asyncio.shield(waiting.aside)
-        return None if place is None else await self._state.read_aside(place)
+        spill = await asyncio.shield(waiting.aside)
+        return None if spill is None else await self._state.read_aside(spill)
 
 
 def _count_lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
@@ -304,9 +304,9 @@ class CaptureJournal:
         """The messages as they are kept, without our blocks and redacted, and the journal's row of them."""
         messages = []
         for message in (*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)):
-            kept = self._kept(message)
-            if kept.content.strip():
-                messages.append(kept)
+            cleaned = self._cleaned(message)
+            if cleaned.content.strip():
+                messages.append(cleaned)
         body = TurnsBody(
             messages=messages,
             said_at=self._state.shared(exchange.conversation.said_at),
@@ -323,7 +323,7 @@ class CaptureJournal:
             captured_at=exchange.conversation.asked_at,
         )
 
-    def _kept(self, message: Message) -> Message:
+    def _cleaned(self, message: Message) -> Message:
         """A message as it is kept: without our blocks, and redacted."""
         text = redact(strip_blocks(message.content), self._redact) if message.content else ""
         name = redact(message.name, self._redact) if message.name else None
@@ -376,7 +376,7 @@ class CaptureJournal:
             log.warning("a session's state could not be asked for: %s", error.message)
 
     def _state_entry(self, exchange: Exchange, asks: CompressAsked) -> JournalEntry:
-        asks = msgspec.structs.replace(asks, messages=[self._kept(one) for one in asks.messages])
+        asks = msgspec.structs.replace(asks, messages=[self._cleaned(message) for message in asks.messages])
         body = LearnBody(unlearned=0, reason=COMPRESS, model=exchange.access.model or None, compress=asks)
         return JournalEntry(
             kind=JournalKind.LEARN,

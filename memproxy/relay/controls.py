@@ -159,14 +159,14 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
     """As the user's (agent's) settings allow: a request may ask for less than these, never for more. The number of
     memories is the request's own if it names one.
     """
-    asked = controls.limits
-    limit = asked.retrieval_limit if asked.retrieval_limit is not None else choices.limit
+    limits = controls.limits
+    limit = limits.retrieval_limit if limits.retrieval_limit is not None else choices.limit
     tools = controls.memory_tools if controls.memory_tools is not None else choices.memory_tools
     above = controls.compress_above if controls.compress_above is not None else choices.compress_above_tokens
     return msgspec.structs.replace(
         controls,
         mode=_bounded(controls.mode, recalls=choices.recalls, captures=choices.captures),
-        limits=msgspec.structs.replace(asked, retrieval_limit=limit, rerank=choices.rerank),
+        limits=msgspec.structs.replace(limits, retrieval_limit=limit, rerank=choices.rerank),
         compress_above=above,
         memory_tools=tools,
         learns=choices.learns,

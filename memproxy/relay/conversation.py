@@ -65,7 +65,7 @@ SESSIONS_BYTES = 2 * 1024 * 1024
 _SAID = frozenset({"user", "assistant", "tool", "function"})
 
 
-class Wanted(NamedTuple):
+class MemoryRequest(NamedTuple):
     """A request whose memory is wanted: whose it is, and which conversation it belongs to."""
 
     request_id: str
@@ -79,7 +79,7 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
     """What one request is sent with. ``asks`` is the state to be made behind the answer."""
 
     context: Context = AS_SENT
-    told: Carried = Carried()
+    carried: Carried = Carried()
     asks: CompressAsked | None = None
 
     @property
@@ -88,20 +88,20 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
         return self.context is not AS_SENT
 
     @property
-    def said(self) -> list[str]:
+    def replayed_texts(self) -> list[str]:
         """What the user said in the replayed messages."""
-        return [text for role, text in self.context.said if role == "user"]
+        return [text for role, text in self.context.replayed if role == "user"]
 
     def with_tools(self, count: int) -> "Conversed":
         """The same beside so many tools of ours, for the receipt."""
-        return msgspec.structs.replace(self, told=msgspec.structs.replace(self.told, tools=count))
+        return msgspec.structs.replace(self, carried=msgspec.structs.replace(self.carried, tools=count))
 
     def present(self, chat: RequestBody) -> list[str]:
         """Digests of all that the request will say (`RequestBody.present`)."""
         if not self.is_changed:
             return chat.present
         held = chat.present_without(frozenset(self.context.left_out)) if self.context.left_out else chat.present
-        return [*held, *(text_digest(text) for _, text in self.context.said)]
+        return [*held, *(text_digest(text) for _, text in self.context.replayed)]
 
 
 UNCHANGED = Conversed()
@@ -119,7 +119,7 @@ class Conversations:
         self._working = working
         self._engine = engine
         self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
-        self._asked: BoundedCache[tuple[str, str, str], tuple[str, float, int]] = BoundedCache(SESSIONS_BYTES)
+        self._requested: BoundedCache[tuple[str, str, str], tuple[str, float, int]] = BoundedCache(SESSIONS_BYTES)
         self._refusals: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
         self._is_on = (
             bool(self._conversation.replay or self._compress.above_tokens or self._compress.tenants)
@@ -135,20 +135,20 @@ class Conversations:
         refusals = (self._refusals.get(session_of(scope)) or 0) + (1 if beside_blocks else REFUSALS)
         self._refusals.put(session_of(scope), refusals)
 
-    async def of(self, wanted: Wanted, *, nonce: str, halved: int) -> Conversed:
+    async def of(self, request: MemoryRequest, *, nonce: str, halved: int) -> Conversed:
         """What this request is sent with; ``halved``: how often the session's budget was."""
-        scope, chat = wanted.scope, wanted.chat
+        scope, chat = request.scope, request.chat
         if (self._refusals.get(session_of(scope)) or 0) >= REFUSALS or chat.chain is not None or not chat.user_indexes:
             return UNCHANGED
-        above = self._above(wanted.controls)
-        found = UNCHANGED
+        above = self._above(request.controls)
+        conversed = UNCHANGED
         # the client sends no history: instructions and one message of the user
-        alone = len(chat.user_indexes) == 1 and {one.role for one in chat.messages} <= INSTRUCTIONS | {"user"}
-        if self._conversation.replay and wanted.controls.session is not None and alone:
-            found = await self._replayed(scope, self._conversation.replay_tokens >> halved)
+        alone = len(chat.user_indexes) == 1 and {message.role for message in chat.messages} <= INSTRUCTIONS | {"user"}
+        if self._conversation.replay and request.controls.session is not None and alone:
+            conversed = await self._replayed(scope, self._conversation.replay_tokens >> halved)
         elif above and _tokens(chat, 0, len(chat.messages)) > above:
-            found = await self._compressed(wanted, nonce=nonce, above=above)
-        return await self._with_inventory(found, scope, nonce) if self._inject != "none" else found
+            conversed = await self._compressed(request, nonce=nonce, above=above)
+        return await self._with_inventory(conversed, scope, nonce) if self._inject != "none" else conversed
 
     def _above(self, controls: Controls) -> int | None:
         """From how many tokens on a history is compressed: by the request, its agent, its user, its tenant, or all."""
@@ -157,93 +157,98 @@ class Conversations:
         return self._compress.tenants.get(controls.tenant, self._compress.above_tokens)
 
     async def _replayed(self, scope: Scope, tokens: int) -> Conversed:
-        asked = ReplayAsked(scope=scope, turns=self._conversation.replay, tokens=tokens)
-        told = await self._engine.replay(asked)
-        said = [(one.role, one.content) for one in told.said]
-        reasons = {} if told.reason is None else {"replay": told.reason}
-        replayed = len(said) if said or not reasons else None
+        request = ReplayAsked(scope=scope, turns=self._conversation.replay, tokens=tokens)
+        answer = await self._engine.replay(request)
+        messages = [(one.role, one.content) for one in answer.said]
+        reasons = {} if answer.reason is None else {"replay": answer.reason}
+        replayed = len(messages) if messages or not reasons else None
         carried = Carried(replayed=replayed, reasons=reasons)
-        return Conversed(context=Context(said=said) if said else AS_SENT, told=carried)
+        return Conversed(context=Context(replayed=messages) if messages else AS_SENT, carried=carried)
 
-    async def _compressed(self, wanted: Wanted, *, nonce: str, above: int) -> Conversed:
+    async def _compressed(self, request: MemoryRequest, *, nonce: str, above: int) -> Conversed:
         """With the session's state, as far as it reaches, and asking for the next one where that is due."""
-        scope, chat = wanted.scope, wanted.chat
-        kept, rests_on = (None, list[str]()) if wanted.conversation.begins else await self._kept(scope)
+        scope, chat = request.scope, request.chat
+        former, rests_on = (None, list[str]()) if request.conversation.begins else await self._read_state(scope)
         users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
         roles = [Role(one.role, one.has_tool_calls) for one in chat.messages]
         cut = None
-        if kept is not None and kept.after in names[:-1]:
-            at = users[names.index(kept.after) + 1]
+        if former is not None and former.after in names[:-1]:
+            at = users[names.index(former.after) + 1]
             cut = at if may_cut(roles, at) else None
         new, since = cut_of(roles, self._compress.keep_last), cut or 0
         long = cut is None or _tokens(chat, since, len(roles)) > above
         asks = None
         if new is not None and new > since and (long or new - since >= self._compress.every_turns):
-            asks = self._asks(wanted, names, since=since, new=new, kept=kept if cut else None)
-        if kept is None or cut is None:
+            asks = self._asks(request, names, since=since, new=new, former=former if cut else None)
+        if former is None or cut is None:
             why = "no_model" if not self._by_model else ("not_ready" if new is not None else "short")
-            return Conversed(told=Carried(reasons={"compress": why}), asks=asks)
+            return Conversed(carried=Carried(reasons={"compress": why}), asks=asks)
         gone = [at for at in range(cut) if roles[at].role not in INSTRUCTIONS]
-        state = state_block(kept.state, nonce)
-        before, left = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
-        told = Carried(
+        state = state_block(former.state, nonce)
+        before, removed = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
+        carried = Carried(
             left_out=len(gone),
             kept=len(roles) - len(gone),
-            tokens=(before, before - left + len(state.encode()) // 4),
+            tokens=(before, before - removed + len(state.encode()) // 4),
             left_out_turns=rests_on[:MOST_TOLD],
         )
-        return Conversed(context=Context(left_out=gone, state=state), told=told, asks=asks)
+        return Conversed(context=Context(left_out=gone, state=state), carried=carried, asks=asks)
 
-    async def _kept(self, scope: Scope) -> tuple[KeptState | None, list[str]]:
+    async def _read_state(self, scope: Scope) -> tuple[KeptState | None, list[str]]:
         """The session's state, if all turns that it rests on are there, and their ids."""
         try:
             async with asyncio.timeout(self._patience_s):
-                found = await self._state.find_blocks(scope, [STATE])
+                session_blocks = await self._state.find_blocks(scope, [STATE])
         except (TimeoutError, StateUnavailable) as error:
             _note("a session's state cannot be read, its request goes on whole", error)
             return None, []
-        lines = found.blocks.get(STATE, [])
+        lines = session_blocks.blocks.get(STATE, [])
         turns = [line.memory_id for line in lines if line.memory_id is not None]
         return read_kept(next((line.text for line in lines if line.memory_id is None), None), len(turns)), turns
 
     def _asks(
-        self, wanted: Wanted, names: Sequence[str], *, since: int, new: int, kept: KeptState | None
+        self, request: MemoryRequest, names: Sequence[str], *, since: int, new: int, former: KeptState | None
     ) -> CompressAsked | None:
         """What is to be made behind this request's answer; None where it may not be, or was asked for just now."""
-        controls, chat = wanted.controls, wanted.chat
-        session, covered = session_of(wanted.scope), sum(at < new for at in chat.user_indexes)
+        controls, chat = request.controls, request.chat
+        session, covered = session_of(request.scope), sum(at < new for at in chat.user_indexes)
         if not (controls.mode.captures and controls.learns and self._by_model and covered):
             return None
-        after, at, tries = self._asked.get(session) or ("", 0.0, 0)
-        came = kept is not None and kept.after == after
+        after, at, tries = self._requested.get(session) or ("", 0.0, 0)
+        came = former is not None and former.after == after
         if after and not came and time.monotonic() - at < ASK_AGAIN_S * 2**tries:
             return None
         tries = min(tries + 1, _DOUBLINGS) if after and not came else 0
-        self._asked.put(session, (names[covered - 1], time.monotonic(), tries))
-        said = [one for one in chat.messages[since:new] if one.role in _SAID]
+        self._requested.put(session, (names[covered - 1], time.monotonic(), tries))
+        messages = [one for one in chat.messages[since:new] if one.role in _SAID]
         return CompressAsked(
             after=names[covered - 1],
-            messages=[Message(role=one.role, content=one.text, name=one.name) for one in said],
+            messages=[Message(role=one.role, content=one.text, name=one.name) for one in messages],
             tokens=_tokens(chat, since, new),
-            asked_at=wanted.conversation.asked_at,
-            former=None if kept is None else kept.after,
+            asked_at=request.conversation.asked_at,
+            former=None if former is None else former.after,
         )
 
-    async def _with_inventory(self, found: Conversed, scope: Scope, nonce: str) -> Conversed:
+    async def _with_inventory(self, conversed: Conversed, scope: Scope, nonce: str) -> Conversed:
         now = datetime.now(UTC)
         try:
             async with asyncio.timeout(self._patience_s):
                 entries = await self._working.newest_working(scope, now, most=LOOKED_THROUGH)
         except (TimeoutError, StateUnavailable, CacheUnavailable) as error:
             _note("working memory cannot be listed, a request goes on without", error)
-            reasons = {**found.told.reasons, "working": "cache" if isinstance(error, CacheUnavailable) else "state"}
-            return msgspec.structs.replace(found, told=msgspec.structs.replace(found.told, reasons=reasons))
+            reasons = {
+                **conversed.carried.reasons,
+                "working": "cache" if isinstance(error, CacheUnavailable) else "state",
+            }
+            return msgspec.structs.replace(
+                conversed, carried=msgspec.structs.replace(conversed.carried, reasons=reasons)
+            )
         shown = told_of(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
-        told = msgspec.structs.replace(found.told, entries=[entry.key for entry in shown])
+        carried = msgspec.structs.replace(conversed.carried, entries=[entry.key for entry in shown])
         if not shown:
-            return msgspec.structs.replace(found, told=told)
-        context = msgspec.structs.replace(found.context, notes=working_block(shown, nonce, now))
-        return msgspec.structs.replace(found, context=context, told=told)
+            return msgspec.structs.replace(conversed, carried=carried)
+        context = msgspec.structs.replace(conversed.context, notes=working_block(shown, nonce, now))
+        return msgspec.structs.replace(conversed, context=context, carried=carried)
 
 
 def _tokens(chat: RequestBody, first: int, end: int) -> int:

@@ -36,13 +36,13 @@ from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
 from memproxy.ports import ChoiceStore, UsageStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
-from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, Wanted
+from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, MemoryRequest
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
 from memproxy.relay.in_chat import InChat
 from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
-from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Given, Once, session_of
+from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Once, RequestBlocks, session_of
 from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import GateSettings, LimitsSettings, Settings
 from memproxy.wire.request_body import RequestBody
@@ -94,17 +94,17 @@ def _recalls(result: str, reason: str) -> Counter:
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What memory does for one request. ``result`` and ``reason`` are those of the header ``X-Memproxy-Recall``.
 
-    ``answer`` is what was recalled now; ``given`` holds it and the session's earlier blocks, and ``injects`` says that
-    they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the engine was
-    asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one. ``said`` is
-    what memory itself answers in the upstream's place. ``conversed`` is how the conversation itself is sent,
-    ``offer`` what tools of ours go with it.
+    ``answer`` is what was recalled now; ``request_blocks`` holds it and the session's earlier blocks, and ``injects``
+    says that they are put into the request. ``scope`` None: nobody's, or refused by the client. ``searched``: the
+    engine was asked, and writes the receipt itself. ``arm``: of the experiment, where the request takes part in one.
+    ``own_answer`` is what memory itself answers in the upstream's place. ``conversed`` is how the conversation itself
+    is sent, ``offer`` what tools of ours go with it.
     """
 
     result: str
     reason: str | None = None
     answer: RecallAnswer = RecallAnswer(result="empty")
-    given: Given | None = None
+    request_blocks: RequestBlocks | None = None
     injects: bool = False
     timings: dict[str, float] = {}
     scope: Scope | None = None
@@ -112,7 +112,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     captures: bool = False
     searched: bool = False
     arm: Arm | None = None
-    said: str | None = None
+    own_answer: str | None = None
     conversed: Conversed = UNCHANGED
     offer: Offer | None = None
 
@@ -124,12 +124,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def blocks(self) -> dict[int, str]:
         """The texts to inject, each with the index of the message it stands before."""
-        return self.given.texts if self.given is not None and self.injects else {}
+        return self.request_blocks.texts if self.request_blocks is not None and self.injects else {}
 
     @property
     def has_blocks(self) -> bool:
         """Whether there are any."""
-        return self.injects and self.given is not None and bool(self.given.blocks)
+        return self.injects and self.request_blocks is not None and bool(self.request_blocks.blocks)
 
     @property
     def is_changed(self) -> bool:
@@ -139,12 +139,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def memories(self) -> int:
         """How many memories the request carries (in shadow mode: would carry), repeated ones included."""
-        return self.given.memories if self.given is not None else 0
+        return self.request_blocks.memories if self.request_blocks is not None else 0
 
     @property
     def new_memories(self) -> int:
         """How many of them were recalled now; the others repeat what the session's earlier requests were given."""
-        return len(self.answer.citations) if self.given is not None and self.answer.has_block else 0
+        return len(self.answer.citations) if self.request_blocks is not None and self.answer.has_block else 0
 
     def by_what_it_carries(self) -> "Decision":
         """The same with the result that the header has: memories count, whether recalled now or before."""
@@ -165,8 +165,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if self.conversation is not None:
             headers.append((b"x-memproxy-session", self.conversation.session.encode("utf-8")))
-        if self.conversed is not UNCHANGED and (told := self.conversed.told.header()):
-            headers.append((b"x-memproxy-context", told.encode()))
+        if self.conversed is not UNCHANGED and (context := self.conversed.carried.header()):
+            headers.append((b"x-memproxy-context", context.encode()))
         if self.timings:
             shown = [f"{stage};dur={self.timings[stage]:.2f}" for stage in STAGES if stage in self.timings]
             headers.append((b"server-timing", ", ".join(shown).encode()))
@@ -182,12 +182,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             result=self.result,
             reason=self.reason,
             mode=self._mode().value,
-            tokens=self.given.tokens if self.given is not None else 0,
+            tokens=self.request_blocks.tokens if self.request_blocks is not None else 0,
             memories=self._cited(),
             timings={stage: round(ms, 3) for stage, ms in self.timings.items()},
             status=status,
             model=model,
-            context=self.conversed.told if self.conversed is not UNCHANGED else None,
+            context=self.conversed.carried if self.conversed is not UNCHANGED else None,
             is_lost=is_lost,
         )
 
@@ -197,16 +197,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             return Mode.WRITE if self.captures else Mode.OFF
         if not self.captures:
             return Mode.READ if self.injects else Mode.SHADOW
-        return Mode.ON if self.injects or self.given is None else Mode.SHADOW
+        return Mode.ON if self.injects or self.request_blocks is None else Mode.SHADOW
 
     def _cited(self) -> list[Cited]:
         """The memories that the request carries: those recalled for it, then the repeated ones."""
-        if self.given is None:
+        if self.request_blocks is None:
             return []
         lines = self.answer.citations if self.answer.has_block else []
         new = [Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4)) for line in lines]
-        known = {one.memory_id for one in new}
-        repeated = [name for name in dict.fromkeys(self.given.memory_ids) if name not in known]
+        new_ids = {cited.memory_id for cited in new}
+        repeated = [name for name in dict.fromkeys(self.request_blocks.memory_ids) if name not in new_ids]
         return [*new, *(Cited(memory_id=name, repeated=True) for name in repeated)]
 
 
@@ -270,9 +270,9 @@ class Decider:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        wanted = Wanted(request_id, controls, scope, chat, conversation)
-        conversed = await self._conversed(wanted)
-        decision, offer = await self._recall(wanted, conversed), None
+        request = MemoryRequest(request_id, controls, scope, chat, conversation)
+        conversed = await self._conversed(request)
+        decision, offer = await self._recall(request, conversed), None
         if identity is not None and decision.arm != HOLDOUT and decision.reason not in {"engine", "loading"}:
             offer = await self.tools.offer(controls, identity, scope, chat, upstream)
         return msgspec.structs.replace(
@@ -298,10 +298,12 @@ class Decider:
             return None
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        said = await self.in_chat.carry_out(command, identity, scope, chat)
-        if said is None:
+        own_answer = await self.in_chat.carry_out(command, identity, scope, chat)
+        if own_answer is None:
             return None
-        return Decision(result="skipped", reason="control", scope=scope, conversation=conversation, said=said)
+        return Decision(
+            result="skipped", reason="control", scope=scope, conversation=conversation, own_answer=own_answer
+        )
 
     def _nonce(self, scope: Scope) -> str:
         return session_nonce(self.secret, scope.tenant, scope.user, scope.session or "")
@@ -347,21 +349,21 @@ class Decider:
                 all_digests=chat.digests,
             )
         try:
-            found = await _in_time(finding)
+            conversation = await _in_time(finding)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.sessions").inc()
             log.warning("sessions cannot be looked up, this request begins a new one: %s", error.message)
-            found = Conversation.beginning(now)
-        return msgspec.structs.replace(found, session=named, begins=False) if named else found
+            conversation = Conversation.beginning(now)
+        return msgspec.structs.replace(conversation, session=named, begins=False) if named else conversation
 
-    async def _conversed(self, wanted: Wanted) -> Conversed:
-        scope = wanted.scope
-        if not self.conversations.concern(wanted.controls) or self.experiment.arm(scope) == HOLDOUT:
+    async def _conversed(self, request: MemoryRequest) -> Conversed:
+        scope = request.scope
+        if not self.conversations.concern(request.controls) or self.experiment.arm(scope) == HOLDOUT:
             return UNCHANGED
-        return await self.conversations.of(wanted, nonce=self._nonce(scope), halved=self.budgets.halvings(scope))
+        return await self.conversations.of(request, nonce=self._nonce(scope), halved=self.budgets.halvings(scope))
 
-    async def _recall(self, wanted: Wanted, conversed: Conversed) -> Decision:
-        _, controls, scope, chat, conversation = wanted
+    async def _recall(self, request: MemoryRequest, conversed: Conversed) -> Decision:
+        _, controls, scope, chat, conversation = request
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
@@ -370,55 +372,55 @@ class Decider:
         budget = self.budgets.of(scope, controls.limits.max_tokens)
         arm = self.experiment.arm(scope) if controls.mode.injects else None
         injects = controls.mode.injects and arm != HOLDOUT
-        given = await self.block_keeper.given(scope, chat, shadow=not injects, begins=conversation.begins)
+        request_blocks = await self.block_keeper.blocks_for(scope, chat, shadow=not injects, begins=conversation.begins)
         if conversed.is_changed:
-            given = given.without(conversed.context.left_out)
-        given = given.within(budget.total)
-        decision = Decision(result="empty", timings=timings, given=given, injects=injects, arm=arm)
+            request_blocks = request_blocks.without(conversed.context.left_out)
+        request_blocks = request_blocks.within(budget.total)
+        decision = Decision(result="empty", timings=timings, request_blocks=request_blocks, injects=injects, arm=arm)
         if chat.is_tool_followup:
-            return _followed_up(decision, given, verdict)
+            return _followed_up(decision, request_blocks, verdict)
         if not verdict.reaches_memory:
             return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
-        room = budget.beside(given.tokens)
-        if given.blocks and not room:
+        room = budget.beside(request_blocks.tokens)
+        if request_blocks.blocks and not room:
             return msgspec.structs.replace(decision, reason="session_total").by_what_it_carries()
         began = time.perf_counter()
-        answer = await self.engine.recall(self._question(wanted, conversed, given, verdict, room))
+        answer = await self.engine.recall(self._question(request, conversed, request_blocks, verdict, room))
         return msgspec.structs.replace(
             decision,
             result=answer.result,
             reason=answer.reason,
             answer=answer,
             timings={**answer.timings, **timings, "recall": _ms_since(began)},
-            given=given.adding(answer) if answer.has_block else given,
+            request_blocks=request_blocks.adding(answer) if answer.has_block else request_blocks,
             searched=answer.reason not in NOT_ASKED,
         ).by_what_it_carries()
 
     def _question(
-        self, wanted: Wanted, conversed: Conversed, given: Given, verdict: Verdict, room: int
+        self, request: MemoryRequest, conversed: Conversed, request_blocks: RequestBlocks, verdict: Verdict, room: int
     ) -> RecallRequest:
-        """What the engine is asked for beside what was ``given``, of ``room`` tokens at most."""
-        request_id, controls, scope, chat, conversation = wanted
+        """What the engine is asked for beside the request's blocks, of ``room`` tokens at most."""
+        request_id, controls, scope, chat, conversation = request
         return RecallRequest(
             request_id=request_id,
             scope=scope,
-            queries=[_shortened(text) for text in [*conversed.said, *chat.user_texts][-MAX_QUERIES:]],
+            queries=[_shortened(text) for text in [*conversed.replayed_texts, *chat.user_texts][-MAX_QUERIES:]],
             nonce=self._nonce(scope),
             present=conversed.present(chat),
-            shown=given.memory_ids,
+            shown=request_blocks.memory_ids,
             limits=msgspec.structs.replace(controls.limits, max_tokens=room),
             chained=chat.chain is not None,
             asked_at=conversation.asked_at,
             verdict=verdict.reason,
             only_if_told=verdict.asks_memory,
-            first_turn=not given.blocks and not conversed.said and self.gate.is_first_search(chat),
+            first_turn=not request_blocks.blocks and not conversed.replayed_texts and self.gate.is_first_search(chat),
         )
 
     def new_block(self, decision: Decision) -> Once:
         """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""
-        if decision.scope is None or decision.given is None or not decision.answer.has_block:
+        if decision.scope is None or decision.request_blocks is None or not decision.answer.has_block:
             return NO_BLOCK
-        block = self.block_keeper.new_block(decision.scope, decision.given)
+        block = self.block_keeper.new_block(decision.scope, decision.request_blocks)
         if not decision.captures:
             block.keep()
         return block
@@ -432,13 +434,13 @@ class Decider:
 
     def withdrawn(self, decision: Decision, *, reason: str) -> Decision:
         """The decision of a request that goes as the client wrote it after all; a block of its own is kept nowhere."""
-        if decision.scope is not None and decision.given is not None and decision.given.has_own:
-            self.block_keeper.take_back(decision.scope, decision.given)
+        if decision.scope is not None and decision.request_blocks is not None and decision.request_blocks.has_own:
+            self.block_keeper.take_back(decision.scope, decision.request_blocks)
         return msgspec.structs.replace(
             decision,
             result="degraded",
             reason=reason,
-            given=None,
+            request_blocks=None,
             injects=False,
             conversed=UNCHANGED,
             offer=None,
@@ -476,11 +478,11 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MOST_QUERIED else f"{text[:half]}\n{text[-half:]}"
 
 
-def _followed_up(decision: Decision, given: Given, verdict: gate.Verdict) -> Decision:
+def _followed_up(decision: Decision, request_blocks: RequestBlocks, verdict: gate.Verdict) -> Decision:
     """A tool loop's follow-up: nobody said anything new, so it carries what its turn did, and nothing is searched."""
-    if not given.has_own and not verdict.searched:
+    if not request_blocks.has_own and not verdict.searched:
         return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
-    if not given.has_own and given.erasures is None:
+    if not request_blocks.has_own and request_blocks.erasures is None:
         return msgspec.structs.replace(decision, result="degraded", reason="state")
     return decision.by_what_it_carries()
 
@@ -548,10 +550,10 @@ class Budgets:
         self._total = settings.inject.session_tokens
         self._halvings: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
 
-    def of(self, scope: Scope, asked: int | None) -> Budget:
-        """The budget of a request of this session; ``asked`` is its own limit for a block."""
+    def of(self, scope: Scope, limit: int | None) -> Budget:
+        """The budget of a request of this session; ``limit`` is its own limit for a block."""
         halvings = self.halvings(scope)
-        block = self._block if asked is None else asked
+        block = self._block if limit is None else limit
         total = BLOCKS_IN_A_SESSION * block if self._total is None else self._total
         return Budget(block=block >> halvings, total=total >> halvings)
 
@@ -614,9 +616,9 @@ class ChatLimits:
 
     async def _whose_is_full(self, scope: Scope) -> str | None:
         """Whose memory quota is full, as the engine said lately."""
-        known = self._full.get(scope.owner)
-        if known is not None and monotonic() - known[0] < FULL_SECONDS:
-            return known[1]
+        noted = self._full.get(scope.owner)
+        if noted is not None and monotonic() - noted[0] < FULL_SECONDS:
+            return noted[1]
         whose = await self._engine.full(scope)
         self._full.put(scope.owner, (monotonic(), whose))
         return whose

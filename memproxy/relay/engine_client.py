@@ -75,7 +75,7 @@ class EngineConnections:
         Raises:
             OSError: there is no connection; ``on_end`` is not called.
         """
-        connection = self._kept() or await self._connected()
+        connection = self._take_idle() or await self._connected()
         head = f"POST {path} HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         connection.send(b"%s\r\n\r\n%s" % (head.encode("ascii"), body), on_end)
         return connection
@@ -120,7 +120,7 @@ class EngineConnections:
         with contextlib.suppress(ValueError):
             self._idle.remove(connection)
 
-    def _kept(self) -> "Connection | None":
+    def _take_idle(self) -> "Connection | None":
         """The most recently used idle connection: the others grow too old, and the engine closes them."""
         if not self._idle:
             return None
@@ -493,7 +493,7 @@ class EngineClient:
     async def full(self, scope: Scope) -> Full | None:
         """Whose quota of memories is full; None where the engine does not say."""
         try:
-            return await self._asked(FULL_PATH, scope, Full, self._deadline_s)
+            return await self._fetch(FULL_PATH, scope, Full, self._deadline_s)
         except EngineUnavailable:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -501,10 +501,10 @@ class EngineClient:
             log.warning("quotas of memories cannot be asked for (%s), turns come in", type(error).__name__)
             return None
 
-    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+    async def replay(self, request: ReplayAsked) -> ReplayTold:
         """The last messages of a session; whatever goes wrong is answered as its reason."""
         try:
-            return await self._asked(REPLAY_PATH, asked, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
+            return await self._fetch(REPLAY_PATH, request, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
         except NotSent:
             return ReplayTold(reason="engine")
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
@@ -512,7 +512,7 @@ class EngineClient:
             log.debug("a session is not replayed: %r", error)
             return ReplayTold(reason="timeout" if isinstance(error, TimeoutError) else "engine")
 
-    async def _asked(self, path: str, asked: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
+    async def _fetch(self, path: str, request: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
         """What the engine answers; the breaker learns from it.
 
         Raises:
@@ -523,7 +523,7 @@ class EngineClient:
             raise NotSent("The engine does not answer.")
         began = time.monotonic()
         try:
-            response = await self._connections.call(path, self._encode.encode(asked), within_s=within_s)
+            response = await self._connections.call(path, self._encode.encode(request), within_s=within_s)
         except OSError as error:
             if not isinstance(error, TimeoutError) or self._answered_at < began:
                 self._breaker.note_failure(refused=_is_refused(error))

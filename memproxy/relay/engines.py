@@ -56,20 +56,20 @@ class Engines:
         """Whose quota of memories is full, as the first one says that answers: ``user``, ``tenant`` or nobody's."""
         until = time.monotonic() + self._deadline_s
         for client in self._there():
-            if (told := await client.full(scope)) is not None:
-                return told.whose
+            if (answer := await client.full(scope)) is not None:
+                return answer.whose
             if time.monotonic() >= until:
                 break
         return None
 
-    async def replay(self, asked: ReplayAsked) -> ReplayTold:
+    async def replay(self, request: ReplayAsked) -> ReplayTold:
         """As `EngineClient.replay`, of the first one that answers."""
-        told = ReplayTold(reason="engine")
+        answer = ReplayTold(reason="engine")
         for client in self._there():
-            told = await client.replay(asked)
-            if told.reason != "engine":
+            answer = await client.replay(request)
+            if answer.reason != "engine":
                 break
-        return told
+        return answer
 
     def _there(self) -> list[EngineClient]:
         """All, those first that answered lately."""
@@ -77,12 +77,12 @@ class Engines:
 
     async def readiness(self) -> dict[str, str]:
         """The parts of the first engine that is ready, else of the own one; and whether all are there and loaded."""
-        told = await asyncio.gather(*(client.readiness() for client in self._clients))
-        parts = min(told, key=_trouble)
-        away = [state for one in told if (state := _beside(parts, one)) != "ready"]
+        engines = await asyncio.gather(*(client.readiness() for client in self._clients))
+        parts = min(engines, key=_trouble)
+        away = [state for other in engines if (state := _beside(parts, other)) != "ready"]
         if away and parts["engine"] == "ready":
             worst = LOADING if all(state == LOADING for state in away) else "degraded"
-            parts = {**parts, "engine": f"{worst}: {len(away)} of {len(told)} engines, the others answer"}
+            parts = {**parts, "engine": f"{worst}: {len(away)} of {len(engines)} engines, the others answer"}
         return parts
 
     async def api(
@@ -109,10 +109,10 @@ def _trouble(parts: Mapping[str, str]) -> int:
     return sum(not state.startswith(("ready", "off")) for state in parts.values()) + 100 * (parts["engine"] != "ready")
 
 
-def _beside(parts: Mapping[str, str], one: Mapping[str, str]) -> str:
+def _beside(parts: Mapping[str, str], other: Mapping[str, str]) -> str:
     """An engine's state; one that still loads what the engine of these ``parts`` has loaded cannot answer yet."""
-    loads = any(state == LOADING and parts.get(part) != LOADING for part, state in one.items())
-    return LOADING if loads and one["engine"] == "ready" else one["engine"]
+    loads = any(state == LOADING and parts.get(part) != LOADING for part, state in other.items())
+    return LOADING if loads and other["engine"] == "ready" else other["engine"]
 
 
 class AllNotices:

@@ -142,24 +142,26 @@ class MemoryHandler:
         if caller is not None and isinstance(chat, ResponsesRequest):
             user = user_of(caller, chat)
             note_name = await self.admission.chained(caller, user, self.upstream.name, chat.kept_upstream)
-        asked = _ReadRequest(request, chat, wire, body, encoding, note_name, asked_at, began, trace)
+        incoming = _ReadRequest(request, chat, wire, body, encoding, note_name, asked_at, began, trace)
         with self.hangups.watching(request):
-            decision = await self._decide(asked)
+            decision = await self._decide(incoming)
             request.memory_headers = decision.headers()
             if trace is not None:
                 trace.decided(decision, began)
-            if decision.said is not None:
+            if decision.own_answer is not None:
                 self._count_decided(wire, decision, time.perf_counter() - began)
-                return await self._answer(asked, decision, decision.said)
-            built = await self._build(asked, decision)
+                return await self._answer(incoming, decision, decision.own_answer)
+            built = await self._build(incoming, decision)
             decision = built.decision
             # beside the upstream's work, not before it
             asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(asked._replace(position=built.position), decision, built.body, built.toolless)
+            return await self._exchange(
+                incoming._replace(position=built.position), decision, built.body, built.toolless
+            )
 
-    async def _build(self, asked: _ReadRequest, decision: Decision) -> _Built:
+    async def _build(self, incoming: _ReadRequest, decision: Decision) -> _Built:
         """The request with what was decided; as the client wrote it where a fault of ours is in the way."""
-        chat = asked.chat
+        chat = incoming.chat
         try:
             position = self.positions.of(decision.tenant, self.upstream.name, chat.kept_model)
             context = decision.conversed.context
@@ -169,21 +171,21 @@ class MemoryHandler:
         except Exception:
             # Memory is an enhancement: a fault of ours in injecting it, whatever it is, costs the memory only.
             metrics().internal_errors.labels(where="relay.inject").inc()
-            log.exception("injecting memory failed; %s goes on without it", asked.request.request_id)
+            log.exception("injecting memory failed; %s goes on without it", incoming.request.request_id)
             decision = self.decider.withdrawn(decision, reason="internal")
-            asked.request.memory_headers = decision.headers()
-            return _Built(decision, asked.position, chat.rebuild, await self._plain(asked))
+            incoming.request.memory_headers = decision.headers()
+            return _Built(decision, incoming.position, chat.rebuild, await self._plain(incoming))
         return _Built(decision, position, toolless, body)
 
-    async def _plain(self, asked: _ReadRequest) -> bytes:
+    async def _plain(self, incoming: _ReadRequest) -> bytes:
         """The body as the client wrote it, without our fields; with them where a fault of ours is in the way."""
         try:
-            return await self.work.run(asked.chat.rebuild, len(asked.chat.body))
+            return await self.work.run(incoming.chat.rebuild, len(incoming.chat.body))
         except Exception:
             # As in `_build`: the upstream may refuse our fields, but not for want of its request.
             metrics().internal_errors.labels(where="relay.inject").inc()
-            log.exception("our fields could not be taken out of %s", asked.request.request_id)
-            return asked.chat.body
+            log.exception("our fields could not be taken out of %s", incoming.request.request_id)
+            return incoming.chat.body
 
     async def _may_hold_ours(self, body: bytes) -> bool:
         """False also for a body that is too large to be looked at."""
@@ -231,11 +233,11 @@ class MemoryHandler:
             raise Unreadable("overloaded") from error
         return chat
 
-    async def _decide(self, asked: _ReadRequest) -> Decision:
-        request, chat = asked.request, asked.chat
+    async def _decide(self, incoming: _ReadRequest) -> Decision:
+        request, chat = incoming.request, incoming.chat
         await self.decider.admit(request.headers, chat)
         try:
-            return await self.decider.decide(request.headers, chat, request.request_id, asked.at, self.upstream.name)
+            return await self.decider.decide(request.headers, chat, request.request_id, incoming.at, self.upstream.name)
         except RequestError:
             raise
         except Exception:
@@ -244,10 +246,10 @@ class MemoryHandler:
             log.exception("deciding about memory failed; %s goes on without it", request.request_id)
             return Decision(result="degraded", reason="internal")
 
-    async def _answer(self, asked: _ReadRequest, decision: Decision, text: str) -> int:
+    async def _answer(self, incoming: _ReadRequest, decision: Decision, text: str) -> int:
         """Answer in the upstream's place. Of the exchange the session alone is noted, so that it goes on as one."""
-        answer, request = made_answer(asked.chat, text), asked.request
-        self._note_decided(asked, decision, 200)
+        answer, request = made_answer(incoming.chat, text), incoming.request
+        self._note_decided(incoming, decision, 200)
         if decision.scope is not None and decision.conversation is not None:
             noting = self.journal.note(decision.scope, decision.conversation, NO_BLOCK, text, answer.response_id)
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
@@ -274,10 +276,10 @@ class MemoryHandler:
             )
 
     async def _exchange(
-        self, asked: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
+        self, incoming: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
     ) -> int:
         """Send the request (``toolless`` makes it without our tools); its answer's end waits until the turn is kept."""
-        request, began = asked.request, time.perf_counter()
+        request, began = incoming.request, time.perf_counter()
         block = self.decider.new_block(decision)
         note: Once | None = None
         if decision.scope is not None and decision.conversation is not None:
@@ -286,33 +288,33 @@ class MemoryHandler:
         exchange: Exchange | None = None
         tap: Tap | None = None
         try:
-            answer = first = await self._send(asked, sent, read_here=decision.offer is not None)
+            answer = first = await self._send(incoming, sent, read_here=decision.offer is not None)
             refusal = await refusal_of(first) if decision.is_changed else None
             if refusal is None and decision.offer is not None and first.status in TOOLLESS:
                 refusal = Refusal.OTHER
             if refusal is not None:
                 first.close()
                 block.drop()
-                decision, answer = await self._send_plain(asked, decision, refusal, first.status)
+                decision, answer = await self._send_plain(incoming, decision, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
                 answer = answered = ToolAnswer(
                     self.decider.tools,
                     decision.offer,
                     first,
                     sent=sent,
-                    wants_stream=asked.chat.stream,
-                    send=partial(self._send, asked, read_here=True),
+                    wants_stream=incoming.chat.stream,
+                    send=partial(self._send, incoming, read_here=True),
                     plain=toolless,
                 )
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
-            exchange = self._to_capture(asked, decision, answer, block)
+            exchange = self._to_capture(incoming, decision, answer, block)
             if exchange is None or not decision.searched:
-                self._note_decided(asked, decision, answer.status)
-            tap = await self._tap(asked, answer, exchange, note, block)
+                self._note_decided(incoming, decision, answer.status)
+            tap = await self._tap(incoming, answer, exchange, note, block)
             await request.begin(answer.status, answer.headers)
             await relay_body(request, answer, tap)
-            self._count_answered(asked, decision, tap)
+            self._count_answered(incoming, decision, tap)
         finally:
             block.keep()
             if answer is not None:
@@ -322,152 +324,156 @@ class MemoryHandler:
                 await tap.finish()  # the client that left this stream may fetch the response later
             if note is not None:  # whatever became of the answer: the conversation may go on behind it
                 note.keep()
-            if answer is None or (exchange is not None and (tap is None or not tap.kept)):
-                self._note_decided(asked, decision, answer.status if answer is not None else None, is_lost=True)
+            if answer is None or (exchange is not None and (tap is None or not tap.is_kept)):
+                self._note_decided(incoming, decision, answer.status if answer is not None else None, is_lost=True)
         return answer.status
 
     async def _send_plain(
-        self, asked: _ReadRequest, refused: Decision, refusal: Refusal, status: int
+        self, incoming: _ReadRequest, refused: Decision, refusal: Refusal, status: int
     ) -> tuple[Decision, AnyAnswer]:
         """Send once, as the client wrote it, what the upstream refused with memory."""
         decision = self.decider.refused(refused, status)
         decision.count()
-        asked.request.memory_headers = decision.headers()
-        answer = await self._send(asked, await self._plain(asked))
-        self._learn(refusal, asked, refused, answer)
+        incoming.request.memory_headers = decision.headers()
+        answer = await self._send(incoming, await self._plain(incoming))
+        self._learn(refusal, incoming, refused, answer)
         return decision, answer
 
-    def _count_answered(self, asked: _ReadRequest, decision: Decision, tap: Tap | None) -> None:
+    def _count_answered(self, incoming: _ReadRequest, decision: Decision, tap: Tap | None) -> None:
         if tap is None:
             return
         usage = tap.usage
-        if asked.trace is not None:
-            asked.trace.used(usage)
+        if incoming.trace is not None:
+            incoming.trace.used(usage)
         if usage is not None:
             metrics().upstream_cached_tokens.inc(usage.cached)
             memory = "injected" if decision.has_blocks else "none"
             for kind, count in zip(("input", "output", "cached"), astuple(usage), strict=True):
                 metrics().upstream_tokens.labels(memory, kind).inc(count)
         if decision.arm is not None and decision.scope is not None:
-            seconds = time.perf_counter() - asked.began
+            seconds = time.perf_counter() - incoming.began
             self.decider.experiment.note_request(
                 decision.scope, decision.arm, seconds, astuple(usage) if usage else None
             )
 
-    async def _send(self, asked: _ReadRequest, body: bytes, *, read_here: bool = False) -> UpstreamAnswer:
+    async def _send(self, incoming: _ReadRequest, body: bytes, *, read_here: bool = False) -> UpstreamAnswer:
         """``read_here``: what is in the answer decides what the client gets, so it should not be compressed."""
-        request, trace = asked.request, asked.trace
-        if asked.encoding is not None:
-            same = body == asked.chat.body
-            closed = partial(bodies.compressed, body, asked.encoding)
-            body = asked.body if same else await self.work.run(closed, len(body))
+        request, trace = incoming.request, incoming.trace
+        if incoming.encoding is not None:
+            same = body == incoming.chat.body
+            closed = partial(bodies.compressed, body, incoming.encoding)
+            body = incoming.body if same else await self.work.run(closed, len(body))
         headers = self.upstream.headers_for(request.headers, len(body))
         if read_here:
             headers["accept-encoding"] = "identity"
         if trace is None:
             return await self.upstream.send(request.method, request.raw_path, headers, body)
-        trace.calling(self.upstream.host, asked.chat.kept_model, streamed=asked.chat.stream)
+        trace.calling(self.upstream.host, incoming.chat.kept_model, streamed=incoming.chat.stream)
         answer = await self.upstream.send(request.method, request.raw_path, headers, body)
         trace.answered(answer.status)
         return answer
 
-    def _learn(self, refusal: Refusal, asked: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
+    def _learn(self, refusal: Refusal, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
         """Learn from a refusal of this decision, if it really was about what we injected: without it, the upstream
         answered.
         """
         if not answer.is_success:
             return
         if decision.offer is not None and (refusal is Refusal.OTHER or not decision.has_blocks):
-            self.decider.tools.refused(decision.tenant, self.upstream.name, asked.chat.kept_model)
-        if refusal is Refusal.ROLES and (asked.position != "system" or asked.chat.may_hold_blocks):
-            self.positions.refused(decision.tenant, self.upstream.name, asked.chat.kept_model, asked.position)
+            self.decider.tools.refused(decision.tenant, self.upstream.name, incoming.chat.kept_model)
+        if refusal is Refusal.ROLES and (incoming.position != "system" or incoming.chat.may_hold_blocks):
+            self.positions.refused(decision.tenant, self.upstream.name, incoming.chat.kept_model, incoming.position)
         elif refusal is Refusal.LENGTH:
             self.decider.too_long(decision)
 
     def _note_decided(
-        self, asked: _ReadRequest, decision: Decision, status: int | None, *, is_lost: bool = False
+        self, incoming: _ReadRequest, decision: Decision, status: int | None, *, is_lost: bool = False
     ) -> None:
         """Report a request to the engine whose turn is not captured, or that made no recall. A captured turn reports it
         too, but later than the client may ask for the receipt.
         """
         if decision.scope is not None:
-            decided = decision.for_receipt(status=status, model=asked.chat.kept_model, is_lost=is_lost)
-            part = ReceiptPart(request_id=asked.request.request_id, scope=decision.scope, at=asked.at, decided=decided)
+            decided = decision.for_receipt(status=status, model=incoming.chat.kept_model, is_lost=is_lost)
+            part = ReceiptPart(
+                request_id=incoming.request.request_id, scope=decision.scope, at=incoming.at, decided=decided
+            )
             self.decider.engine.notices.decided(part)
 
-    def _to_capture(self, asked: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once) -> Exchange | None:
+    def _to_capture(
+        self, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once
+    ) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
         try:
-            messages = asked.chat.new_messages_at(decision.conversation.said_before)
+            messages = incoming.chat.new_messages_at(decision.conversation.said_before)
         except Exception:
             # A request is read for memory alone: a fault of ours in that, whatever it is, costs the capture only.
             metrics().internal_errors.labels(where="relay.capture").inc()
             metrics().capture_skipped.labels(reason="internal").inc()
-            log.exception("reading what is new failed; %s is relayed but not captured", asked.request.request_id)
+            log.exception("reading what is new failed; %s is relayed but not captured", incoming.request.request_id)
             return None
         return Exchange(
             scope=decision.scope,
             conversation=decision.conversation,
             messages=messages,
-            request_id=asked.request.request_id,
-            access=self.upstream.access(asked.request.headers, asked.chat.kept_model),
-            decided=decision.for_receipt(status=answer.status, model=asked.chat.kept_model),
+            request_id=incoming.request.request_id,
+            access=self.upstream.access(incoming.request.headers, incoming.chat.kept_model),
+            decided=decision.for_receipt(status=answer.status, model=incoming.chat.kept_model),
             block=block,
             asks=decision.conversed.asks,
-            trace=asked.trace.name if asked.trace is not None else None,
+            trace=incoming.trace.name if incoming.trace is not None else None,
         )
 
     async def _tap(
-        self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange | None, note: Once | None, block: Once
+        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange | None, note: Once | None, block: Once
     ) -> Tap | None:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
         keep: Keep | None = None
         if exchange is not None:
-            keep = partial(self._capture, asked, answer, exchange, note)
+            keep = partial(self._capture, incoming, answer, exchange, note)
         elif note is not None and answer.is_success:
             keep = partial(self._note, note, block)
         else:
             await self._note(note, block)
-        note_name = asked.note_name if answer.is_success else None
+        note_name = incoming.note_name if answer.is_success else None
         if keep is None and note_name is None:
             return None
         return Tap(
             answer,
-            asked.wire,
-            asked.request.request_id,
+            incoming.wire,
+            incoming.request.request_id,
             keep,
             copies=self.copies,
-            asked_for_stream=asked.chat.stream,
+            asked_for_stream=incoming.chat.stream,
             note_name=note_name,
             captures=exchange is not None,
         )
 
     async def _capture(
-        self, asked: _ReadRequest, answer: AnyAnswer, exchange: Exchange, note: Once | None, seen: Answer
+        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange, note: Once | None, read_answer: Answer
     ) -> None:
         if note is not None:
             note.drop()  # the journal notes the session with the turn
         if isinstance(answer, ToolAnswer) and answer.called and exchange.decided is not None:
-            told = msgspec.structs.replace(exchange.decided.context or Carried(), called=answer.called)
+            carried = msgspec.structs.replace(exchange.decided.context or Carried(), called=answer.called)
             exchange = msgspec.structs.replace(
-                exchange, decided=msgspec.structs.replace(exchange.decided, context=told)
+                exchange, decided=msgspec.structs.replace(exchange.decided, context=carried)
             )
         began = time.perf_counter()
-        if seen.begun:
-            await self.journal.begin(exchange, seen.response_id or "")
+        if read_answer.begun:
+            await self.journal.begin(exchange, read_answer.response_id or "")
         else:
-            await self.journal.write(exchange, seen.text, response_id=seen.response_id)
-        if asked.trace is not None:
-            asked.trace.captured(began)
+            await self.journal.write(exchange, read_answer.text, response_id=read_answer.response_id)
+        if incoming.trace is not None:
+            incoming.trace.captured(began)
 
-    async def _note(self, note: Once | None, block: Once, seen: Answer | None = None) -> None:
+    async def _note(self, note: Once | None, block: Once, read_answer: Answer | None = None) -> None:
         """Note what is not captured. Where there are other relays, one may get the next request of a conversation as
         soon as this answer is complete.
         """
         noting: list[asyncio.Task[None]] = []
         if note is not None:
-            noting += note.keep(seen.text, seen.response_id) if seen is not None else note.keep()
+            noting += note.keep(read_answer.text, read_answer.response_id) if read_answer is not None else note.keep()
         noting += block.keep()
         if self.settings.shares_state and noting:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)

@@ -47,7 +47,7 @@ class Health:
     disks: Mapping[str, Path]
     shared: SharedServer | None = None
     serving: bool = False
-    _seen: set[str] = field(default_factory=set)
+    _parts_seen: set[str] = field(default_factory=set)
 
     async def answer(self, request: Request, page: Page) -> int:
         """One of the three pages; they are only read."""
@@ -99,14 +99,14 @@ class Health:
     async def _measure(self) -> None:
         """Set the gauges of what is looked at when somebody asks: a relay knows it also while the engine is away."""
         parts, gauges = await self._parts(), all_metrics.metrics()
-        self._seen.update(parts)
-        for part in self._seen:
+        self._parts_seen.update(parts)
+        for part in self._parts_seen:
             word = parts.get(part, "unknown").partition(":")[0]
             for state in STATES:
                 gauges.part_state.labels(part, state).set(state == (word if word in STATES else "unknown"))
-        for place, folder in self.disks.items():
+        for disk, folder in self.disks.items():
             with contextlib.suppress(OSError):  # a folder that is gone has no room to tell of; /readyz says so
-                gauges.disk_free.labels(place).set(shutil.disk_usage(folder).free)
+                gauges.disk_free.labels(disk).set(shutil.disk_usage(folder).free)
         with contextlib.suppress(StateUnavailable, TimeoutError):  # the state's part says so
             async with asyncio.timeout(LOOK_S):
                 for lane, age_s in (await self.state.queue_ages(datetime.now(UTC))).items():
@@ -116,17 +116,17 @@ class Health:
         token = self.settings.telemetry.metrics_token
         if token is None:
             return
-        given = (headers.get(b"authorization") or "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
+        sent = (headers.get(b"authorization") or "").removeprefix("Bearer ")
+        if not hmac.compare_digest(sent.encode(), token.get_secret_value().encode()):
             raise Unauthenticated("/metrics needs the token of telemetry.metrics_token as `Authorization: Bearer …`.")
 
 
 def _status(states: Iterable[str]) -> str:
     """``ready``, or ``loading`` when nothing worse is the matter, else ``degraded``."""
-    left = [state for state in states if not state.startswith(("ready", "off"))]
-    if not left:
+    unready = [state for state in states if not state.startswith(("ready", "off"))]
+    if not unready:
         return "ready"
-    return "loading" if all(state.startswith("loading") for state in left) else "degraded"
+    return "loading" if all(state.startswith("loading") for state in unready) else "degraded"
 
 
 async def _json(request: Request, status: int, body: object) -> int:

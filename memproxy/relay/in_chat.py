@@ -73,29 +73,29 @@ class InChat:
     async def carry_out(self, command: Command, identity: Identity, scope: Scope, chat: RequestBody) -> str | None:
         """Do what is asked, and answer in one line; None where it cannot be done."""
         memory = _Api(self._engine, identity, scope)
-        said: str | None
+        answer: str | None
         try:
             match command.name:
                 case "about":
-                    said = await self._about(command, memory)
+                    answer = await self._about(command, memory)
                 case "forget":
-                    said = await self._forget(command, memory)
+                    answer = await self._forget(command, memory)
                 case "unremember":
-                    said = await self._unremember(command, memory, scope, chat)
+                    answer = await self._unremember(command, memory, scope, chat)
                 case _:
-                    said = await self._switch(command, memory)
+                    answer = await self._switch(command, memory)
         except (EngineUnavailable, _Refused, TimeoutError) as error:
             log.info("a message to memory (%s) goes to the model: %s", command.name, str(error) or "it took too long")
             return None
-        if said is not None:
+        if answer is not None:
             metrics().control.labels(command.name).inc()
-        return said
+        return answer
 
     async def _about(self, command: Command, memory: "_Api") -> str:
         async with asyncio.timeout(LOOK_S):
-            known = [one for one in await memory.listed(kind=_FACTS, active="true") if not one["quarantined"]]
-        known.sort(key=lambda one: one["importance"], reverse=True)
-        return line(command, "about" if known else "nothing", [one["content"] for one in known])
+            facts = [fact for fact in await memory.listed(kind=_FACTS, active="true") if not fact["quarantined"]]
+        facts.sort(key=lambda fact: fact["importance"], reverse=True)
+        return line(command, "about" if facts else "nothing", [fact["content"] for fact in facts])
 
     async def _forget(self, command: Command, memory: "_Api") -> str | None:
         """Facts that fit, with the messages that they come from; where no fact does, and the message says that memory
@@ -103,8 +103,8 @@ class InChat:
         told: that is named, too.
         """
         async with asyncio.timeout(LOOK_S):
-            facts = (await memory.found(command.target, _FACTS))[:MOST_FORGOTTEN]
-            fits = [] if facts or not command.in_messages else await memory.found(command.target, ("turn",))
+            facts = (await memory.search(command.target, _FACTS))[:MOST_FORGOTTEN]
+            fits = [] if facts or not command.in_messages else await memory.search(command.target, ("turn",))
             own = [one for one in fits if one["trust"] == "user"][:MOST_FORGOTTEN]
             sources = {(one["session_id"], name) for one in facts for name in one["turn_ids"]}
             sources |= {(one["session_id"], one["id"]) for one in own}
@@ -131,12 +131,12 @@ class InChat:
         """The exchange before this message: what the user said last, and what came of it."""
         if scope.session is None or (chat.sends_history and len(chat.user_texts) < 2):
             return None
-        said = redact(strip_blocks(chat.user_texts[-2]), self._redact).strip() if chat.sends_history else None
+        last_text = redact(strip_blocks(chat.user_texts[-2]), self._redact).strip() if chat.sends_history else None
         async with asyncio.timeout(LOOK_S):
             while True:
                 turns = await memory.listed(kind=("turn",), session_id=scope.session)
-                own = next((place for place, one in enumerate(turns) if one["trust"] == "user"), None)
-                if own is not None and said in {None, turns[own]["content"].strip()}:
+                own = next((index for index, one in enumerate(turns) if one["trust"] == "user"), None)
+                if own is not None and last_text in {None, turns[own]["content"].strip()}:
                     break
                 await asyncio.sleep(LOOK_AGAIN_S)
         last = turns[own]
@@ -149,17 +149,19 @@ class InChat:
         async with asyncio.timeout(LOOK_S):
             holds = await memory.call("GET", "/settings")
         less = "read" if holds["mode"] in {"on", "read"} else "off"
-        mode, said = ("on", "started") if command.name == "start" else (less, "stopped")
+        mode, outcome = ("on", "started") if command.name == "start" else (less, "stopped")
         await memory.call("PUT", "/settings", {**holds["chosen"], "mode": mode})
-        return line(command, said)
+        return line(command, outcome)
 
 
-def _answers(turns: Sequence[Memory], said: Collection[tuple[str | None, str]]) -> list[Memory]:
+def _answers(turns: Sequence[Memory], messages: Collection[tuple[str | None, str]]) -> list[Memory]:
     """Those of a session's turns that came with these messages in one request, and are not the user's: they mostly say
     the same again.
     """
-    requests = {one["metadata"].get("request_id") for one in turns if (one["session_id"], one["id"]) in said} - {None}
-    return [one for one in turns if one["trust"] != "user" and one["metadata"].get("request_id") in requests]
+    requests = {
+        turn["metadata"].get("request_id") for turn in turns if (turn["session_id"], turn["id"]) in messages
+    } - {None}
+    return [turn for turn in turns if turn["trust"] != "user" and turn["metadata"].get("request_id") in requests]
 
 
 class _Api:
@@ -192,10 +194,10 @@ class _Api:
         data: list[Memory] = (await self.call("GET", f"?{query}"))["data"]
         return data
 
-    async def found(self, query: str, kind: Sequence[str]) -> list[Memory]:
+    async def search(self, query: str, kind: Sequence[str]) -> list[Memory]:
         """What the query means, best first; nothing that is more likely not meant."""
-        told = await self.call("POST", "/search", {"query": query, "kind": list(kind), "limit": 50})
-        return [one["memory"] for one in told["data"] if one["score"] >= MEANT]
+        answer = await self.call("POST", "/search", {"query": query, "kind": list(kind), "limit": 50})
+        return [hit["memory"] for hit in answer["data"] if hit["score"] >= MEANT]
 
     async def forgotten(self, name: str, session: str | None) -> int:
         """Forget one memory, with what was learned from it alone; how many went. One that is gone already is none."""

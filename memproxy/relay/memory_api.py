@@ -60,11 +60,11 @@ class MemoryApi:
         if request.path == PAGE or request.path.startswith(f"{PAGE}/"):
             return await self._serve_page(request)
         names = _PASSED_TO_MCP if request.path == "/mcp" else _PASSED
-        given = {
+        passed = {
             name: request.headers.single(name) if name in _SINGLE else ", ".join(request.headers.all(name)) or None
             for name in names
         }
-        headers = {name.decode(): value for name, value in given.items() if value is not None}
+        headers = {name.decode(): value for name, value in passed.items() if value is not None}
         if request.path not in _OPEN_PATHS:
             identity = await self.authenticator.identify(request.headers)
             bound_or_named = identity.named_user or identity.bound_user
@@ -102,8 +102,8 @@ class MemoryApi:
         file = self.page.get(request.path)
         if file is None:
             raise NotFound(f"{request.path[:200]} is no file of the memory page, which is at {PAGE}.")
-        known = file.is_known(request.headers.get(b"if-none-match"))
-        if known:
+        is_known = file.is_known(request.headers.get(b"if-none-match"))
+        if is_known:
             await request.answer(304, file.headers, b"")
             return 304
         await request.answer(200, [*file.headers, (b"content-length", b"%d" % len(file.body))], file.body)

@@ -30,7 +30,7 @@ from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.request_body import RequestBody
 from memproxy.wire.splice import Edit, Unreadable
-from memproxy.wire.tool_rounds import KeptCalls, Round, Told, ToolCall, ToolFormat, encoded
+from memproxy.wire.tool_rounds import ClientView, KeptCalls, Round, ToolCall, ToolFormat, encoded
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Offer(msgspec.Struct, frozen=True):
     format: ToolFormat
     scope: Scope
     headers: dict[str, str]
-    kept: dict[int, KeptCalls] = {}
+    earlier_calls: dict[int, KeptCalls] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -92,12 +92,12 @@ class Offer(msgspec.Struct, frozen=True):
 
     def edits(self, chat: RequestBody, left_out: Collection[int]) -> list[Edit]:
         """What is added to the request, of which these messages (indexes) are ``left_out``."""
-        kept = {index: calls for index, calls in self.kept.items() if index not in left_out}
+        earlier = {index: calls for index, calls in self.earlier_calls.items() if index not in left_out}
         tools = [self.format.tool(tool.described) for tool in self.tools]
-        return [*chat.with_tools(tools), *chat.with_kept(kept)]
+        return [*chat.with_tools(tools), *chat.with_earlier_calls(earlier)]
 
 
-class Made(msgspec.Struct, frozen=True):
+class DoneCall(msgspec.Struct, frozen=True):
     """A call, as it stands in the model's message, and its result; None: it is to be made again."""
 
     call: ToolCall
@@ -116,7 +116,7 @@ class MemoryTools:
         self._asking: asyncio.Task[tuple[Tool, ...]] | None = None
         self._asked_at = -ASK_AGAIN_S
         self._refused: BoundedCache[tuple[str, str, str], float] = BoundedCache(REFUSED_BYTES)
-        self._kept: BoundedCache[tuple[str, ...], tuple[list[Made], float]] = BoundedCache(KEPT_BYTES)
+        self._kept_calls: BoundedCache[tuple[str, ...], tuple[list[DoneCall], float]] = BoundedCache(KEPT_BYTES)
 
     async def offer(
         self, controls: Controls, identity: Identity, scope: Scope, chat: RequestBody, upstream: str
@@ -124,8 +124,8 @@ class MemoryTools:
         """The tools to offer a request's model, None: none. A caller that may only read gets the reading tools; a tool
         name that the client uses itself is the client's.
         """
-        wanted = self._offered if controls.memory_tools is None else controls.memory_tools == "inject"
-        if not (wanted and controls.mode.injects and chat.may_offer_tools):
+        is_offered = self._offered if controls.memory_tools is None else controls.memory_tools == "inject"
+        if not (is_offered and controls.mode.injects and chat.may_offer_tools):
             return None
         refused_at = self._refused.get((scope.tenant, upstream, chat.kept_model or ""))
         if refused_at is not None and time.monotonic() - refused_at < REFUSED_S:
@@ -138,38 +138,38 @@ class MemoryTools:
         may_read, may_write = (f"memory:{what}" in identity.permissions for what in ("read", "write"))
         tools = tuple(
             tool
-            for tool in await self._known(headers)
+            for tool in await self._list_tools(headers)
             if tool.name not in theirs and (may_read if tool.reads else may_write and controls.mode.captures)
         )
         if not tools:
             return None
         offer = Offer(tools, chat.tool_format, scope, headers)
-        return msgspec.structs.replace(offer, kept=await self._put_back(offer, chat))
+        return msgspec.structs.replace(offer, earlier_calls=await self._put_back(offer, chat))
 
     def refused(self, tenant: str, upstream: str, model: str | None) -> None:
         """An upstream that refused a request with tools took it without."""
         log.warning("%s takes no tools for model %r: it is not offered memory tools for an hour", upstream, model)
         self._refused.put((tenant, upstream, model or ""), time.monotonic())
 
-    def keep(self, scope: Scope, names: Sequence[str], made: Sequence[Made]) -> None:
+    def keep(self, scope: Scope, names: Sequence[str], done: Sequence[DoneCall]) -> None:
         """Keep calls for the request that brings the results of the client's own, which have these names."""
         reads = {tool.name for tool in self._tools if tool.reads}
-        again = [one if one.call.name not in reads else msgspec.structs.replace(one, result=None) for one in made]
-        self._kept.put(_kept_as(scope, names), (again, time.monotonic()))
+        again = [one if one.call.name not in reads else msgspec.structs.replace(one, result=None) for one in done]
+        self._kept_calls.put(_kept_as(scope, names), (again, time.monotonic()))
 
     async def _put_back(self, offer: Offer, chat: RequestBody) -> dict[int, KeptCalls]:
         """Calls that were kept, by the messages (indexes) that they belong to. What reads is asked again: what was
         erased or changed since is not told.
         """
-        found: dict[int, KeptCalls] = {}
-        for index, names in chat.called().items() if self._kept else ():
-            made, at = self._kept.get(_kept_as(offer.scope, names)) or ([], 0.0)
-            if not made or time.monotonic() - at > KEPT_S:
+        earlier: dict[int, KeptCalls] = {}
+        for index, names in chat.called().items() if self._kept_calls else ():
+            done, at = self._kept_calls.get(_kept_as(offer.scope, names)) or ([], 0.0)
+            if not done or time.monotonic() - at > KEPT_S:
                 continue
-            told = [one.result or await self.run(offer, one.call, CALL_S) for one in made[:MOST_CALLS]]
-            results = [offer.format.result(one.call, result) for one, result in zip(made, told, strict=False)]
-            found[index] = KeptCalls(b",".join(one.json for one in made[:MOST_CALLS]), b",".join(results))
-        return found
+            results = [one.result or await self.run(offer, one.call, CALL_S) for one in done[:MOST_CALLS]]
+            results_json = [offer.format.result(one.call, result) for one, result in zip(done, results, strict=False)]
+            earlier[index] = KeptCalls(b",".join(one.json for one in done[:MOST_CALLS]), b",".join(results_json))
+        return earlier
 
     async def run(self, offer: Offer, call: ToolCall, within_s: float) -> str:
         """Carry out a call; what it answers, as JSON, or an error in words. Never raises."""
@@ -178,21 +178,21 @@ class MemoryTools:
         params = {"name": call.name, "arguments": call.arguments}
         try:
             async with asyncio.timeout(within_s):
-                told = await self._call(offer.headers, "tools/call", params)
+                answer = await self._call(offer.headers, "tools/call", params)
         except (EngineUnavailable, TimeoutError, _Unusable) as error:
             log.warning("the model's call of %s cannot be answered: %r", call.name, error)
             return _failed(call.name, "unavailable", _AWAY)
-        said = "\n".join(one["text"] for one in told.get("content") or () if isinstance(one.get("text"), str))
-        if told.get("isError"):
-            return _failed(call.name, "refused", said[:MOST_RESULT])
-        structured = told.get("structuredContent")
-        result = encoded(structured).decode() if structured is not None else said
+        text = "\n".join(one["text"] for one in answer.get("content") or () if isinstance(one.get("text"), str))
+        if answer.get("isError"):
+            return _failed(call.name, "refused", text[:MOST_RESULT])
+        structured = answer.get("structuredContent")
+        result = encoded(structured).decode() if structured is not None else text
         if len(result) > MOST_RESULT:
             return _failed(call.name, "refused", f"The answer is longer than {MOST_RESULT} bytes. Ask for less of it.")
         metrics().tool_calls.labels(call.name, "done").inc()
         return result
 
-    async def _known(self, headers: dict[str, str]) -> tuple[Tool, ...]:
+    async def _list_tools(self, headers: dict[str, str]) -> tuple[Tool, ...]:
         """The tools; none while nobody can say what they are."""
         if self._tools or (self._asking is None and time.monotonic() - self._asked_at < ASK_AGAIN_S):
             return self._tools
@@ -310,10 +310,10 @@ class ToolAnswer:
         self._answer.close()
 
     async def _rounds(self) -> AsyncIterator[bytes]:
-        names, told, rounds, is_last = self._offer.names, Told(), 0, False
-        made_as = self._offer.format
+        names, client_view, rounds, is_last = self._offer.names, ClientView(), 0, False
+        tool_format = self._offer.format
         while True:
-            this = (made_as.stream if self._streamed else made_as.whole)(names, told)
+            this = (tool_format.stream if self._streamed else tool_format.whole)(names, client_view)
             async for out in self._read(this):
                 yield out
             if not this.calls:
@@ -321,15 +321,15 @@ class ToolAnswer:
             if is_last and not this.others:
                 names = await self._without("the model calls tools for ever")
                 continue
-            made = await self._run(this)
+            done = await self._run(this)
             if this.others:
-                self._tools.keep(self._offer.scope, this.others, made)
+                self._tools.keep(self._offer.scope, this.others, done)
                 yield this.tail
                 return
             rounds += 1
             is_last = rounds >= MOST_ROUNDS or self._room <= 0 or self._time_s <= 0
-            results = [made_as.result(one.call, one.result or "") for one in made]
-            if not await self._next(b",".join([this.said(), *results]), last=is_last):
+            results = [tool_format.result(one.call, one.result or "") for one in done]
+            if not await self._next(b",".join([this.reply_json(), *results]), last=is_last):
                 names = frozenset()
 
     async def _read(self, this: Round) -> AsyncIterator[bytes]:
@@ -346,25 +346,25 @@ class ToolAnswer:
         if out := this.finish():
             yield out
 
-    async def _run(self, this: Round) -> list[Made]:
+    async def _run(self, this: Round) -> list[DoneCall]:
         """Carry out a round's calls in their order."""
-        made = []
-        for place, call in enumerate(this.calls):
+        done = []
+        for index, call in enumerate(this.calls):
             began = time.monotonic()
-            if place >= MOST_CALLS or self._room <= 0 or self._time_s <= 0:
+            if index >= MOST_CALLS or self._room <= 0 or self._time_s <= 0:
                 result = _failed(call.name, "refused", "Too many calls of memory tools. Answer with what you have.")
             else:
                 result = await self._tools.run(self._offer, call, min(CALL_S, self._time_s))
             self._time_s -= time.monotonic() - began
             self._room -= len(result)
             self.called.append(call.name)
-            made.append(Made(call, this.call_json(place), result))
-        return made
+            done.append(DoneCall(call, this.call_json(index), result))
+        return done
 
-    async def _next(self, said: bytes, *, last: bool) -> bool:
+    async def _next(self, reply: bytes, *, last: bool) -> bool:
         """Ask for the next round; False: it failed, and the request was sent without tools."""
         try:
-            sent = self._offer.format.next_round(self._sent, said, last=last)
+            sent = self._offer.format.next_round(self._sent, reply, last=last)
             answer = await self._send(sent)
         except (Unreadable, UpstreamError) as error:
             await self._without(f"a round with results failed ({error!r})")

@@ -84,8 +84,8 @@ def _without_scripts(request: Request) -> RawHeaders:
     """What keeps an upstream's page from running its script under our origin, should a browser show it. All browsers
     ask for pages so; which page a request is from not all of them say, and none does on plain HTTP but to loopback.
     """
-    asked = request.headers.get(b"accept") or ""
-    return [(b"content-security-policy", b"sandbox")] if "text/html" in asked else []
+    accepted = request.headers.get(b"accept") or ""
+    return [(b"content-security-policy", b"sandbox")] if "text/html" in accepted else []
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,13 +147,13 @@ class FetchedResponses:
             return None
         owner = _owner(identity, user)
         now, key = datetime.now(UTC), background_key(response_id)
-        known = await self.sessions.known(owner, key)
-        if known is None or known.answer is not None:
+        noted = await self.sessions.last_noted(owner, key)
+        if noted is None or noted.answer is not None:
             return None
         model = answer.model if answer.model is not None and len(answer.model) <= LONGEST_NAME else None
         return Exchange(
-            scope=_owner(identity, user, session=known.session),
-            conversation=Conversation(session=known.session, said_at=now, asked_at=known.said_at, keys=(key,)),
+            scope=_owner(identity, user, session=noted.session),
+            conversation=Conversation(session=noted.session, said_at=now, asked_at=noted.said_at, keys=(key,)),
             messages=[],
             request_id=request.request_id,
             access=self.upstream.access(request.headers, model),

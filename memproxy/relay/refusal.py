@@ -124,7 +124,7 @@ class Positions:
         if self._configured != "auto":
             return self._configured
         pair = (upstream, model or "")
-        learned = [position for position, known in self._learned.items() if pair in (known.get(tenant) or ())]
+        learned = [position for position, by_tenant in self._learned.items() if pair in (by_tenant.get(tenant) or ())]
         return learned[-1] if learned else "before_last_user"
 
     def refused(self, tenant: str, upstream: str, model: str | None, at: Position) -> None:
@@ -134,11 +134,11 @@ class Positions:
         pair, instead = (upstream, model or ""), _INSTEAD.get(at)
         if self._configured != "auto" or instead is None:
             return
-        known = self._learned[instead].get(tenant) or []
-        if pair in known:
+        pairs = self._learned[instead].get(tenant) or []
+        if pair in pairs:
             return
         log.info("model %r at %s refuses system text (%s); from now on blocks go %s", pair[1], pair[0], at, instead)
-        self._learned[instead].put(tenant, [*known, pair][-MOST_OF_A_TENANT:])
+        self._learned[instead].put(tenant, [*pairs, pair][-MOST_OF_A_TENANT:])
         self._tasks.start(self._note(), "note position")
 
     async def load(self) -> None:
@@ -149,9 +149,9 @@ class Positions:
         """
         for position, learned in self._learned.items():
             for tenant, pairs in await self._stored(_META_KEYS[position]):
-                known = learned.get(tenant) or []
-                before = [pair for pair in pairs if pair not in known]
-                learned.put(tenant, [*before, *known][-MOST_OF_A_TENANT:])
+                newer = learned.get(tenant) or []
+                before = [pair for pair in pairs if pair not in newer]
+                learned.put(tenant, [*before, *newer][-MOST_OF_A_TENANT:])
 
     async def _stored(self, key: str) -> list[tuple[str, list[tuple[str, str]]]]:
         stored = await self._state.get_meta(key)
@@ -166,8 +166,8 @@ class Positions:
             try:
                 await self.load()  # another relay may have learned something meanwhile
                 for position, learned in self._learned.items():
-                    told = [(tenant, learned.get(tenant)) for tenant in list(learned)]
-                    await self._state.set_meta(_META_KEYS[position], msgspec.json.encode(told).decode())
+                    stored = [(tenant, learned.get(tenant)) for tenant in list(learned)]
+                    await self._state.set_meta(_META_KEYS[position], msgspec.json.encode(stored).decode())
             except StateUnavailable as error:
                 metrics().internal_errors.labels(where="relay.position").inc()
                 log.warning("a model's position could not be noted, a restart learns it again: %s", error.message)

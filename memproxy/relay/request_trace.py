@@ -124,7 +124,9 @@ class RequestTrace:
                 "memproxy.recall.result": decision.result,
                 "memproxy.recall.reason": decision.reason,
                 "memproxy.memories": decision.memories,
-                "memproxy.injected_tokens": decision.given.tokens if decision.given and decision.injects else None,
+                "memproxy.injected_tokens": decision.request_blocks.tokens
+                if decision.request_blocks and decision.injects
+                else None,
             }
         )
         deciding = self._child("memory.decide", began, ended)
@@ -137,8 +139,8 @@ class RequestTrace:
         recall = self._child("memory.recall", at, ended, deciding, {"gen_ai.operation.name": "retrieval"})
         for stage, ms in timings.items():
             if stage not in _AROUND:
-                said = {"gen_ai.operation.name": _OPERATIONS.get(stage)}
-                self._child(f"memory.{stage}", at, at := at + ms / 1000, recall, said)
+                attributes = {"gen_ai.operation.name": _OPERATIONS.get(stage)}
+                self._child(f"memory.{stage}", at, at := at + ms / 1000, recall, attributes)
 
     def _tell_call(self, call: _Call, ended: float, error: BaseException | None) -> None:
         is_last = call is self._calls[-1]
@@ -162,9 +164,9 @@ class RequestTrace:
         span.end(self._ns(ended if until is None else until))
 
     def _child(
-        self, name: str, began: float, ended: float, parent: Span | None = None, said: Attributes | None = None
+        self, name: str, began: float, ended: float, parent: Span | None = None, attributes: Attributes | None = None
     ) -> Span:
-        span = self._traces.begin(name, parent=parent or self._span, began_ns=self._ns(began), attributes=said)
+        span = self._traces.begin(name, parent=parent or self._span, began_ns=self._ns(began), attributes=attributes)
         span.end(self._ns(ended))
         return span
 

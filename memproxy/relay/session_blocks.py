@@ -46,16 +46,16 @@ _CITED = re.compile(r"\[m:[^\[\]]*\]$")
 """How the line of a memory ends; the block's frame has no such line."""
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class RequestBlocks(msgspec.Struct, frozen=True, kw_only=True):
     """What the session's blocks give to one request.
 
-    ``blocks`` are lines by the index of the message they stand before; ``place`` and ``name`` are those of the last
+    ``blocks`` are lines by the index of the message they stand before; ``last_user`` and ``name`` are those of the last
     user message; ``turn_name`` is that of the session's latest turn, for tool loops whose requests name no message of
     the user. ``uncounted`` memories are in lines that are not known to show them. ``erasures`` None: the blocks
     could not be looked up, or their lines not told apart; a new one is not kept.
     """
 
-    place: int
+    last_user: int
     name: str
     turn_name: str | None = None
     blocks: dict[int, list[BlockLine]] = {}
@@ -65,7 +65,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def texts(self) -> dict[int, str]:
         """The blocks as they are injected."""
-        return {place: _text(lines) for place, lines in self.blocks.items()}
+        return {index: _text(lines) for index, lines in self.blocks.items()}
 
     @property
     def memory_ids(self) -> list[str]:
@@ -85,31 +85,31 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_own(self) -> bool:
         """Whether the last user message has a block."""
-        return self.place in self.blocks
+        return self.last_user in self.blocks
 
-    def within(self, budget: int) -> "Given":
+    def within(self, budget: int) -> "RequestBlocks":
         """The oldest blocks that fit into this many tokens, for those keep the common beginning longest."""
         if not self.blocks:
             return self
-        kept: dict[int, list[BlockLine]] = {}
-        for place in sorted(self.blocks):
-            budget -= _tokens(self.blocks[place])
+        fitting: dict[int, list[BlockLine]] = {}
+        for index in sorted(self.blocks):
+            budget -= _tokens(self.blocks[index])
             if budget < 0:
                 break
-            kept[place] = self.blocks[place]
-        return msgspec.structs.replace(self, blocks=kept)
+            fitting[index] = self.blocks[index]
+        return msgspec.structs.replace(self, blocks=fitting)
 
-    def without(self, messages: Collection[int]) -> "Given":
+    def without(self, messages: Collection[int]) -> "RequestBlocks":
         """Without the blocks of these messages, which are not sent."""
         gone = self.blocks.keys() & set(messages)
         if not gone:
             return self
         return msgspec.structs.replace(self, blocks={at: self.blocks[at] for at in self.blocks if at not in gone})
 
-    def adding(self, answer: RecallAnswer) -> "Given":
+    def adding(self, answer: RecallAnswer) -> "RequestBlocks":
         """With what was recalled now before the last user message, after what stands there already."""
         new = _split(answer)
-        blocks = {**self.blocks, self.place: [*self.blocks.get(self.place, []), *new]}
+        blocks = {**self.blocks, self.last_user: [*self.blocks.get(self.last_user, []), *new]}
         cited = any(line.memory_id is not None for line in new)
         return msgspec.structs.replace(
             self,
@@ -131,7 +131,7 @@ class BlockKeeper:
         self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
         self._logged_at = -LOG_EVERY_S
 
-    async def given(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> Given:
+    async def blocks_for(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> RequestBlocks:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
         has, gets what its turn was given. A session that ``begins`` has none: they are not looked for.
 
@@ -142,16 +142,20 @@ class BlockKeeper:
         turn = None if chat.sends_history else names_of(scope, [_TURN], shadow=shadow)[0]
         if not users:
             users, names = [0], [turn or ""]
-        given = Given(place=users[-1], name=names[-1], turn_name=turn)
+        request_blocks = RequestBlocks(last_user=users[-1], name=names[-1], turn_name=turn)
         if not self._repeats:
             if not chat.has_tools and not chat.is_tool_followup:
-                return given
+                return request_blocks
             users, names = users[-1:], names[-1:] if chat.is_tool_followup else []
-        found = await self._find(scope, [] if begins else names)
-        if found is None:
-            return given
-        blocks = {index: found.blocks[name] for index, name in zip(users, names, strict=False) if name in found.blocks}
-        return msgspec.structs.replace(given, blocks=blocks, erasures=found.erasures)
+        session_blocks = await self._find(scope, [] if begins else names)
+        if session_blocks is None:
+            return request_blocks
+        blocks = {
+            index: session_blocks.blocks[name]
+            for index, name in zip(users, names, strict=False)
+            if name in session_blocks.blocks
+        }
+        return msgspec.structs.replace(request_blocks, blocks=blocks, erasures=session_blocks.erasures)
 
     async def _find(self, scope: Scope, names: Sequence[str]) -> SessionBlocks | None:
         try:
@@ -169,17 +173,19 @@ class BlockKeeper:
             log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
         return None
 
-    def new_block(self, scope: Scope, given: Given) -> "Once":
+    def new_block(self, scope: Scope, request_blocks: RequestBlocks) -> "Once":
         """The block of the last user message, to be kept; not if a memory was erased since it was read."""
-        if given.erasures is None:
+        if request_blocks.erasures is None:
             return NO_BLOCK
-        return Once(partial(self._start_saving, scope, given, given.blocks[given.place]))
+        return Once(partial(self._start_saving, scope, request_blocks, request_blocks.blocks[request_blocks.last_user]))
 
-    def _start_saving(self, scope: Scope, given: Given, lines: list[BlockLine]) -> list[asyncio.Task[None]]:
+    def _start_saving(
+        self, scope: Scope, request_blocks: RequestBlocks, lines: list[BlockLine]
+    ) -> list[asyncio.Task[None]]:
         """In the background; the session's next request waits for it, for what it reads is not asked for in order."""
         name = session_of(scope)
         earlier = self._saving.get(name)
-        saving = self._tasks.start(self._save(scope, given, lines, earlier), "save block")
+        saving = self._tasks.start(self._save(scope, request_blocks, lines, earlier), "save block")
         self._saving[name] = saving
 
         def saved(task: asyncio.Task[None]) -> None:
@@ -189,19 +195,19 @@ class BlockKeeper:
         saving.add_done_callback(saved)
         return [saving]
 
-    def take_back(self, scope: Scope, given: Given) -> None:
+    def take_back(self, scope: Scope, request_blocks: RequestBlocks) -> None:
         """The upstream refused the block of the last user message: it was never given."""
-        if given.erasures is not None:
-            self._start_saving(scope, given, [])
+        if request_blocks.erasures is not None:
+            self._start_saving(scope, request_blocks, [])
 
     async def _save(
-        self, scope: Scope, given: Given, lines: list[BlockLine], earlier: asyncio.Task[None] | None
+        self, scope: Scope, request_blocks: RequestBlocks, lines: list[BlockLine], earlier: asyncio.Task[None] | None
     ) -> None:
         if earlier is not None:
             await asyncio.wait({earlier})
-        now, erasures = datetime.now(UTC), given.erasures or 0
+        now, erasures = datetime.now(UTC), request_blocks.erasures or 0
         try:
-            for name in filter(None, (given.name, given.turn_name)):
+            for name in filter(None, (request_blocks.name, request_blocks.turn_name)):
                 await self._state.save_block(scope, name, lines, erasures=erasures, at=now)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()
@@ -217,10 +223,10 @@ class Once:
         self._start = start
         self._saving: list[asyncio.Task[None]] | None = None
 
-    def keep(self, *said: str | None) -> list[asyncio.Task[None]]:
+    def keep(self, *arguments: str | None) -> list[asyncio.Task[None]]:
         """Keep it, by the tasks that are returned; the second time nothing more happens."""
         if self._saving is None:
-            self._saving = self._start(*said)
+            self._saving = self._start(*arguments)
         return self._saving
 
     def drop(self) -> None:
@@ -261,13 +267,13 @@ def _split(answer: RecallAnswer) -> list[BlockLine]:
     block is given once and never repeated, because nothing could be erased from it.
     """
     lines = answer.context.split("\n")
-    cited = [place for place, line in enumerate(lines) if _CITED.search(line)]
+    cited = [index for index, line in enumerate(lines) if _CITED.search(line)]
     if len(cited) != len(answer.citations):
         return [BlockLine(text=line) for line in lines]
-    memories = {place: citation.memory_id for place, citation in zip(cited, answer.citations, strict=True)}
+    memories = {index: citation.memory_id for index, citation in zip(cited, answer.citations, strict=True)}
     return [
-        BlockLine(text=line, memory_id=memories.get(place), expires_at=answer.expiring.get(memories.get(place, "")))
-        for place, line in enumerate(lines)
+        BlockLine(text=line, memory_id=memories.get(index), expires_at=answer.expiring.get(memories.get(index, "")))
+        for index, line in enumerate(lines)
     ]
 
 

@@ -127,11 +127,11 @@ class Sessions:
         Raises:
             StateUnavailable: the state store does not answer.
         """
-        if known := (await self._look_up(scope, [chain])).get(chain):
-            return Conversation(session=known[0].session, said_at=now, asked_at=now, keys=(chain,))
+        if noted := (await self._look_up(scope, [chain])).get(chain):
+            return Conversation(session=noted[0].session, said_at=now, asked_at=now, keys=(chain,))
         return Conversation.beginning(now, (chain,))
 
-    async def known(self, scope: Scope, key: str) -> KnownSession | None:
+    async def last_noted(self, scope: Scope, key: str) -> KnownSession | None:
         """What was noted last for this key.
 
         Raises:
@@ -167,11 +167,11 @@ class Sessions:
         remembered = tuple(key for key in (keys.whole, keys.pair) if key)
         if len(digests) == 1 and not tool_followup:
             return Conversation.beginning(now, remembered)
-        wanted = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
-        known, said_at = await self._look_up(scope, wanted), now
-        if same := known.get(keys.whole):
+        lookup_keys = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
+        noted, said_at = await self._look_up(scope, lookup_keys), now
+        if same := noted.get(keys.whole):
             session, said_at = same[0].session, same[0].said_at
-        elif candidates := next((known[key] for key in wanted[1:] if known.get(key)), None):
+        elif candidates := next((noted[key] for key in lookup_keys[1:] if noted.get(key)), None):
             session = _choose(candidates, answer).session
         elif earlier := await self._find_earlier(scope, digests, all_digests):
             session = earlier
@@ -184,25 +184,25 @@ class Sessions:
         if not (shorter := digests[:-2]) or not all_digests:
             return None
         keys = _chains(shorter, min(len(shorter), EARLIER_BEGINNINGS))[::-1]
-        known = await self._look_up(scope, keys)
-        return next((one.session for key in keys for one in known.get(key, []) if one.answer in all_digests), None)
+        noted = await self._look_up(scope, keys)
+        return next((one.session for key in keys for one in noted.get(key, []) if one.answer in all_digests), None)
 
     async def _times(self, scope: Scope, session: str, keys: list[str]) -> tuple[datetime | None, ...]:
-        known = await self._look_up(scope, keys, least=len(keys))
-        return tuple({one.session: one.said_at for one in known.get(key, [])}.get(session) for key in keys)
+        noted = await self._look_up(scope, keys, least=len(keys))
+        return tuple({one.session: one.said_at for one in noted.get(key, [])}.get(session) for key in keys)
 
     async def _look_up(self, scope: Scope, keys: list[str], *, least: int = 1) -> dict[str, list[KnownSession]]:
         """What is known of these keys; the cache is enough where it knows the ``least`` number of them."""
         owner = scope.owner
-        found = {key: known for key in keys if (known := self._cache.get((*owner, key)))}
-        if len(found) >= least and not self._shared:
-            return found
+        cached = {key: noted for key in keys if (noted := self._cache.get((*owner, key)))}
+        if len(cached) >= least and not self._shared:
+            return cached
         try:
             return await self._state.find_session(scope, keys)
         except StateUnavailable:
-            if not found:
+            if not cached:
                 raise
-            return found
+            return cached
 
     async def remember(self, scope: Scope, conversation: Conversation, answer: str | None) -> None:
         """Note that these messages, followed by ``answer``, belong to this session.
@@ -212,17 +212,17 @@ class Sessions:
         """
         if not conversation.keys:
             return
-        known = KnownSession(
+        noted = KnownSession(
             session=conversation.session, said_at=conversation.said_at, answer=text_digest(answer) if answer else None
         )
         for key in conversation.keys:
-            self._note(scope, key, known)
-        await self._state.remember_session(scope, conversation.keys, known, asked_at=conversation.asked_at)
+            self._note(scope, key, noted)
+        await self._state.remember_session(scope, conversation.keys, noted, asked_at=conversation.asked_at)
 
-    def _note(self, scope: Scope, key: str, known: KnownSession) -> None:
-        place = (*scope.owner, key)
-        others = [other for other in self._cache.get(place) or [] if other.session != known.session]
-        self._cache.put(place, [known, *others[:3]])
+    def _note(self, scope: Scope, key: str, noted: KnownSession) -> None:
+        cache_key = (*scope.owner, key)
+        others = [other for other in self._cache.get(cache_key) or [] if other.session != noted.session]
+        self._cache.put(cache_key, [noted, *others[:3]])
 
 
 def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:

@@ -85,8 +85,8 @@ class Tap:
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding)
         self._streamed = streamed
-        self._made = wire.stream_answer if streamed else wire.json_answer
-        self._reader: Answer = self._made()
+        self._make_reader = wire.stream_answer if streamed else wire.json_answer
+        self._reader: Answer = self._make_reader()
         self._tail = TailHolder() if streamed and wire.end_line and encoding is None else None
         self._holder = Holder()
         if streamed:
@@ -98,7 +98,7 @@ class Tap:
         self._keep = keep
         self._captures = captures
         self._written = False
-        self.kept = False
+        self.is_kept = False
         """Whether the answer was passed on to be kept."""
         self._skipped: str | None = None
         self._late = b""
@@ -118,7 +118,7 @@ class Tap:
         if self._tail is not None:
             self._tail.may_end = self.done or (self._reader.ending and self._tail.held <= MOST_HELD)
         ready = self._holder.feed(chunk)
-        if not self.done or self._tail is None or self._tail.found:
+        if not self.done or self._tail is None or self._tail.has_end:
             return ready
         self._late = ready  # the end is in there, written in a way by which the holder does not know it
         return b""
@@ -136,7 +136,7 @@ class Tap:
 
     def _give_up(self, why: str) -> None:
         self._skipped = self._skipped or why
-        self._reader = self._made()
+        self._reader = self._make_reader()
         self.close()
 
     def close(self) -> None:
@@ -195,12 +195,12 @@ class Tap:
         if why is None and not self._reader.complete and not self._reader.begun:
             why = "incomplete"
         if why is None:
-            self.kept = True
+            self.is_kept = True
             try:
                 await self._keep(self._reader)
             except Exception:
                 # An answer is kept for memory alone: a fault of ours in that, whatever it is, costs the capture only.
-                self.kept, why = False, "internal"
+                self.is_kept, why = False, "internal"
                 metrics().internal_errors.labels(where="relay.capture").inc()
                 log.exception("keeping an answer failed; %s is relayed but not captured", self._request_id)
         if why is not None and self._captures:

@@ -38,9 +38,9 @@ class Bytes(str):
     raw: bytes
 
     def __new__(cls, raw: bytes) -> Self:
-        made = super().__new__(cls, secrets.token_hex(16))
-        made.raw = raw
-        return made
+        text = super().__new__(cls, secrets.token_hex(16))
+        text.raw = raw
+        return text
 
 
 def text_or_bytes(value: bytes) -> str:
@@ -155,7 +155,7 @@ class Upstream:
         address = urlsplit(self.base_url)
         user, _, self.host = address.netloc.rpartition("@")
         self.name = self.host + address.path
-        self._asked = URL(address._replace(netloc=self.host).geturl(), encoded=True)
+        self._base = URL(address._replace(netloc=self.host).geturl(), encoded=True)
         self._authorization = _authorization(settings, user)
         self.takes_client_key = takes_client_key and self._authorization is None
         self.state: str | None = None
@@ -280,13 +280,13 @@ class Upstream:
             if not path.startswith(_SERVED):
                 raise NotFound("Only paths below /v1/ are relayed.")
             url = URL.build(
-                scheme=self._asked.scheme,
-                authority=self._asked.raw_authority,
-                path=self._asked.raw_path.rstrip("/") + path.removeprefix("/v1"),
+                scheme=self._base.scheme,
+                authority=self._base.raw_authority,
+                path=self._base.raw_path.rstrip("/") + path.removeprefix("/v1"),
                 query_string=query,
                 encoded=True,
             )
-            assert url.origin() == self._asked.origin(), "the client's path has no part in it"  # noqa: S101
+            assert url.origin() == self._base.origin(), "the client's path has no part in it"  # noqa: S101
             if len(self._urls) >= MOST_URLS:
                 self._urls.clear()
             self._urls[raw_path] = url

@@ -77,8 +77,8 @@ class InstanceLock:
             if folder is not None and (named := _PID.match(holder)):
                 served.pid = int(named[1])
             raise served from None
-        if (left := self._read()[1]) is not None:
-            shutil.rmtree(left, ignore_errors=True)
+        if (old_folder := self._read()[1]) is not None:
+            shutil.rmtree(old_folder, ignore_errors=True)
         self._write()
 
     def announce(self, address: str) -> None:
@@ -93,10 +93,10 @@ class InstanceLock:
 
     def _write(self) -> None:
         if self._file is not None:
-            said = f"pid {os.getpid()} at {self._address}\n{self.folder or ''}\n"
+            holder = f"pid {os.getpid()} at {self._address}\n{self.folder or ''}\n"
             try:
                 os.ftruncate(self._file, 0)
-                os.pwrite(self._file, os.fsencode(said), 0)
+                os.pwrite(self._file, os.fsencode(holder), 0)
             except OSError as error:  # a full disk
                 raise self._unwritable(error) from error
 
@@ -152,10 +152,10 @@ def _short_base() -> Path:
 def _is_private(folder: Path) -> bool:
     """Whether it is a folder (and no link to one) that this user alone can use."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 @contextlib.contextmanager

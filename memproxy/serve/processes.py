@@ -131,7 +131,7 @@ class Reloads:
         """From now on have ``take`` put new settings into use, in this loop."""
         loop = asyncio.get_running_loop()
 
-        def taken(settings: Settings) -> None:
+        def put_into_use(settings: Settings) -> None:
             try:
                 take(settings)
             except ConfigError as error:  # a file that the supervisor read just before was changed meanwhile
@@ -141,7 +141,7 @@ class Reloads:
             logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, self._process)
             log.info("goes on with the reloaded configuration")
 
-        self._lifeline.on_settings(lambda settings: _soon(loop, taken, settings))
+        self._lifeline.on_settings(lambda settings: _soon(loop, put_into_use, settings))
 
 
 def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], settings: Settings) -> None:

@@ -217,7 +217,7 @@ def _without_upgrades(data: bytes) -> bytes:
 
 def _longest_without_headers(connections: list[WatchedProtocol], most: int) -> list[WatchedProtocol]:
     """The connections beyond ``most`` that are sending headers, the slowest first."""
-    since = {one: when for one in connections if (when := one.headers_owed_since) is not None}
+    since = {connection: when for connection in connections if (when := connection.headers_owed_since) is not None}
     return sorted(since, key=since.__getitem__)[: max(0, len(since) - most)]
 
 
@@ -230,12 +230,12 @@ class Server(uvicorn.Server):
         """``patience`` None: clients may take as long as they like (they are processes of ours)."""
         super().__init__(config)
         self.patience = patience
-        self._left = asyncio.Event()
+        self._stopped = asyncio.Event()
 
     def leave(self) -> None:
         """Take no connection more, and let `serve` return when what is open has ended (`CUT_OFF_S` at most)."""
         self.should_exit = True
-        self._left.set()
+        self._stopped.set()
 
     async def main_loop(self) -> None:
         """Called by uvicorn: returns when it is to end."""
@@ -244,7 +244,7 @@ class Server(uvicorn.Server):
             counter = (counter + 1) % _TICKS_OF_A_DAY
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
-                    await self._left.wait()
+                    await self._stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn: close idle connections, wait for the others, and cancel what takes too long."""
@@ -274,9 +274,15 @@ class Server(uvicorn.Server):
 
     def _cut_off_slow(self, patience: Patience) -> None:
         now = time.monotonic()
-        watched = [one for one in self.server_state.connections if isinstance(one, WatchedProtocol)]
-        slow = {one for one in watched if one.is_too_slow(now, patience)}
-        slow.update(_longest_without_headers([one for one in watched if one not in slow], patience.without_headers))
+        watched = [
+            connection for connection in self.server_state.connections if isinstance(connection, WatchedProtocol)
+        ]
+        slow = {connection for connection in watched if connection.is_too_slow(now, patience)}
+        slow.update(
+            _longest_without_headers(
+                [connection for connection in watched if connection not in slow], patience.without_headers
+            )
+        )
         for connection in slow:
             connection.cut_off()
         if slow:
@@ -321,6 +327,6 @@ def allow_many_files() -> None:
     a limit of 1,024 files that a process may raise itself.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -76,45 +76,45 @@ RELOADED = (
 
 
 class Reload(NamedTuple):
-    """``settings`` are what a running server goes on with; ``taken`` are the paths of what it takes, ``waiting`` those
-    that were changed in the file, too, and need a restart.
+    """``settings`` are what a running server goes on with; ``applied`` are the paths of what it takes, ``waiting``
+    those that were changed in the file, too, and need a restart.
     """
 
     settings: Settings
-    taken: list[str]
+    applied: list[str]
     waiting: list[str]
 
 
-def reload(now: Settings, wanted: Settings) -> Reload:
-    """What becomes of a server that runs with ``now`` when its file says ``wanted``.
+def reload(now: Settings, new: Settings) -> Reload:
+    """What becomes of a server that runs with ``now`` when its file says ``new``.
 
     Raises:
         ConfigError: what can be taken does not go together with what cannot.
     """
-    taken: list[str] = []
+    applied: list[str] = []
     waiting: list[str] = []
-    for path in _changed(now, wanted):
+    for path in _changed(now, new):
         # keys, tokens and tenants belong to the mode that reads them
-        waits = now.auth.mode != wanted.auth.mode and path.startswith("auth.")
-        (waiting if waits or not is_reloaded(path) else taken).append(path)
+        waits = now.auth.mode != new.auth.mode and path.startswith("auth.")
+        (waiting if waits or not is_reloaded(path) else applied).append(path)
     values = reveal(now)
-    for path in taken:
-        _put(values, path, reveal(value_at(wanted, path)))
+    for path in applied:
+        _put(values, path, reveal(value_at(new, path)))
     settings = Settings.model_validate(values)
     for path, problem in conflicts(settings):
         others = ", ".join(waiting)
         raise ConfigError(f"{path}: {problem}. {others} changed, too, and cannot be reloaded: restart memproxy.")
-    return Reload(settings, taken, waiting)
+    return Reload(settings, applied, waiting)
 
 
 def is_reloaded(path: str) -> bool:
     """Whether a running server takes a change of this setting."""
-    return any(f"{path}.".startswith(f"{one}.") for one in RELOADED)
+    return any(f"{path}.".startswith(f"{reloaded}.") for reloaded in RELOADED)
 
 
-def _changed(now: Settings, wanted: Settings) -> Iterator[str]:
+def _changed(now: Settings, new: Settings) -> Iterator[str]:
     for setting in settings_of():
-        if value_at(now, setting.path) != value_at(wanted, setting.path):
+        if value_at(now, setting.path) != value_at(new, setting.path):
             yield setting.path
 
 
@@ -312,8 +312,8 @@ class Child:
     @property
     def called(self) -> str:
         """Its name in logs; the number tells those after the first one apart."""
-        name, place = self._name.removeprefix("_"), self._launch.place
-        return f"{name} {place + 1}" if place else name
+        name, index = self._name.removeprefix("_"), self._launch.place
+        return f"{name} {index + 1}" if index else name
 
     @property
     def engine_socket(self) -> str:
@@ -356,11 +356,11 @@ class Child:
         self.restart()
 
 
-def _asking(launch: Launch, sockets: list[str], place: int) -> Launch:
+def _asking(launch: Launch, sockets: list[str], index: int) -> Launch:
     """The launch of the relay at this place: the engine that it asks first is another one than its neighbour's."""
-    first = place % len(sockets)
+    first = index % len(sockets)
     others = (*sockets[first + 1 :], *sockets[:first])
-    return msgspec.structs.replace(launch, place=place, engine_socket=sockets[first], other_engines=others)
+    return msgspec.structs.replace(launch, place=index, engine_socket=sockets[first], other_engines=others)
 
 
 class Supervisor:
@@ -381,15 +381,15 @@ class Supervisor:
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, home))
         first = Path(launch.engine_socket)
-        others = [f"{first.stem}-{place}{first.suffix}" for place in range(2, settings.engine.workers + 1)]
+        others = [f"{first.stem}-{index}{first.suffix}" for index in range(2, settings.engine.workers + 1)]
         sockets = [str(first), *(str(first.with_name(name)) for name in others)]
         self._relays = [
-            Child(RELAY, _asking(launch, sockets, place), environment) for place in range(settings.server.workers)
+            Child(RELAY, _asking(launch, sockets, index), environment) for index in range(settings.server.workers)
         ]
         alone = msgspec.structs.replace(launch, listen_fd=-1)
         self._engines = [
-            Child(ENGINE, msgspec.structs.replace(alone, engine_socket=socket, place=place), environment)
-            for place, socket in enumerate(sockets)
+            Child(ENGINE, msgspec.structs.replace(alone, engine_socket=socket, place=index), environment)
+            for index, socket in enumerate(sockets)
         ]
         self._state: Child | None = None
         if is_embedded:  # what the engine had claimed is taken back when it opens the state anew, not before
@@ -403,7 +403,7 @@ class Supervisor:
         """Until SIGTERM, SIGINT or the end of its terminal; then the order of the module's first lines."""
         loop = asyncio.get_running_loop()
         for number in ENDING_SIGNALS:
-            loop.add_signal_handler(number, self._asked, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         if hears_hangups():
             loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
@@ -443,7 +443,7 @@ class Supervisor:
         silence, work, opened = Silence(), LongWork(socket), [Replaced(path) for path in self._opened]
         while True:
             pid = engine.pid
-            if replaced := [one.path for one in opened if one.since(pid)]:
+            if replaced := [file.path for file in opened if file.since(pid)]:
                 log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
                 if self._state is not None:
                     self._state.restart()
@@ -464,7 +464,7 @@ class Supervisor:
                 log.error("the state's process has not answered for %g s; ending it", silence.lasts_s)
                 self._state.restart()
 
-    def _asked(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         """Stop in order; at once when asked a second time, except by SIGHUP: a terminal that closes sends it twice."""
         insists = self._stop.is_set() and number != signal.SIGHUP
         self.in_order = self.in_order and not insists
@@ -475,15 +475,15 @@ class Supervisor:
     def _hung_up(self) -> None:
         """SIGHUP: the terminal that we were started from was closed, or somebody wants the configuration reloaded."""
         if self._had_terminal and not has_terminal():
-            self._asked(signal.SIGHUP)
+            self._on_signal(signal.SIGHUP)
         elif not self._stop.is_set():
             self._reload()
 
     def _reload(self) -> None:
         try:
-            wanted = self._read()
-            check_files(wanted)
-            settings, taken, waiting = reload(self._settings, wanted)
+            new = self._read()
+            check_files(new)
+            settings, applied, waiting = reload(self._settings, new)
             check_files(settings)
         except ConfigError as error:
             log.error("the configuration was not reloaded, the one before goes on: %s", error.message)
@@ -492,7 +492,9 @@ class Supervisor:
         for child in self._children:
             child.hand_over(reveal(settings))
         logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
-        log.info("the configuration was reloaded: %s", f"changed {', '.join(taken)}" if taken else "nothing changed")
+        log.info(
+            "the configuration was reloaded: %s", f"changed {', '.join(applied)}" if applied else "nothing changed"
+        )
         if (remembered := memory_for(settings).text) != memory_for(before).text:
             log.info("who gets memory: %s", remembered)
         if waiting:

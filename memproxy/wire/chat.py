@@ -35,13 +35,17 @@ class ChatRequest(RequestBody):
         return CHAT_TOOLS
 
     def called(self) -> dict[int, list[str]]:
-        found = {index: _call_ids(one.tool_calls) for index, one in enumerate(self.messages) if one.has_tool_calls}
-        return {index: names for index, names in found.items() if names}
+        call_ids = {
+            index: _call_ids(message.tool_calls)
+            for index, message in enumerate(self.messages)
+            if message.has_tool_calls
+        }
+        return {index: names for index, names in call_ids.items() if names}
 
-    def with_kept(self, kept: Mapping[int, KeptCalls]) -> list[Edit]:
+    def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
         """As `RequestBody.with_kept`; not in a message that cannot be spliced."""
         edits = []
-        for index, ours in kept.items():
+        for index, ours in earlier.items():
             message = self.messages[index]
             try:
                 calls = ObjectSpans(self._text, message.start, message.end).by_name["tool_calls"]
@@ -51,11 +55,11 @@ class ChatRequest(RequestBody):
             edits.append(Edit(message.end, message.end, b"," + ours.results))
         return edits
 
-    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         edits = []
-        if said:
+        if replayed:
             start = self.messages[self.last_user_index or 0].start
-            edits = [Edit(start, start, b"".join(role_message(*one) + b"," for one in said))]
+            edits = [Edit(start, start, b"".join(role_message(*one) + b"," for one in replayed))]
         if not blocks:
             return edits
         if position == "after_system":
@@ -147,7 +151,7 @@ _CALLS = msgspec.json.Decoder(list[_Called])
 
 def _call_ids(raw: msgspec.Raw) -> list[str]:
     try:
-        return [one.id for one in _CALLS.decode(raw) if one.id]
+        return [call.id for call in _CALLS.decode(raw) if call.id]
     except msgspec.DecodeError:
         return []
 
@@ -217,9 +221,9 @@ class ChatAnswer(Answer):
 
     def _choice(self, choice: _Choice) -> None:
         self._whole = self._whole or choice.message is not None  # some never give a whole message a finish reason
-        said = choice.delta or choice.message
-        if said is not None and said.content:
-            self._add_text(said.content)
+        message = choice.delta or choice.message
+        if message is not None and message.content:
+            self._add_text(message.content)
         if choice.finish_reason:
             self.finish_reason = choice.finish_reason
             self.error = self.error or choice.finish_reason == "error"
@@ -272,7 +276,7 @@ def _lenient_chunk(data: bytes) -> _Chunk:
 def _lenient_choice(value: dict[str, Any]) -> _Choice:
     index, finish = value.get("index"), value.get("finish_reason")
     delta, message = (
-        _Delta(content=lenient_text(said.get("content"))) if isinstance(said := value.get(name), dict) else None
+        _Delta(content=lenient_text(part.get("content"))) if isinstance(part := value.get(name), dict) else None
         for name in ("delta", "message")
     )
     return _Choice(

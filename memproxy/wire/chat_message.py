@@ -113,7 +113,8 @@ def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
     except msgspec.ValidationError:
         return None
     lengths = [
-        1 + 4 * len(one) + sum(map(len, one)) + sum(map(len, one.values())) if one else len("{}") for one in objects
+        1 + 4 * len(members) + sum(map(len, members)) + sum(map(len, members.values())) if members else len("{}")
+        for members in objects
     ]
     return lengths if sum(lengths) + len(lengths) + 1 == len(array) else None
 

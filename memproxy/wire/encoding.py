@@ -148,15 +148,15 @@ class BodyDecoder:
     nothing more comes out.
     """
 
-    __slots__ = ("_decoder", "_given", "_left", "_limit", "_taken", "broken", "supported", "truncated")
+    __slots__ = ("_bytes_in", "_bytes_out", "_decoder", "_limit", "_room", "broken", "supported", "truncated")
 
     def __init__(self, encoding: str | None, limit: int = MAX_DECODED) -> None:
         make = _DECODERS.get((encoding or "").strip().lower())
         self.supported = make is not None
         self.broken = False
         self.truncated = False
-        self._limit = self._left = limit
-        self._given = self._taken = 0
+        self._limit = self._room = limit
+        self._bytes_in = self._bytes_out = 0
         self._decoder = make() if make is not None else None
 
     @property
@@ -173,12 +173,12 @@ class BodyDecoder:
         """The same in parts, each of which takes some milliseconds at the most: the caller may stop between two."""
         if self._decoder is None:
             return
-        self._given += len(chunk)
-        self._left = min(self._limit, max(SURELY_EXPANDED, MOST_EXPANSION * self._given)) - self._taken
+        self._bytes_in += len(chunk)
+        self._room = min(self._limit, max(SURELY_EXPANDED, MOST_EXPANSION * self._bytes_in)) - self._bytes_out
         window = len(chunk) if isinstance(self._decoder, _Identity) else WINDOW
         try:
             for start in range(0, len(chunk), window or 1):
-                for data in self._decoder.decode(chunk[start : start + window], self._left):
+                for data in self._decoder.decode(chunk[start : start + window], self._room):
                     if not self.usable:
                         return
                     yield self._take(data)
@@ -186,9 +186,9 @@ class BodyDecoder:
             self.broken = True
 
     def _take(self, data: bytes) -> bytes:
-        if len(data) > self._left:
+        if len(data) > self._room:
             self.truncated = True
-            data = data[: self._left]
-        self._left -= len(data)
-        self._taken += len(data)
+            data = data[: self._room]
+        self._room -= len(data)
+        self._bytes_out += len(data)
         return data

@@ -41,7 +41,7 @@ class TailHolder(Holder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = False
+        self.has_end = False
         self.may_end = True
         self.held = 0
         self._undecided = b""
@@ -49,10 +49,10 @@ class TailHolder(Holder):
 
     def feed(self, chunk: bytes) -> bytes:
         if not self.may_end:
-            chunk = self.release() + chunk if self.found or self._undecided else chunk
-            self.found, self.held = False, 0
+            chunk = self.release() + chunk if self.has_end or self._undecided else chunk
+            self.has_end, self.held = False, 0
             return self._keep_beginning(chunk)
-        if self.found:
+        if self.has_end:
             self._held.append(chunk)
             self.held += len(chunk)
             return b""
@@ -60,12 +60,12 @@ class TailHolder(Holder):
             chunk = self._undecided + chunk
             self._undecided = b""
         if _DONE in chunk:
-            mark = self._find(chunk)
-            if mark >= 0:
-                self.found = True
-                self._held.append(chunk[mark:])
-                self.held = len(chunk) - mark
-                return chunk[:mark]
+            end_line = self._find(chunk)
+            if end_line >= 0:
+                self.has_end = True
+                self._held.append(chunk[end_line:])
+                self.held = len(chunk) - end_line
+                return chunk[:end_line]
         return self._keep_beginning(chunk)
 
     def release(self) -> bytes:
@@ -74,17 +74,17 @@ class TailHolder(Holder):
 
     def _find(self, chunk: bytes) -> int:
         """Where the end mark's line begins, or -1."""
-        place = chunk.find(_DONE)
-        while place >= 0:
+        position = chunk.find(_DONE)
+        while position >= 0:
             for field in _FIELDS:
-                line = place - len(field)
+                line = position - len(field)
                 if chunk.startswith(field, max(line, 0)) and self._starts_line(chunk, line):
                     return line
-            place = chunk.find(_DONE, place + 1)
+            position = chunk.find(_DONE, position + 1)
         return -1
 
-    def _starts_line(self, chunk: bytes, place: int) -> bool:
-        return chunk[place - 1] in b"\r\n" if place > 0 else place == 0 and self._at_line_start
+    def _starts_line(self, chunk: bytes, position: int) -> bool:
+        return chunk[position - 1] in b"\r\n" if position > 0 else position == 0 and self._at_line_start
 
     def _keep_beginning(self, chunk: bytes) -> bytes:
         """Send all but an unfinished last line that may yet become the end mark."""
@@ -108,16 +108,16 @@ class LengthHolder(Holder):
 
     def __init__(self, length: int) -> None:
         super().__init__()
-        self._left = length
+        self._remaining = length
 
     def feed(self, chunk: bytes) -> bytes:
-        self._left -= len(chunk)
-        if self._left > 0 or not chunk:
+        self._remaining -= len(chunk)
+        if self._remaining > 0 or not chunk:
             return chunk
         if self._held:
             self._held.append(chunk)
             return b""
-        keep = max(0, len(chunk) + self._left - 1)
+        keep = max(0, len(chunk) + self._remaining - 1)
         self._held.append(chunk[keep:])
         return chunk[:keep]
 

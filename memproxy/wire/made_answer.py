@@ -86,7 +86,7 @@ def _completion(request: ChatRequest, text: str) -> MadeAnswer:
     options = request.field("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
         chunks.append({**head, "object": "chat.completion.chunk", "choices": [], "usage": _NO_TOKENS})
-    events = [b"data: " + _encode(one) + b"\n\n" for one in chunks]
+    events = [b"data: " + _encode(event) + b"\n\n" for event in chunks]
     return MadeAnswer(b"text/event-stream; charset=utf-8", [*events, b"data: [DONE]\n\n"])
 
 
@@ -118,7 +118,7 @@ def _response(request: ResponsesRequest, text: str) -> MadeAnswer:
         yield {"type": "response.completed", "response": done}
 
     parts = [
-        b"event: " + one["type"].encode() + b"\ndata: " + _encode({**one, "sequence_number": number}) + b"\n\n"
-        for number, one in enumerate(events())
+        b"event: " + event["type"].encode() + b"\ndata: " + _encode({**event, "sequence_number": number}) + b"\n\n"
+        for number, event in enumerate(events())
     ]
     return MadeAnswer(b"text/event-stream; charset=utf-8", parts, name)

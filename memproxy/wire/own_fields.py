@@ -117,8 +117,8 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
     fields = _fields(raw, "memory_config")
     if not fields:
         return NO_CONFIG
-    known = {name: _checked("memory_config", fields, name, *takes) for name, takes in _CONFIG.items()}
-    return MemoryConfig(**known, unknown=tuple(name for name in fields if name not in _CONFIG))
+    values = {name: _checked("memory_config", fields, name, *takes) for name, takes in _CONFIG.items()}
+    return MemoryConfig(**values, unknown=tuple(name for name in fields if name not in _CONFIG))
 
 
 def _checked(where: str, fields: dict[str, Any], name: str, kind: Any, expected: str) -> Any:

@@ -38,12 +38,12 @@ Blocks = Sequence[tuple[int, str]]
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """How the conversation itself is sent otherwise than the client sent it.
 
-    ``said`` are earlier messages, role and text, put before the user's last one. The messages ``left_out`` (indexes)
-    are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is put behind
+    ``replayed`` are earlier messages, role and text, put before the user's last one. The messages ``left_out``
+    (indexes) are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is put behind
     the block of the user's last message.
     """
 
-    said: Sequence[tuple[str, str]] = ()
+    replayed: Sequence[tuple[str, str]] = ()
     left_out: Sequence[int] = ()
     state: str | None = None
     notes: str | None = None
@@ -138,7 +138,7 @@ class RequestBody(ABC):
         """The names of the calls that were made together, by the last message (index) that has one of them."""
 
     @abstractmethod
-    def with_kept(self, kept: Mapping[int, KeptCalls]) -> list[Edit]:
+    def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
         """The edits that put calls of ours, and their results, back beside the client's calls in these messages."""
 
     @property
@@ -149,7 +149,7 @@ class RequestBody(ABC):
     @cached_property
     def user_indexes(self) -> list[int]:
         """Which messages are the user's, in order."""
-        return [place for place, message in enumerate(self.messages) if message.role == "user"]
+        return [index for index, message in enumerate(self.messages) if message.role == "user"]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -179,8 +179,8 @@ class RequestBody(ABC):
     @property
     def last_answer(self) -> str | None:
         """The text of the assistant's last message that has one, or None."""
-        said = (message.text for message in reversed(self.messages) if message.role == "assistant")
-        return next((text for text in said if text), None)
+        texts = (message.text for message in reversed(self.messages) if message.role == "assistant")
+        return next((text for text in texts if text), None)
 
     @property
     def is_tool_followup(self) -> bool:
@@ -205,12 +205,14 @@ class RequestBody(ABC):
 
     def present_without(self, gone: Collection[int]) -> list[str]:
         """The same without these messages (indexes)."""
-        kept = [index for index in range(len(self.messages)) if index not in gone]
-        said = [self.texts[index] for index in self.user_indexes if index not in gone]
-        return self._present([self.digests[index] for index in kept], said, [self.messages[index] for index in kept])
+        remaining = [index for index in range(len(self.messages)) if index not in gone]
+        texts = [self.texts[index] for index in self.user_indexes if index not in gone]
+        return self._present(
+            [self.digests[index] for index in remaining], texts, [self.messages[index] for index in remaining]
+        )
 
-    def _present(self, digests: list[str], said: Sequence[str], messages: Sequence[ChatMessage]) -> list[str]:
-        held = digests + quoted_digests(self._instructions(), said)
+    def _present(self, digests: list[str], texts: Sequence[str], messages: Sequence[ChatMessage]) -> list[str]:
+        held = digests + quoted_digests(self._instructions(), texts)
         # a client may have changed the case of a block's letters, or escaped some
         if contains(self.body, b"<" + NAME.encode(), b"<", any_case=True) or contains(self.body, b"\\u00", b"\\"):
             held += [text_digest(text) for message in messages for text in shown_texts(message.text)]
@@ -233,15 +235,15 @@ class RequestBody(ABC):
     @cached_property
     def _new(self) -> list[tuple[int, Message]]:
         """New messages with their indexes."""
-        found = []
+        new = []
         begin = self._answered()
         for index, message in enumerate(self.messages[begin:], begin):
             text = strip_blocks(message.text) if message.role in _SAID else ""
             if text.strip():
-                found.append((index, Message(role=message.role, content=text, name=message.name)))
-        while found and found[-1][1].role == "assistant":
-            found.pop()
-        return found
+                new.append((index, Message(role=message.role, content=text, name=message.name)))
+        while new and new[-1][1].role == "assistant":
+            new.pop()
+        return new
 
     @property
     def said_again(self) -> list[int]:
@@ -295,11 +297,11 @@ class RequestBody(ABC):
         """
         edits = [*self._top.remove(self._ours), *more] if self.has_ours else [*more]
         ordered = [(index, blocks[index]) for index in sorted(blocks) if blocks[index]]
-        said: Sequence[tuple[str, str]] = ()
+        replayed: Sequence[tuple[str, str]] = ()
         if context is not AS_SENT:
-            ordered, said = self._with_context(ordered, context), context.said
-        if (ordered or said) and self.messages:
-            edits += self._placed(ordered, position, said)
+            ordered, replayed = self._with_context(ordered, context), context.replayed
+        if (ordered or replayed) and self.messages:
+            edits += self._placed(ordered, position, replayed)
         # each with the comma behind it; the last message is none of them
         gone = [Edit(self.messages[index].start, self.messages[index + 1].start) for index in context.left_out]
         return apply(self.body, [*edits, *gone] if gone else edits)
@@ -307,12 +309,12 @@ class RequestBody(ABC):
     def _with_context(self, blocks: Blocks, context: Context) -> list[tuple[int, str]]:
         """The blocks of messages that stay, with the state before the first of them and the notes behind the last."""
         gone = frozenset(context.left_out)
-        kept = [(index, block) for index, block in blocks if index not in gone]
+        remaining = [(index, block) for index, block in blocks if index not in gone]
         if context.state and gone:
-            kept.insert(0, (max(gone) + 1, context.state))
+            remaining.insert(0, (max(gone) + 1, context.state))
         if context.notes:
-            kept.append((self.last_user_index or 0, context.notes))
-        return sorted(kept, key=itemgetter(0))
+            remaining.append((self.last_user_index or 0, context.notes))
+        return sorted(remaining, key=itemgetter(0))
 
     @property
     def may_hold_blocks(self) -> bool:
@@ -320,9 +322,9 @@ class RequestBody(ABC):
         return False
 
     @abstractmethod
-    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
-        """The edits that put these blocks where ``position`` says, and what was ``said`` before the user's last
-        message.
+    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
+        """The edits that put these blocks where ``position`` says, and the ``replayed`` messages before the user's
+        last one.
         """
 
     def _each(self, blocks: Blocks) -> list[Edit]:
@@ -447,16 +449,16 @@ def _offered(raw: msgspec.Raw | None) -> list[tuple[str, str]]:
         tools = _TOOLS.decode(raw)
     except (msgspec.DecodeError, RecursionError):  # not all are shaped as the API says
         value = _decoded(raw)
-        found = [_offered_tool(tool) for tool in value] if isinstance(value, list) else []
-        return [tool for tool in found if tool is not None]
+        offered = [_offered_tool(tool) for tool in value] if isinstance(value, list) else []
+        return [tool for tool in offered if tool is not None]
     named = [tool.function or tool.custom or tool for tool in tools]
-    return [(one.name, one.description) for one in named if one.name]
+    return [(tool.name, tool.description) for tool in named if tool.name]
 
 
 def _offered_tool(tool: Any) -> tuple[str, str] | None:
     if not isinstance(tool, dict):
         return None
     described = tool.get("function") or tool.get("custom")
-    found = described if isinstance(described, dict) else tool
-    name, description = found.get("name"), found.get("description")
+    fields = described if isinstance(described, dict) else tool
+    name, description = fields.get("name"), fields.get("description")
     return (name, description if isinstance(description, str) else "") if isinstance(name, str) and name else None

@@ -11,9 +11,9 @@ from typing import Any
 
 from memproxy.wire.request_body import quoted
 from memproxy.wire.tool_rounds import (
+    ClientView,
     Events,
     Round,
-    Told,
     ToolCall,
     ToolFormat,
     WholeBody,
@@ -53,9 +53,9 @@ class _Read(Round):
         if response.get("status", "completed") != "completed":
             return
         self._called = [item for item in items if self._is_ours(item)]
-        self.calls = [_call(item, place) for place, item in enumerate(self._called)]
+        self.calls = [_call(item, index) for index, item in enumerate(self._called)]
         self.others = [name for item in items if not self._is_ours(item) and (name := _asked_of_client(item))]
-        self._said = _as_input(
+        self._reply = _as_input(
             [item for item in items if _asked_of_client(item) is None or self._is_ours(item)], response
         )
 
@@ -63,11 +63,11 @@ class _Read(Round):
 class ResponseStreamRound(Events, _Read):
     """A streamed response."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
+    def __init__(self, names: Collection[str], client_view: ClientView) -> None:
+        super().__init__(names, client_view)
         self._changed = not self._first
-        self._places: dict[int, int] = {}
-        self._next_place = len(told.output)
+        self._positions: dict[int, int] = {}
+        self._next_position = len(client_view.output)
         self._ours: set[int | None] = set()
         self._thoughts: set[int | None] = set()
         self._waiting: list[tuple[bytes, dict[str, Any]]] = []
@@ -85,57 +85,57 @@ class ResponseStreamRound(Events, _Read):
 
     def _of_item(self, raw: bytes, value: dict[str, Any], kind: str | None) -> bytes:
         """An event of one of the response's items, or of none."""
-        place, item = _place_in(value), value.get("item")
+        position, item = _position_in(value), value.get("item")
         if kind == _ADDED and self._is_ours(item):
-            self._ours.add(place)
+            self._ours.add(position)
             self._changed = True
         elif kind == _ADDED and isinstance(item, dict) and item.get("type") == _THOUGHT:
-            self._thoughts.add(place)
+            self._thoughts.add(position)
         elif kind == _ITEM_DONE and isinstance(item, dict):
-            self._items[len(self._items) if place is None else place] = item
-        if place in self._ours or place in self._thoughts:
+            self._items[len(self._items) if position is None else position] = item
+        if position in self._ours or position in self._thoughts:
             self._kept_back += len(raw)
-            if place in self._thoughts:
+            if position in self._thoughts:
                 self._waiting.append((raw, value))
             return b""
-        goes_on = (place is None or place in self._places) and kind not in FAILURES
+        goes_on = (position is None or position in self._positions) and kind not in FAILURES
         return (b"" if goes_on else self._let_go()) + self._show(raw, value)
 
     def _let_go(self) -> bytes:
         waiting, self._waiting, self._thoughts = self._waiting, [], set()
-        return b"".join([self._show(*one) for one in waiting])
+        return b"".join([self._show(*event) for event in waiting])
 
     def _show(self, raw: bytes, value: dict[str, Any]) -> bytes:
         """An event as the client gets it."""
         response = value.get("response")
-        if isinstance(response, dict) and response.get("id") != self._told.head.get("id", response.get("id")):
-            response["id"] = self._told.head["id"]  # all of a stream tells of one response
-        elif not self._told.head:
-            self._told.head = {"id": response.get("id")} if isinstance(response, dict) else {"begun": True}
-        if (place := _place_in(value)) is not None:
-            if place not in self._places:
-                self._places[place] = self._next_place
-                self._next_place += 1
-            value["output_index"] = self._places[place]
+        if isinstance(response, dict) and response.get("id") != self._client_view.head.get("id", response.get("id")):
+            response["id"] = self._client_view.head["id"]  # all of a stream tells of one response
+        elif not self._client_view.head:
+            self._client_view.head = {"id": response.get("id")} if isinstance(response, dict) else {"begun": True}
+        if (position := _position_in(value)) is not None:
+            if position not in self._positions:
+                self._positions[position] = self._next_position
+                self._next_position += 1
+            value["output_index"] = self._positions[position]
         number = value.get("sequence_number")
         if isinstance(number, int):
-            value["sequence_number"] = number if not self._changed else self._told.sequence
-            self._told.sequence = value["sequence_number"] + 1
+            value["sequence_number"] = number if not self._changed else self._client_view.sequence
+            self._client_view.sequence = value["sequence_number"] + 1
         return _written(value) if self._changed else raw
 
     def _ends(self, raw: bytes, value: dict[str, Any]) -> bytes:
         """The response is whole: from here on a round with calls of ours waits for what comes of them."""
         response = value["response"] if isinstance(value.get("response"), dict) else {}
-        items = _items_of(response) or [self._items[place] for place in sorted(self._items)]
+        items = _items_of(response) or [self._items[position] for position in sorted(self._items)]
         self._take_calls(response, items)
         self.done = True
         spent = self._spend(response)
         shown, thoughts = self._for_client(items)
         if self.goes_on:
-            self._told.output = [*self._told.output, *shown]
+            self._client_view.output = [*self._client_view.output, *shown]
             self._waiting = []
             return b""
-        out, shown = self._let_go(), [*self._told.output, *shown, *thoughts]
+        out, shown = self._let_go(), [*self._client_view.output, *shown, *thoughts]
         if spent or len(shown) != len(items):
             response["output"], self._changed = shown, True
         return out + self._or_later(self._show(raw, value))
@@ -170,9 +170,9 @@ def _result(call: ToolCall, result: str) -> bytes:
 RESPONSES_TOOLS = ToolFormat(ResponseStreamRound, ResponseWholeRound, _tool, _result, "input")
 
 
-def _call(item: dict[str, Any], place: int) -> ToolCall:
+def _call(item: dict[str, Any], index: int) -> ToolCall:
     """The call of an item. What cannot be sent back is mended in it."""
-    name = item["call_id"] = item.get("call_id") or f"call_memproxy_{place}"
+    name = item["call_id"] = item.get("call_id") or f"call_memproxy_{index}"
     arguments, item["arguments"] = mended(item.get("arguments"))
     return ToolCall(str(name), str(item["name"]), arguments)
 
@@ -191,14 +191,14 @@ def _as_input(items: Sequence[dict[str, Any]], response: dict[str, Any]) -> list
     """A response's items as the next request's input. A thought that the upstream does not keep goes back only where
     all of it is there, encrypted; without it the others go without their ids, which would ask for it.
     """
-    kept = [
+    sendable = [
         item
         for item in items
         if item.get("type") != _THOUGHT or response.get("store") is True or item.get("encrypted_content")
     ]
-    if len(kept) == len(items):
-        return kept
-    return [{name: value for name, value in item.items() if name != "id"} for item in kept]
+    if len(sendable) == len(items):
+        return sendable
+    return [{name: value for name, value in item.items() if name != "id"} for item in sendable]
 
 
 def _written(value: dict[str, Any]) -> bytes:
@@ -212,9 +212,9 @@ def _items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
-def _place_in(value: dict[str, Any]) -> int | None:
-    place = value.get("output_index")
-    return place if isinstance(place, int) else None
+def _position_in(value: dict[str, Any]) -> int | None:
+    position = value.get("output_index")
+    return position if isinstance(position, int) else None
 
 
 def text_of(value: Any) -> str | None:

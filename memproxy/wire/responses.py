@@ -75,15 +75,15 @@ class ResponsesRequest(RequestBody):
         """The former response and the conversation that the request names, as field and name. A name that is no text
         counts, and so does a field in other letters, for there are servers that take it.
         """
-        found = []
+        named = []
         for name in self._top.by_name:
             field = name.casefold()
             if field in _KEPT and (value := self.field(name)) is not None:
                 inner = value.get("id") if isinstance(value, dict) else value
                 if name in self._ours:
                     continue
-                found.append((field, inner if isinstance(inner, str) else json.dumps(inner)))
-        return found
+                named.append((field, inner if isinstance(inner, str) else json.dumps(inner)))
+        return named
 
     @property
     def sends_history(self) -> bool:
@@ -100,30 +100,32 @@ class ResponsesRequest(RequestBody):
         of ``input``, where nobody could take it out again when it is erased here; and a response that goes on behind
         calls of ours is several of the upstream's, none of which a later request could name.
         """
-        kept = self.chain is not None or self.field("store") is not False or self.field("background") is True
-        return not kept and bool(self.messages) and super().may_offer_tools
+        is_kept = self.chain is not None or self.field("store") is not False or self.field("background") is True
+        return not is_kept and bool(self.messages) and super().may_offer_tools
 
     @property
     def tool_format(self) -> ToolFormat:
         return RESPONSES_TOOLS
 
     def called(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+        call_ids: dict[int, list[str]] = {}
         names: list[str] = []
-        for index, one in enumerate(self.messages):
-            if not one.has_tool_calls:
+        for index, message in enumerate(self.messages):
+            if not message.has_tool_calls:
                 names = []
-            elif name := _call_id(self._text[one.start : one.end]):
+            elif name := _call_id(self._text[message.start : message.end]):
                 names.append(name)
-                found.pop(index - 1, None)
-                found[index] = names
-        return found
+                call_ids.pop(index - 1, None)
+                call_ids[index] = names
+        return call_ids
 
-    def with_kept(self, kept: Mapping[int, KeptCalls]) -> list[Edit]:
-        ends = {index: self.messages[index].end for index in kept}
-        return [Edit(end, end, b"," + kept[index].calls + b"," + kept[index].results) for index, end in ends.items()]
+    def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
+        ends = {index: self.messages[index].end for index in earlier}
+        return [
+            Edit(end, end, b"," + earlier[index].calls + b"," + earlier[index].results) for index, end in ends.items()
+        ]
 
-    def _placed(self, blocks: Blocks, position: Position, said: Sequence[tuple[str, str]]) -> list[Edit]:
+    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         """Each right before the message of its index where the client sends the whole conversation, else all of them
         as the last paragraphs of ``instructions``. What was said before is no memory, but the conversation that the
         client goes on with: it stands in ``input``.
@@ -134,9 +136,9 @@ class ResponsesRequest(RequestBody):
             if edit is not None:
                 edits, blocks = [edit], ()
         if position == "after_system":
-            first = next((place for place, one in enumerate(self.messages) if one.role not in INSTRUCTIONS), 0)
+            first = next((index for index, message in enumerate(self.messages) if message.role not in INSTRUCTIONS), 0)
             blocks = [(first, block) for _, block in blocks]
-        return [*edits, *self._before_each(blocks, said)]
+        return [*edits, *self._before_each(blocks, replayed)]
 
     def _instructed(self, text: str) -> Edit | None:
         """The edit that adds a paragraph to ``instructions``; None when there is something of another type there."""
@@ -144,30 +146,30 @@ class ResponsesRequest(RequestBody):
         if member is None:
             first = self._top.members[0].key_start
             return Edit(first, first, b'"instructions":' + quoted(text) + b",")
-        said = self.field("instructions")
-        if isinstance(said, str):
+        instructions = self.field("instructions")
+        if isinstance(instructions, str):
             end = member.value_end - 1
-            return Edit(end, end, quoted("\n\n" + text if said else text)[1:-1])
+            return Edit(end, end, quoted("\n\n" + text if instructions else text)[1:-1])
         is_null = self._text.startswith(
             b"null", member.value_start
         )  # what cannot be decoded is None too, but something
         return Edit(member.value_start, member.value_end, quoted(text)) if is_null else None
 
-    def _before_each(self, blocks: Blocks, said: Sequence[tuple[str, str]]) -> list[Edit]:
-        if not blocks and not said:
+    def _before_each(self, blocks: Blocks, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
+        if not blocks and not replayed:
             return []
-        earlier = b"".join(role_message(*one) + b"," for one in said)
+        earlier = b"".join(role_message(*one) + b"," for one in replayed)
         if self._is_text:
             start, end = self.messages[0].start, self.messages[0].end
             items = earlier + b"".join(system_message(block) + b"," for _, block in blocks)
             return [Edit(start, start, b"[" + items + b'{"role":"user","content":'), Edit(end, end, b"}]")]
         last = self.messages[self.last_user_index or 0].start
-        return [*([Edit(last, last, earlier)] if said else ()), *self._each(blocks)]
+        return [*([Edit(last, last, earlier)] if replayed else ()), *self._each(blocks)]
 
     def _fields_of_ours(self) -> tuple[str, ...]:
         former = self.field("previous_response_id")
-        made = isinstance(former, str) and former.startswith(MADE_ID)
-        return (*OURS, "previous_response_id") if made else OURS
+        is_made = isinstance(former, str) and former.startswith(MADE_ID)
+        return (*OURS, "previous_response_id") if is_made else OURS
 
     def _chain(self) -> str | None:
         """The former response or the conversation that this request goes on from."""
@@ -179,8 +181,8 @@ class ResponsesRequest(RequestBody):
         return f"v:{kept_id(name)}" if isinstance(name, str) and name else None
 
     def _instructions(self) -> list[str]:
-        said = self._string("instructions")
-        return [*super()._instructions(), *([said] if said else [])]
+        own = self._string("instructions")
+        return [*super()._instructions(), *([own] if own else [])]
 
     def _read_messages(self) -> list[ChatMessage]:
         member = self._top.by_name.get("input")
@@ -188,8 +190,8 @@ class ResponsesRequest(RequestBody):
             return []
         if self._text.startswith(b'"', member.value_start):
             self._is_text = True
-            said = self.field("input")
-            return [ChatMessage(role="user", content=said, start=member.value_start, end=member.value_end)]
+            text = self.field("input")
+            return [ChatMessage(role="user", content=text, start=member.value_start, end=member.value_end)]
         if not self._text.startswith(b"[", member.value_start):
             return []
         return _items(self._text, member.value_start, member.raw)
@@ -200,11 +202,11 @@ def read_request(body: bytes) -> ResponsesRequest:
     return readable(ResponsesRequest, body)
 
 
-def kept_id(given: str) -> str:
+def kept_id(upstream_id: str) -> str:
     """An id of the upstream's as it is kept: itself, or a digest that stands for one that is longer than any is."""
-    if len(given) <= LONGEST_ID:
-        return given
-    return "#" + hashlib.blake2b(given.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    if len(upstream_id) <= LONGEST_ID:
+        return upstream_id
+    return "#" + hashlib.blake2b(upstream_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def response_key(response_id: str) -> str:
@@ -251,8 +253,10 @@ def _message(raw: msgspec.Raw) -> ChatMessage:
         return ChatMessage(role="tool", content=item.output)
     if item.type.endswith(_CALL):
         return ChatMessage(role="assistant", tool_calls=msgspec.Raw(b"[true]"))
-    known = item.type in ("", "message")
-    return ChatMessage(role=item.role if known else "", content=item.content if known else None, name=item.name)
+    is_message = item.type in ("", "message")
+    return ChatMessage(
+        role=item.role if is_message else "", content=item.content if is_message else None, name=item.name
+    )
 
 
 def _call_id(raw: bytes) -> str | None:
@@ -267,8 +271,8 @@ def _lenient(value: Any) -> _Item:
     if not isinstance(value, dict):
         return _Item()
     texts = {name: value.get(name) for name in ("type", "role", "name")}
-    kept = {name: text for name, text in texts.items() if isinstance(text, str)}
-    return _Item(**kept, content=lenient_text(value.get("content")), output=lenient_text(value.get("output")))
+    members = {name: text for name, text in texts.items() if isinstance(text, str)}
+    return _Item(**members, content=lenient_text(value.get("content")), output=lenient_text(value.get("output")))
 
 
 _ENDED = frozenset({"completed", "incomplete"})
@@ -312,10 +316,10 @@ class ResponsesAnswer(Answer):
 
     def _output(self, output: Any) -> None:
         items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-        said = "".join(_said(item) for item in items if item.get("type") == "message")
-        if said:
+        text = "".join(_text_in(item) for item in items if item.get("type") == "message")
+        if text:
             self._forget_text()
-            self._add_text(said)
+            self._add_text(text)
 
 
 class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
@@ -324,7 +328,7 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
     __slots__ = ()
 
     def _event(self, event: SseEvent) -> None:
-        if not any(wanted in event.data for wanted in _WANTED):
+        if not any(name in event.data for name in _WANTED):
             return
         value = json_object(event.data) or {}
         kind = text_of(value.get("type")) or event.event or ""
@@ -364,7 +368,7 @@ def _user_fields(response: dict[str, Any]) -> dict[str, str]:
     return {name: named for name, value in fields.items() if (named := user_name(value))}
 
 
-def _said(item: dict[str, Any]) -> str:
+def _text_in(item: dict[str, Any]) -> str:
     content = item.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     return "".join(text_of(part.get("text")) or "" for part in parts if part.get("type") == "output_text")

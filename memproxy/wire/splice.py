@@ -122,16 +122,16 @@ class ObjectSpans:
         """The edits that take these members out, each with its comma; names that are not there are ignored."""
         unwanted = frozenset(names)
         edits: list[Edit] = []
-        place, last = 0, len(self.members) - 1
-        while place <= last:
-            if self.members[place].name not in unwanted:
-                place += 1
+        index, last = 0, len(self.members) - 1
+        while index <= last:
+            if self.members[index].name not in unwanted:
+                index += 1
                 continue
-            run_end = place
+            run_end = index
             while run_end < last and self.members[run_end + 1].name in unwanted:
                 run_end += 1
-            edits.append(self._cut(place, run_end))
-            place = run_end + 1
+            edits.append(self._cut(index, run_end))
+            index = run_end + 1
         return edits
 
     def _cut(self, begin: int, end: int) -> Edit:
@@ -146,9 +146,9 @@ class ObjectSpans:
 
 def append_element(text: bytes, start: int, end: int, value: bytes) -> Edit:
     """The edit that adds an element to the JSON array ``text[start:end]``; ``value`` is JSON."""
-    place = start + len(text[start : end - 1].rstrip(b" \t\n\r"))
-    is_empty = place == start + 1
-    return Edit(place, place, value if is_empty else b"," + value)
+    position = start + len(text[start : end - 1].rstrip(b" \t\n\r"))
+    is_empty = position == start + 1
+    return Edit(position, position, value if is_empty else b"," + value)
 
 
 def apply(text: bytes, edits: Iterable[Edit]) -> bytes:
@@ -215,25 +215,25 @@ a rare byte of what is looked for is found first, and what stands around it comp
 """
 
 
-def contains(body: bytes, wanted: bytes, rare: bytes, *, any_case: bool = False) -> bool:
-    """The same as ``wanted in body`` (``any_case``: in ``body.lower()``); ``rare`` is the byte of ``wanted`` that few
+def contains(body: bytes, needle: bytes, rare: bytes, *, any_case: bool = False) -> bool:
+    """The same as ``needle in body`` (``any_case``: in ``body.lower()``); ``rare`` is the byte of ``needle`` that few
     bodies have many of, and that has no case.
     """
-    before = wanted.index(rare)
-    place = body.find(rare)
+    before = needle.index(rare)
+    position = body.find(rare)
     for _ in range(MOST_CANDIDATES):
-        if place < 0:
+        if position < 0:
             return False
-        start = place - before
-        if start >= 0 and body.startswith(wanted, start):
+        start = position - before
+        if start >= 0 and body.startswith(needle, start):
             return True
-        if any_case and start >= 0 and body[start : start + len(wanted)].lower() == wanted:
+        if any_case and start >= 0 and body[start : start + len(needle)].lower() == needle:
             return True
-        place = body.find(rare, place + 1)
-    if place < 0:
+        position = body.find(rare, position + 1)
+    if position < 0:
         return False
-    start = max(0, place - before)
-    return wanted in body[start:].lower() if any_case else body.find(wanted, start) >= 0
+    start = max(0, position - before)
+    return needle in body[start:].lower() if any_case else body.find(needle, start) >= 0
 
 
 def escapes_small_letters(body: bytes, start: int = 0, end: int | None = None) -> bool:
@@ -242,15 +242,15 @@ def escapes_small_letters(body: bytes, start: int = 0, end: int | None = None) -
     Only then a name can be there without its own bytes.
     """
     stop = len(body) if end is None else end
-    place = body.find(b"\\", start, stop)
+    position = body.find(b"\\", start, stop)
     for _ in range(MOST_CANDIDATES):
-        if place < 0:
+        if position < 0:
             return False
-        if body.startswith(_ESCAPED, place, stop):
+        if body.startswith(_ESCAPED, position, stop):
             return True
-        place = body.find(b"\\", place + 2, stop)
-    place = body.find(_ANY_ESCAPED, place, stop) if place >= 0 else place
-    return place >= 0 and any(body.find(escaped, place, stop) >= 0 for escaped in _ESCAPED)
+        position = body.find(b"\\", position + 2, stop)
+    position = body.find(_ANY_ESCAPED, position, stop) if position >= 0 else position
+    return position >= 0 and any(body.find(escaped, position, stop) >= 0 for escaped in _ESCAPED)
 
 
 _ANY_ESCAPED = b"\\u00"

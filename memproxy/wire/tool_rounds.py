@@ -37,8 +37,8 @@ class ToolCall(msgspec.Struct):
     arguments: dict[str, Any] | None
 
 
-class Told(msgspec.Struct):
-    """What the client was told in the rounds so far: the stream's head, whether there was text, the items of a
+class ClientView(msgspec.Struct):
+    """What the client got in the rounds so far: the stream's head, whether there was text, the items of a
     response and the number of its next event, and the tokens of the rounds before this one.
     """
 
@@ -55,11 +55,11 @@ class Round(ABC):
     the names of the client's calls, ``tail`` is what the client gets when nothing follows.
     """
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        """``names`` are those of our tools; ``told`` is carried on from round to round."""
+    def __init__(self, names: Collection[str], client_view: ClientView) -> None:
+        """``names`` are those of our tools; ``client_view`` is carried on from round to round."""
         self._names = names
-        self._told = told
-        self._said: list[dict[str, Any]] = []
+        self._client_view = client_view
+        self._reply: list[dict[str, Any]] = []
         self._called: list[dict[str, Any]] = []
         self.calls: list[ToolCall] = []
         self.others: list[str] = []
@@ -79,21 +79,21 @@ class Round(ABC):
         """Whether it calls tools of ours alone, so that another one follows."""
         return bool(self.calls) and not self.others
 
-    def said(self) -> bytes:
+    def reply_json(self) -> bytes:
         """What the model said, with our calls, as the next request has it (JSON, commas between)."""
-        return b",".join(map(encoded, self._said))
+        return b",".join(map(encoded, self._reply))
 
-    def call_json(self, place: int) -> bytes:
+    def call_json(self, index: int) -> bytes:
         """One of our calls as it stands there."""
-        return encoded(self._called[place])
+        return encoded(self._called[index])
 
     def _spend(self, body: dict[str, Any]) -> bool:
         """Count the tokens; whether the whole answer now tells of more than its own."""
         usage = body.get("usage")
         if self.goes_on:
-            self._told.usage = summed(self._told.usage, usage if isinstance(usage, dict) else {})
-        elif isinstance(usage, dict) and self._told.usage:
-            body["usage"] = summed(self._told.usage, usage)
+            self._client_view.usage = summed(self._client_view.usage, usage if isinstance(usage, dict) else {})
+        elif isinstance(usage, dict) and self._client_view.usage:
+            body["usage"] = summed(self._client_view.usage, usage)
             return True
         return False
 
@@ -101,17 +101,17 @@ class Round(ABC):
 @dataclass(frozen=True)
 class ToolFormat:
     """How one format offers tools and has them called: ``tool`` writes one of which name, description and parameters
-    are given, ``result`` what a call answered. ``said_in`` is the request's member that has the conversation.
+    are given, ``result`` what a call answered. ``conversation_field`` is the request's member with the conversation.
     """
 
     stream: type[Round]
     whole: type[Round]
     tool: Callable[[dict[str, Any]], bytes]
     result: Callable[[ToolCall, str], bytes]
-    said_in: str
+    conversation_field: str
 
-    def next_round(self, body: bytes, said: bytes, *, last: bool) -> bytes:
-        """The request that follows this one in a tool loop: with what was ``said`` (JSON, commas between) at its end.
+    def next_round(self, body: bytes, reply: bytes, *, last: bool) -> bytes:
+        """The request that follows this one in a tool loop: with ``reply`` (JSON, commas between) at its end.
         ``last``: the model may call no more tools.
 
         Raises:
@@ -120,12 +120,12 @@ class ToolFormat:
         check_encoding(body)
         text = without_half_surrogates(body)
         top = ObjectSpans(text)
-        member = top.by_name[self.said_in]
+        member = top.by_name[self.conversation_field]
         start, end = member.value_start, member.value_end
         if text.startswith(b"[", start):
-            edits = [append_element(text, start, end, said)]
+            edits = [append_element(text, start, end, reply)]
         else:  # a text, which is one message of the user
-            edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + said + b"]")]
+            edits = [Edit(start, start, b'[{"role":"user","content":'), Edit(end, end, b"}," + reply + b"]")]
         if last:
             choice, first = top.by_name.get("tool_choice"), top.members[0].key_start
             edits.append(
@@ -148,9 +148,9 @@ class Events(Round):
     held in memory, all passes as it comes.
     """
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
-        self._first = not told.head
+    def __init__(self, names: Collection[str], client_view: ClientView) -> None:
+        super().__init__(names, client_view)
+        self._first = not client_view.head
         self._buffer = bytearray()
         self._blind = False
         self._kept_back = 0
@@ -162,9 +162,9 @@ class Events(Round):
         start = max(0, len(self._buffer) - 3)
         self._buffer += chunk
         out, done = [], 0
-        while found := EVENT_END.search(self._buffer, max(start, done)):
-            out.append(self._event(bytes(self._buffer[done : found.end()])))
-            done = found.end()
+        while end := EVENT_END.search(self._buffer, max(start, done)):
+            out.append(self._event(bytes(self._buffer[done : end.end()])))
+            done = end.end()
         del self._buffer[:done]
         if len(self._buffer) > MAX_EVENT_BYTES or self._kept_back > MOST_BYTES:
             self._blind = True
@@ -194,12 +194,12 @@ class Events(Round):
 class StreamRound(Events):
     """A streamed answer."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
+    def __init__(self, names: Collection[str], client_view: ClientView) -> None:
+        super().__init__(names, client_view)
         self._parts: list[_Part] = []
         self._at: dict[int, _Part] = {}
         self._usage: dict[str, Any] = {}
-        self._text_before = told.text
+        self._text_before = client_view.text
         self._ending = False
         self.message: dict[str, Any] = {"role": "assistant", "content": None}
 
@@ -221,10 +221,10 @@ class StreamRound(Events):
             return b""
         if not self._first:
             changed = self._continue(chunk, choice)
-        elif not self._told.head:
-            self._told.head = {name: chunk[name] for name in ("id", "created") if name in chunk}
-        if isinstance(usage, dict) and self._told.usage:
-            chunk["usage"], changed = summed(self._told.usage, usage), True
+        elif not self._client_view.head:
+            self._client_view.head = {name: chunk[name] for name in ("id", "created") if name in chunk}
+        if isinstance(usage, dict) and self._client_view.usage:
+            chunk["usage"], changed = summed(self._client_view.usage, usage), True
         return self._or_later(b"data: " + encoded(chunk) + b"\n\n" if changed else raw)
 
     def _or_later(self, raw: bytes) -> bytes:
@@ -242,21 +242,21 @@ class StreamRound(Events):
             entries = delta.get("tool_calls")
             shown = []
             if isinstance(entries, list) and entries:
-                shown = [one for entry in entries if (one := self._call(entry)) is not None]
+                shown = [call for entry in entries if (call := self._call(entry)) is not None]
                 self._kept_back += len(raw) if len(shown) < len(entries) else 0
                 changed = shown != entries
                 delta.pop("tool_calls")
             if choice.get("finish_reason"):
                 late = [part for part in self._parts if part.is_ours is None and _name(part.fields)]
-                shown += [one for part in late if (one := self._settled(part, {"index": 0})) is not None]
+                shown += [call for part in late if (call := self._settled(part, {"index": 0})) is not None]
                 changed = changed or bool(late)
             _merge(self.message, delta)
             if shown:
                 delta["tool_calls"] = shown
             if changed and not shown and not choice.get("finish_reason") and not any(delta.values()):
                 return None
-            self._told.role = self._told.role or "role" in delta
-            self._told.text = self._told.text or bool(delta.get("content"))
+            self._client_view.role = self._client_view.role or "role" in delta
+            self._client_view.text = self._client_view.text or bool(delta.get("content"))
         if choice.get("finish_reason"):
             self._ending = True
         return changed
@@ -290,18 +290,18 @@ class StreamRound(Events):
         if part.is_ours is None:
             part.is_ours = _name(part.fields) in self._names
             if not part.is_ours:
-                part.place = sum(one.is_ours is False for one in self._parts) - 1
+                part.index = sum(one.is_ours is False for one in self._parts) - 1
                 entry = {**entry, **part.fields}
         if part.is_ours:
             return None
-        return {**entry, "index": part.place} if "index" in entry else entry
+        return {**entry, "index": part.index} if "index" in entry else entry
 
     def _continue(self, chunk: dict[str, Any], choice: dict[str, Any] | None) -> bool:
         """Make a later round's chunk go on with the first one's answer."""
-        chunk |= self._told.head
+        chunk |= self._client_view.head
         delta = choice.get("delta") if choice is not None else None
         if isinstance(delta, dict):
-            if self._told.role:
+            if self._client_view.role:
                 delta.pop("role", None)
             if self._text_before and delta.get("content"):
                 delta["content"], self._text_before = "\n\n" + delta["content"], False
@@ -312,19 +312,19 @@ class StreamRound(Events):
             return
         self.done = self._ending = True
         ours = [part for part in self._parts if part.is_ours]
-        self.calls = [part.call(place) for place, part in enumerate(ours)]
+        self.calls = [part.call(index) for index, part in enumerate(ours)]
         self._called = self.message["tool_calls"] = [part.fields for part in ours]
-        self._said = [self.message]
+        self._reply = [self.message]
         self.others = [str(part.fields.get("id") or "") for part in self._parts if part.is_ours is False]
         if self.goes_on:
-            self._told.usage = summed(self._told.usage, self._usage)
+            self._client_view.usage = summed(self._client_view.usage, self._usage)
 
 
 class WholeBody(Round):
     """An answer in one JSON body; all of it waits for its end. One longer than `MOST_BYTES` passes unread."""
 
-    def __init__(self, names: Collection[str], told: Told) -> None:
-        super().__init__(names, told)
+    def __init__(self, names: Collection[str], client_view: ClientView) -> None:
+        super().__init__(names, client_view)
         self._chunks: list[bytes] = []
         self._size = 0
 
@@ -372,8 +372,8 @@ class WholeRound(WholeBody):
         for call in calls:
             (ours if isinstance(call, dict) and _name(call) in self._names else others).append(call)
         parts = [_Part(fields=call, is_ours=True) for call in ours]
-        self.calls = [part.call(place) for place, part in enumerate(parts)]
-        self._said, self._called = [{**message, "tool_calls": ours}], ours
+        self.calls = [part.call(index) for index, part in enumerate(parts)]
+        self._reply, self._called = [{**message, "tool_calls": ours}], ours
         if ours and others:
             message["tool_calls"] = others
         self.others = [str(call.get("id") or "") for call in others if isinstance(call, dict)]
@@ -385,28 +385,28 @@ class _Part(msgspec.Struct):
 
     fields: dict[str, Any] = {}
     is_ours: bool | None = None
-    place: int = 0
+    index: int = 0
 
-    def call(self, place: int) -> ToolCall:
+    def call(self, index: int) -> ToolCall:
         """The call. What cannot be sent back is mended in it."""
         function = self.fields["function"] = dict(self.fields["function"])
-        name = self.fields["id"] = self.fields.get("id") or f"call_memproxy_{place}"
+        name = self.fields["id"] = self.fields.get("id") or f"call_memproxy_{index}"
         self.fields.setdefault("type", "function")
         arguments, function["arguments"] = mended(function.get("arguments"))
         return ToolCall(str(name), str(function["name"]), arguments)
 
 
-def mended(given: Any) -> tuple[dict[str, Any] | None, str]:
+def mended(written: Any) -> tuple[dict[str, Any] | None, str]:
     """The arguments of a call as they were written, read and as they can be sent back: some upstreams refuse a history
     with what is no JSON. None: they are no object, or too long.
     """
-    arguments: Any = given
-    if isinstance(given, str):
-        arguments = json_object(given.encode("utf-8", "replace")) if len(given) <= MOST_ARGUMENTS else None
-        arguments = {} if not given.strip() else arguments
+    arguments: Any = written
+    if isinstance(written, str):
+        arguments = json_object(written.encode("utf-8", "replace")) if len(written) <= MOST_ARGUMENTS else None
+        arguments = {} if not written.strip() else arguments
     if not isinstance(arguments, dict):
         return None, "{}"
-    return arguments, given if isinstance(given, str) and given.strip() else encoded(arguments).decode()
+    return arguments, written if isinstance(written, str) and written.strip() else encoded(arguments).decode()
 
 
 def one_event(raw: bytes) -> SseEvent | None:

@@ -41,7 +41,7 @@ def test_secrets_survive_and_what_waits_is_left_as_it_was() -> None:
     assert settings.auth.keys[0].hash.get_secret_value() == KEY["hash"]
     assert settings.upstream == now.upstream
     assert settings.recall.limit == 3
-    assert reload(settings, wanted).taken == []
+    assert reload(settings, wanted).applied == []
 
 
 def test_another_mode_keeps_the_whole_of_auth_for_the_restart() -> None:

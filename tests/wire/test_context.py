@@ -24,7 +24,7 @@ Read = Callable[[bytes], RequestBody]
 def test_what_was_said_before_stands_between_instructions_and_the_last_message(field: str, read: Read) -> None:
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "And now?"}]
     sent = body(field, messages)
-    got = read(sent).rebuild({}, context=Context(said=SAID))
+    got = read(sent).rebuild({}, context=Context(replayed=SAID))
     assert json.loads(got)[field] == [messages[0], *REPLAYED, messages[1]]
     added = got.index(b'{"role":"user","content":"I said')
     assert got[:added] == sent[:added], "what stands before it is the client's own bytes"
@@ -38,7 +38,7 @@ def test_the_block_stands_behind_what_was_said_and_the_notes_behind_the_block(
 ) -> None:
     messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "And now?"}]
     request = read(body(field, messages)[:-1] + b', "store": false}')
-    got = json.loads(request.rebuild({1: "BLOCK"}, position, Context(said=SAID, notes="NOTES")))
+    got = json.loads(request.rebuild({1: "BLOCK"}, position, Context(replayed=SAID, notes="NOTES")))
     text = json.dumps(got)
     assert text.index("BLOCK") < text.index("NOTES")
     kept = [one for one in got[field] if one in REPLAYED]
@@ -48,10 +48,10 @@ def test_the_block_stands_behind_what_was_said_and_the_notes_behind_the_block(
 
 
 def test_a_text_as_input_becomes_a_list_with_what_was_said_before() -> None:
-    got = json.loads(responses.read_request(body("input", "And now?")).rebuild({}, context=Context(said=SAID)))
+    got = json.loads(responses.read_request(body("input", "And now?")).rebuild({}, context=Context(replayed=SAID)))
     assert got["input"] == [*REPLAYED, {"role": "user", "content": "And now?"}]
     with_block = json.loads(
-        responses.read_request(body("input", "And now?")).rebuild({0: "BLOCK"}, context=Context(said=SAID))
+        responses.read_request(body("input", "And now?")).rebuild({0: "BLOCK"}, context=Context(replayed=SAID))
     )
     assert with_block["instructions"] == "BLOCK"
     assert with_block["input"] == got["input"]

@@ -41,7 +41,7 @@ def test_everything_passes_in_order_and_the_end_mark_never_too_early(stream: byt
     holder = TailHolder()
     sent = b"".join(holder.feed(piece) for piece in data.draw(splits(stream)))
     assert len(sent) <= end_of(stream)
-    assert holder.found == (end_of(stream) < len(stream))
+    assert holder.has_end == (end_of(stream) < len(stream))
     assert sent + holder.release() == stream
     assert holder.release() == b""
 

@@ -7,7 +7,7 @@ import pytest
 
 from memproxy.wire.response_rounds import RESPONSES_TOOLS, ResponseStreamRound, ResponseWholeRound
 from memproxy.wire.responses import read_request
-from memproxy.wire.tool_rounds import Told
+from memproxy.wire.tool_rounds import ClientView
 from tests.support.responses import events_in, function_call, message, response, stream_of, thought
 
 NAMES = frozenset({"save_memory", "search_memory"})
@@ -15,8 +15,8 @@ OURS = function_call("save_memory", '{"content": "x"}', "call_1")
 THEIRS = function_call("get_weather", '{"n": 1.0}', "call_2")
 
 
-def read(whole: bytes, told: Told | None = None, size: int = 100_000) -> tuple[ResponseStreamRound, bytes]:
-    this = ResponseStreamRound(NAMES, told or Told())
+def read(whole: bytes, told: ClientView | None = None, size: int = 100_000) -> tuple[ResponseStreamRound, bytes]:
+    this = ResponseStreamRound(NAMES, told or ClientView())
     shown = b"".join([this.feed(whole[at : at + size]) for at in range(0, len(whole), size)] + [this.finish()])
     return this, shown
 
@@ -32,7 +32,7 @@ def test_what_is_not_ours_passes_to_the_byte(size: int, end: bytes) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
 def test_a_stream_cut_anywhere_is_read_the_same(size: int) -> None:
-    told = Told()
+    told = ClientView()
     this, shown = read(b"".join(stream_of(message("Let me look."), thought("r1"), OURS)), told, size)
     assert [(call.id, call.name, call.arguments) for call in this.calls] == [
         ("call_1", "save_memory", {"content": "x"})
@@ -42,7 +42,7 @@ def test_a_stream_cut_anywhere_is_read_the_same(size: int) -> None:
     assert {event["type"] for event in events} >= {"response.created", "response.output_text.delta"}
     assert b"save_memory" not in shown
     assert b"reasoning" not in shown, "a thought that led to a call of ours goes with it"
-    said = json.loads(b"[" + this.said() + b"]")
+    said = json.loads(b"[" + this.reply_json() + b"]")
     assert [item["type"] for item in said] == ["message", "function_call"], "it is not kept, and has not all of itself"
     assert not any("id" in item for item in said)
     _, more = read(b"".join(stream_of(thought("r3"), message("It is x."), id="resp_2")), told)
@@ -60,7 +60,7 @@ def test_a_stream_cut_anywhere_is_read_the_same(size: int) -> None:
 def test_thoughts_go_back_where_the_upstream_keeps_them_or_all_of_them_is_there(kept: bool) -> None:
     for extra, stays in (({}, kept), ({"encrypted_content": "gAAA"}, True)):
         this, _ = read(b"".join(stream_of({**thought("r1"), **extra}, OURS, store=kept)))
-        said = json.loads(b"[" + this.said() + b"]")
+        said = json.loads(b"[" + this.reply_json() + b"]")
         assert [item["type"] for item in said] == (["reasoning"] if stays else []) + ["function_call"]
         assert ("id" in said[-1]) == stays
 
@@ -77,7 +77,7 @@ def test_calls_of_both_end_the_rounds_and_the_client_gets_its_own(order: tuple[d
         (1, "function_call"),
     ]
     assert b"save_memory" not in shown + this.tail
-    whole = ResponseWholeRound(NAMES, Told())
+    whole = ResponseWholeRound(NAMES, ClientView())
     assert whole.feed(json.dumps(response(thought("r1"), *order)).encode()) + whole.finish() == b""
     assert json.loads(whole.tail)["output"] == [thought("r1"), THEIRS]
 
@@ -85,7 +85,7 @@ def test_calls_of_both_end_the_rounds_and_the_client_gets_its_own(order: tuple[d
 def test_a_response_that_was_cut_short_calls_nothing() -> None:
     cut = function_call("save_memory", '{"con', "call_1")
     whole = json.dumps(response(message("Well"), cut, status="incomplete")).encode()
-    for this in (ResponseWholeRound(NAMES, Told()), ResponseStreamRound(NAMES, Told())):
+    for this in (ResponseWholeRound(NAMES, ClientView()), ResponseStreamRound(NAMES, ClientView())):
         is_whole = isinstance(this, ResponseWholeRound)
         sent = whole if is_whole else b"".join(stream_of(message("Well"), cut, status="incomplete"))
         shown = this.feed(sent) + this.finish()
@@ -101,7 +101,7 @@ def test_a_thought_that_led_to_nothing_passes_before_the_end_of_its_response(sta
 
 def test_what_is_no_response_passes() -> None:
     for bad in (b"<p>oops", b"[]", b'{"output": 7}', b'{"output": [null, 7, {"type": 5}]}'):
-        this = ResponseWholeRound(NAMES, Told())
+        this = ResponseWholeRound(NAMES, ClientView())
         assert this.feed(bad) + this.finish() == bad
     odd = b'data: {"type": ["x"], "output_index": []}\n\ndata: {"type": "response.output_item.done", "item": {}}\n\n'
     odd += b'data: {"type": "response.output_item.added", "item": {"type": [], "name": {}}}\n\ndata: {bad\n\n'
@@ -112,7 +112,7 @@ def test_what_is_no_response_passes() -> None:
 def test_arguments_that_are_no_json_are_mended() -> None:
     this, _ = read(b"".join(stream_of(function_call("save_memory", "{no", ""))))
     assert [(call.id, call.arguments) for call in this.calls] == [("call_memproxy_0", None)]
-    (said,) = json.loads(b"[" + this.said() + b"]")
+    (said,) = json.loads(b"[" + this.reply_json() + b"]")
     assert (said["call_id"], said["arguments"]) == ("call_memproxy_0", "{}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.wire.tool_rounds import StreamRound, Told, WholeRound, summed
+from memproxy.wire.tool_rounds import ClientView, StreamRound, WholeRound, summed
 from tests.support.answers import DONE, chunk
 
 NAMES = frozenset({"save_memory", "search_memory"})
@@ -34,8 +34,8 @@ OURS = [
 ]
 
 
-def read(parts: list[bytes], told: Told | None = None) -> tuple[StreamRound, bytes]:
-    this = StreamRound(NAMES, told or Told())
+def read(parts: list[bytes], told: ClientView | None = None) -> tuple[StreamRound, bytes]:
+    this = StreamRound(NAMES, told or ClientView())
     shown = b"".join([this.feed(part) for part in parts] + [this.finish()])
     return this, shown
 
@@ -91,7 +91,7 @@ def test_two_calls_of_one_number_are_two() -> None:
 
 
 def test_half_a_surrogate_and_large_numbers_survive_in_a_later_round() -> None:
-    told = Told(head={"id": "first"}, role=True)
+    told = ClientView(head={"id": "first"}, role=True)
     odd = b'data: {"id":"second","n":12345678901234567890123,"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n'
     _, shown = read([odd, DONE], told)
     assert json.loads(shown.split(b"\n\n")[0][6:])["id"] == "first"
@@ -113,7 +113,7 @@ def test_half_a_surrogate_and_large_numbers_survive_in_a_later_round() -> None:
 )
 def test_arguments_of_a_whole_answer(given: Any, arguments: Any, sent: str) -> None:
     body = {"choices": [{"message": {"tool_calls": [{"function": {"name": "save_memory", "arguments": given}}]}}]}
-    this = WholeRound(NAMES, Told())
+    this = WholeRound(NAMES, ClientView())
     shown = this.feed(json.dumps(body).encode()) + this.finish()
     assert (shown, [call.arguments for call in this.calls]) == (b"", [arguments])
     made = json.loads(this.call_json(0))
@@ -135,7 +135,7 @@ def test_arguments_of_a_whole_answer(given: Any, arguments: Any, sent: str) -> N
     ],
 )
 def test_a_body_of_another_shape_passes_to_the_byte(body: bytes) -> None:
-    this = WholeRound(NAMES, Told())
+    this = WholeRound(NAMES, ClientView())
     assert this.feed(body) + this.finish() == body
     assert this.calls == []
     streamed = b"data: " + body + b"\n\n"
