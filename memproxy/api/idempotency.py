@@ -80,7 +80,7 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             scope=scope,
             name=hashlib.blake2b(material, key=secret[:64], digest_size=16, person=b"name").hexdigest(),
-            asked=hashed.hexdigest(),
+            request_digest=hashed.hexdigest(),
             secret=hashlib.blake2b(material, key=secret[:64], digest_size=32, person=b"seal").digest(),
         )
 

@@ -86,8 +86,8 @@ def main() -> None:
         raise SystemExit(1) from error
     except OSError as error:
         # a disk that is full, a folder that may not be read: said in a line, as any other failure of a command
-        place = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"memproxy: {place}{error.strerror or error}.", err=True)
+        file = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"memproxy: {file}{error.strerror or error}.", err=True)
         raise SystemExit(1) from error
     finally:
         gc.freeze()  # the process ends: there is nothing to look through for garbage any more

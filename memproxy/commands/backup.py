@@ -32,7 +32,7 @@ import zstandard
 
 import memproxy
 from memproxy.commands.installation import installation, without_learning
-from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, tell_of_all_tenants
 from memproxy.core.backup_manifest import MANIFEST, PACKED, SECRET, STATE, STORE, VERSION, BackedUp, Manifest, Snapshot
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.engine import sparse
@@ -76,34 +76,34 @@ def backup_command(
     a snapshot of its memories, which the folder names. What is in PostgreSQL is for pg_dump.
     """
     settings = quiet_settings(config)
-    told_of_all(tenant, "backup")
-    with progress("backing up") as told:
-        made = asyncio.run(backup(settings, folder, told, keep=keep))
-    manifest, where = made.manifest, folder if keep is None else made.folder
+    tell_of_all_tenants(tenant, "backup")
+    with progress("backing up") as shows:
+        done = asyncio.run(backup(settings, folder, shows, keep=keep))
+    manifest, where = done.manifest, folder if keep is None else done.folder
     result = {
         "folder": str(where),
         "files": len(manifest.files),
         "bytes": manifest.size,
         "shared": manifest.shared,
-        "removed": [str(path) for path in made.removed],
+        "removed": [str(path) for path in done.removed],
     }
     if manifest.snapshot is not None:
         result["snapshot"] = msgspec.to_builtins(manifest.snapshot)
-    show(result, _report(settings, made, where, keep), as_json=json)
+    show(result, _report(settings, done, where, keep), as_json=json)
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class BackupDone(msgspec.Struct, frozen=True, kw_only=True):
     """A complete backup, and the older ones that were removed for it."""
 
     folder: Path
     manifest: Manifest
     removed: list[Path] = []
-    left: list[str] = []
+    kept_snapshots: list[str] = []
     """Addresses of their snapshots that could not be removed."""
 
 
-def _report(settings: Settings, made: Made, where: Path, keep: int | None) -> Iterator[str]:
-    manifest = made.manifest
+def _report(settings: Settings, done: BackupDone, where: Path, keep: int | None) -> Iterator[str]:
+    manifest = done.manifest
     shared = f", {manifest.shared} of them shared with the backup before" if manifest.shared else ""
     count = f"{len(manifest.files)} files, {manifest.size:,} bytes"
     yield f"{count} in {where}{shared}. `memproxy restore {where}` brings them back."
@@ -112,13 +112,15 @@ def _report(settings: Settings, made: Made, where: Path, keep: int | None) -> It
             f"The memories are in snapshot {snapshot.name} ({snapshot.size:,} bytes) of collection "
             f"{snapshot.collection}, which Qdrant keeps. Copy it elsewhere: {snapshot_address(settings, snapshot)}"
         )
-    yield from (f"Removed, as --keep {keep} says: {path}" for path in made.removed)
+    yield from (f"Removed, as --keep {keep} says: {path}" for path in done.removed)
     if settings.state.backend == "postgres":
         yield f"The state is not in it: {DUMP}"
-    yield from (f"A snapshot that is not needed any more is still on the server: {name}" for name in made.left)
+    yield from (
+        f"A snapshot that is not needed any more is still on the server: {name}" for name in done.kept_snapshots
+    )
 
 
-async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | None = None) -> Made:
+async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | None = None) -> BackupDone:
     """Copy everything into ``folder``, which is made; with a server running, it does so, and serves meanwhile.
 
     With ``keep``, into a new folder below ``folder``, named by the time; of these the newest ``keep`` stay.
@@ -129,25 +131,25 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
     """
     check_backends(settings)
     folder = await asyncio.to_thread(folder.absolute)
-    previous, made = None, folder
+    previous, target = None, folder
     if keep is not None:
         previous = await asyncio.to_thread(_prepared, folder)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
-        made = next(folder / name for name in names if not (folder / name).exists())
-    with _draft(made) as draft:
+        target = next(folder / name for name in names if not (folder / name).exists())
+    with _draft(target) as draft:
         async with installation(without_learning(settings)) as here:
             # the first third of the work; then every file is packed and checked
-            asked = BackupAsked(folder=str(draft / RAW), state=settings.state.backend == "sqlite")
-            told = await here.finish(BACKUP_PATH, asked, BackupTold, lambda done, total: show(done, 3 * total))
+            request = BackupAsked(folder=str(draft / RAW), state=settings.state.backend == "sqlite")
+            answer = await here.finish(BACKUP_PATH, request, BackupTold, lambda done, total: show(done, 3 * total))
         try:
-            manifest = await asyncio.to_thread(_finished, draft, made, previous, show, told.snapshot)
+            manifest = await asyncio.to_thread(_finished, draft, target, previous, show, answer.snapshot)
         except BaseException:
-            await _drop_snapshots(settings, [told.snapshot] if told.snapshot else [])
+            await _drop_snapshots(settings, [answer.snapshot] if answer.snapshot else [])
             raise
-    old, snapshots = await asyncio.to_thread(_removed, folder, made, keep) if keep is not None else ([], [])
-    left = await _drop_snapshots(settings, snapshots)
-    return Made(folder=made, manifest=manifest, removed=old, left=left)
+    old, snapshots = await asyncio.to_thread(_removed, folder, target, keep) if keep is not None else ([], [])
+    kept_snapshots = await _drop_snapshots(settings, snapshots)
+    return BackupDone(folder=target, manifest=manifest, removed=old, kept_snapshots=kept_snapshots)
 
 
 DUMP = (
@@ -179,24 +181,24 @@ async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list
     """Have the server remove these; the addresses of those that it has not removed."""
     key = settings.store.api_key
     headers = {"api-key": key.get_secret_value()} if key else {}
-    left = []
+    addresses = []
     async with httpx.AsyncClient(headers=headers, timeout=_DROP_S) as client:
-        for one in snapshots:
-            address = snapshot_address(settings, one)
+        for snapshot in snapshots:
+            address = snapshot_address(settings, snapshot)
             try:
                 answer = await client.delete(address)
             except httpx.HTTPError:
-                left.append(address)
+                addresses.append(address)
             else:
                 if answer.is_error and answer.status_code != HTTPStatus.NOT_FOUND:
-                    left.append(address)
-    return left
+                    addresses.append(address)
+    return addresses
 
 
 def dated(folder: Path) -> list[Path]:
     """The backups below a folder that ``--keep`` made there, oldest first."""
-    found = [one for one in folder.iterdir() if _DATED.fullmatch(one.name) and (one / MANIFEST).is_file()]
-    return sorted(one for one in found if not one.is_symlink())
+    folders = [path for path in folder.iterdir() if _DATED.fullmatch(path.name) and (path / MANIFEST).is_file()]
+    return sorted(path for path in folders if not path.is_symlink())
 
 
 def _prepared(folder: Path) -> Path | None:
@@ -220,13 +222,13 @@ def remove_abandoned(parent: Path, is_ours: Callable[[str], object]) -> None:
     Raises:
         OSError: one cannot be looked into.
     """
-    for one in parent.iterdir():
-        if not is_ours(one.name) or one.is_symlink() or not one.is_dir():
+    for path in parent.iterdir():
+        if not is_ours(path.name) or path.is_symlink() or not path.is_dir():
             continue
-        held = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(one)
+            shutil.rmtree(path)
         except BlockingIOError:
             pass  # another run is at work
         finally:
@@ -281,7 +283,7 @@ def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snap
     shutil.rmtree(raw)
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     (draft / MANIFEST).chmod(0o600)
-    for path in (draft / MANIFEST, *(one for one in draft.rglob("*") if one.is_dir()), draft):
+    for path in (draft / MANIFEST, *(child for child in draft.rglob("*") if child.is_dir()), draft):
         synced(path)
     with contextlib.suppress(FileNotFoundError):
         folder.rmdir()
@@ -296,18 +298,18 @@ def _packed(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manife
     Raises:
         MemproxyError: what was written is not what is read.
     """
-    known: dict[str, BackedUp] = {}
+    earlier: dict[str, BackedUp] = {}
     if previous is not None:
         with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
-            known = read_manifest(previous).files
+            earlier = read_manifest(previous).files
     paths = sorted(path for path in raw.rglob("*") if path.is_file())
     done = total = sum(map(data_size, paths))
     files, shared = {}, 0
     for path in paths:
         name, size = str(path.relative_to(raw)), data_size(path)
         (draft / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if previous is not None and _is_linked(path, draft, name, known.get(name), previous):
-            files[name] = known[name]
+        if previous is not None and _is_linked(path, draft, name, earlier.get(name), previous):
+            files[name] = earlier[name]
             shared += 1
         else:
             files[name] = pack(path, draft / (name + PACKED))
@@ -327,14 +329,14 @@ def _packed(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manife
     )
 
 
-def _is_linked(path: Path, draft: Path, name: str, known: BackedUp | None, previous: Path) -> bool:
+def _is_linked(path: Path, draft: Path, name: str, earlier: BackedUp | None, previous: Path) -> bool:
     """Link the same file of the previous backup, where it has it, and it is whole; else False."""
-    if known is None or known.size != path.stat().st_size or not known.is_same(digest_of(path)):
+    if earlier is None or earlier.size != path.stat().st_size or not earlier.is_same(digest_of(path)):
         return False
     packed = draft / (name + PACKED)
     try:
         os.link(previous / (name + PACKED), packed, follow_symlinks=False)
-        _check(draft, name, known)
+        _check(draft, name, earlier)
     except OSError:
         return False  # the file system has no hard links, or the file is gone
     except Damaged:
@@ -348,11 +350,11 @@ def _check(draft: Path, name: str, expected: BackedUp) -> None:
         pass
 
 
-def _removed(folder: Path, made: Path, keep: int) -> tuple[list[Path], list[Snapshot]]:
+def _removed(folder: Path, newest: Path, keep: int) -> tuple[list[Path], list[Snapshot]]:
     """Remove all dated backups but the newest, and the one just made, whatever the clock says; which, and the
     snapshots that they named.
     """
-    others = [one for one in dated(folder) if one != made]
+    others = [one for one in dated(folder) if one != newest]
     old, snapshots = others[: max(0, len(others) - (keep - 1))], []
     for one in old:
         with contextlib.suppress(ConfigError):  # whatever is wrong with it, it goes

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from memproxy.commands.options import Config, Json, Whole, told_of_all
+from memproxy.commands.options import Config, Json, Whole, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.serve.supervisor import bind
@@ -153,12 +153,12 @@ async def check_cache(settings: Settings) -> Finding:
     except MemproxyError as error:
         return Finding("cache", False, error.message)
     await server.start(CACHE_PATIENCE_S)
-    told = server.state
+    state = server.state
     await server.close()
-    if told == "ready":
+    if state == "ready":
         return Finding("cache", True, f"Redis at {server.where} answers")
     remedy = "Limits count for each process by itself meanwhile, and there is no working memory."
-    return Finding("cache", False, f"Redis at {server.where}: {told.removeprefix('degraded: ')}. {remedy}")
+    return Finding("cache", False, f"Redis at {server.where}: {state.removeprefix('degraded: ')}. {remedy}")
 
 
 async def _of_nobody() -> str:
@@ -218,15 +218,15 @@ async def findings(settings: Settings, home: Path) -> list[Finding]:
     if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
         checks.append(lambda: check_tokens(settings))
     files = _held(settings, home)
-    found = [check_home(settings, home), check_users(settings)]
+    results = [check_home(settings, home), check_users(settings)]
     if files is None:
-        found.append(check_address(settings))
+        results.append(check_address(settings))
         checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
     if settings.cache.backend == "redis":
         checks.append(lambda: check_cache(settings))
     checks.append(lambda: check_embedder(settings, home))
-    found += [await check() for check in checks]
-    return found if files is None else [*found, files]
+    results += [await check() for check in checks]
+    return results if files is None else [*results, files]
 
 
 def _held(settings: Settings, home: Path) -> Finding | None:
@@ -255,8 +255,8 @@ def run_check(config: Path | None, console: Console | None = None, *, as_json: b
     marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
     if as_json:
         states = {True: "ok", None: "note", False: "fail"}
-        found = [{"part": one.part, "state": states[one.works], "text": one.text} for one in report]
-        console.file.write(f"{msgspec.json.encode({'ok': works, 'findings': found}).decode()}\n")
+        rows = [{"part": finding.part, "state": states[finding.works], "text": finding.text} for finding in report]
+        console.file.write(f"{msgspec.json.encode({'ok': works, 'findings': rows}).decode()}\n")
         return 0 if works else 1
     for finding in report:
         console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
@@ -267,5 +267,5 @@ def run_check(config: Path | None, console: Console | None = None, *, as_json: b
 @app.command()
 def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
     """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
-    told_of_all(tenant, "check")
+    tell_of_all_tenants(tenant, "check")
     raise typer.Exit(run_check(config, as_json=json))

@@ -64,9 +64,9 @@ def export_command(
     nothing is found it says so and ends with 1.
     """
     settings = quiet_settings(config)
-    with progress("exporting") as told:
+    with progress("exporting") as shows:
         out = typer.get_binary_stream("stdout")
-        done = asyncio.run(export(settings, out, told, tenant=tenant, user=user, vectors=vectors))
+        done = asyncio.run(export(settings, out, shows, tenant=tenant, user=user, vectors=vectors))
     show({"memories": done}, [f"{done} memories of user {user!r} of {whose(tenant)}."], as_json=json, err=True)
     if done:
         return
@@ -89,28 +89,28 @@ def import_command(
     that a broken off import goes on when it is run again.
     """
     settings = quiet_settings(config)
-    with progress("importing") as told:
-        taken = asyncio.run(
-            import_file(settings, file, told, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run)
+    with progress("importing") as shows:
+        result = asyncio.run(
+            import_file(settings, file, shows, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run)
         )
     what = "line" if file_format == FORMAT else "entry"
-    for number, message in taken.errors:
+    for number, message in result.errors:
         typer.echo(f"{file}, {what} {number}: {message}", err=True)
-    for note in taken.notes:
+    for note in result.notes:
         typer.echo(note, err=True)
     would = "would be " if dry_run else ""
-    rest = f"{taken.turns} messages; {taken.rejected} rejected."
+    rest = f"{result.turns} messages; {result.rejected} rejected."
     lines = [
-        f"{taken.imported} memories {would}imported, {taken.replaced} replaced, {taken.unchanged} unchanged; {rest}"
+        f"{result.imported} memories {would}imported, {result.replaced} replaced, {result.unchanged} unchanged; {rest}"
     ]
-    if taken.queued:
+    if result.queued:
         lines.append("The store is away: some of it waits in the journal and is written when the store answers.")
-    show(taken, lines, as_json=json)
-    if taken.rejected:
+    show(result, lines, as_json=json)
+    if result.rejected:
         raise typer.Exit(1)
 
 
-class Taken(msgspec.Struct, kw_only=True):
+class ImportResult(msgspec.Struct, kw_only=True):
     """What became of a file: counts of memories and of messages, wrong lines, and whether some of it only waits in the
     journal (the store is away).
     """
@@ -124,15 +124,16 @@ class Taken(msgspec.Struct, kw_only=True):
     notes: list[str] = []
     queued: bool = False
 
-    def add(self, told: dict[str, Any], numbers: list[int], *, queued: bool) -> None:
+    def add(self, answer: dict[str, Any], numbers: list[int], *, queued: bool) -> None:
         """Add the API's answer to a piece; ``numbers`` are its lines' numbers in the file."""
         for name in ("imported", "replaced", "unchanged", "turns", "rejected"):
-            setattr(self, name, getattr(self, name) + told[name])
-        wrong = [(numbers[one["line"] - 1], one["message"]) for one in told["errors"]]
-        new = [one for one in wrong if one not in self.errors]  # the header goes with every piece, and is one line
+            setattr(self, name, getattr(self, name) + answer[name])
+        wrong = [(numbers[error["line"] - 1], error["message"]) for error in answer["errors"]]
+        # the header goes with every piece, and is one line
+        new = [error for error in wrong if error not in self.errors]
         self.rejected -= len(wrong) - len(new)
         self.errors += new[: MOST_SHOWN - len(self.errors)]
-        self.notes += [note for note in told["notes"] if note not in self.notes]
+        self.notes += [note for note in answer["notes"] if note not in self.notes]
         self.queued = self.queued or queued
 
 
@@ -164,7 +165,7 @@ async def import_file(
     tenant: str | None,
     user: str | None,
     dry_run: bool,
-) -> Taken:
+) -> ImportResult:
     """Take over a file of ours or of another product. ``user``: whose all of it becomes.
 
     Raises:
@@ -172,7 +173,7 @@ async def import_file(
         MemproxyError: it could not be done; the message says why.
     """
     query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
-    taken = Taken()
+    result = ImportResult()
     async with installation(without_learning(settings)) as here:
         with _lines(path, file_format) as (lines, size), _settled():
             for piece, numbers, at in _pieces(lines):
@@ -184,10 +185,10 @@ async def import_file(
                     content=piece,
                     headers={"content-type": MEDIA_TYPE},
                 )
-                taken.add(answer.json(), numbers, queued=answer.status_code == 202)
+                result.add(answer.json(), numbers, queued=answer.status_code == 202)
                 show(min(at, size), size)
                 gc.collect()  # few objects, but a piece's bytes may hang on them
-    return taken
+    return result
 
 
 @contextmanager
@@ -248,24 +249,24 @@ def _theirs(values: Iterator[dict[str, Any]], size: int) -> Iterator[_Line]:
     """How far a converted file is cannot be told: it is all read when the last line comes."""
     at = 0
     for value in values:
-        made = line(value)
-        at = min(at + len(made), size)
-        yield made, at
+        raw = line(value)
+        at = min(at + len(raw), size)
+        yield raw, at
 
 
 def _pieces(lines: Iterable[_Line]) -> Iterator[tuple[bytes, list[int], int]]:
     """Pieces of a file with the numbers of their lines; a header goes before every piece."""
-    header, place, piece, numbers, size, at = b"", list[int](), [], [], 0, 0
+    header, header_numbers, piece, numbers, size, at = b"", list[int](), [], [], 0, 0
     for number, (raw, at) in enumerate(lines, start=1):
         if raw.startswith(b'{"format"'):
-            header, place = raw, [number]
+            header, header_numbers = raw, [number]
             continue
         piece.append(raw)
         numbers.append(number)
         size += len(raw)
         if size >= PIECE_BYTES or len(piece) >= PIECE_LINES:
-            whole, told = b"".join([header, *piece]), place + numbers
+            whole, piece_numbers = b"".join([header, *piece]), header_numbers + numbers
             piece, numbers, size = [], [], 0  # before it is taken: it is there once
-            yield whole, told, at
+            yield whole, piece_numbers, at
     if piece or header:
-        yield b"".join([header, *piece]), place + numbers, at
+        yield b"".join([header, *piece]), header_numbers + numbers, at

@@ -95,7 +95,7 @@ class Installation:
             raise Refused(str(answer.json()["error"]["message"]), answer.status_code)
         return answer
 
-    async def finish(self, path: str, asked: msgspec.Struct, told_as: type[Told], show: Show) -> Told:
+    async def finish(self, path: str, request: msgspec.Struct, kind: type[Told], show: Show) -> Told:
         """Start a long piece of work of the engine's, and wait for its end; what it tells then.
 
         Raises:
@@ -103,20 +103,20 @@ class Installation:
         """
 
         async def call(method: str, **arguments: Any) -> Told:
-            return msgspec.convert(await self.call(method, path, **arguments), told_as)
+            return msgspec.convert(await self.call(method, path, **arguments), kind)
 
-        told = await call("POST", content=msgspec.json.encode(asked))
-        run = told.run
-        while told.state in {"loading", "copying"}:
+        answer = await call("POST", content=msgspec.json.encode(request))
+        run = answer.run
+        while answer.state in {"loading", "copying"}:
             await asyncio.sleep(POLL_S)
-            told = await call("GET")
-            if told.run != run:
+            answer = await call("GET")
+            if answer.run != run:
                 raise MemproxyError("The server was started anew meanwhile. Run it again.")
-            if told.total:
-                show(min(told.done, told.total), told.total)
-        if told.error is not None:
-            raise MemproxyError(told.error)
-        return told
+            if answer.total:
+                show(min(answer.done, answer.total), answer.total)
+        if answer.error is not None:
+            raise MemproxyError(answer.error)
+        return answer
 
     def _tenant(self, named: str | None) -> str:
         """A tenant's name; a key's hash (``memproxy keys hash``) stands for the tenant of that key."""

@@ -42,13 +42,13 @@ def keys_hash(
     json: Json = False,
 ) -> None:
     """Print the hash of an API key (an argument, or read from standard input), to name its tenant in auth.tenants."""
-    given = (key if key not in (None, "-") else _asked_key()).strip()
-    if not given:
+    typed = (key if key not in (None, "-") else _asked_key()).strip()
+    if not typed:
         raise ConfigError("No key was given: pipe it in, type it when asked, or give it as the argument.")
-    made = key_hash(secret(None, home_dir()), given)
-    show({"hash": made}, [made], as_json=json)
+    hash_of_key = key_hash(secret(None, home_dir()), typed)
+    show({"hash": hash_of_key}, [hash_of_key], as_json=json)
     if tenant is not None:
-        typer.echo(f"auth.tenants:\n  {made}: {tenant}", err=True)
+        typer.echo(f"auth.tenants:\n  {hash_of_key}: {tenant}", err=True)
 
 
 def _asked_key() -> str:
@@ -100,7 +100,7 @@ def keys_new(
     json: Json = False,
 ) -> None:
     """Make a proxy key (auth.mode: keys). It is printed once; only its hash is kept."""
-    key, record = made(tenant, user=user, project=project, name=name, permissions=permission or (), days=days)
+    key, record = make_key(tenant, user=user, project=project, name=name, permissions=permission or (), days=days)
     settings = None if config_entry else quiet_settings(config)
     if settings is None:
         typer.echo(_config_entry(record), err=True)
@@ -115,9 +115,9 @@ def keys_new(
 @app.command("list")
 def keys_list(tenant: OneTenant = None, config: Config = None, *, json: Json = False) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
-    found = asyncio.run(_listed(quiet_settings(config), tenant))
-    show({"data": [_shown(one) for one in found]}, map(line, found), as_json=json)
-    if not found:
+    records = asyncio.run(_listed(quiet_settings(config), tenant))
+    show({"data": [_shown(record) for record in records]}, map(line, records), as_json=json)
+    if not records:
         of = f" of tenant {tenant}" if tenant is not None else ""
         typer.echo(f"There are no proxy keys{of}; memproxy keys new makes one.", err=True)
 
@@ -143,8 +143,8 @@ def keys_master(*, json: Json = False) -> None:
     """Print a new master key for MEMPROXY_MASTER_KEY (privacy.encrypt). Keep it apart from the data and its backups."""
     from memproxy.stores.sealing import new_master_key  # noqa: PLC0415 - cryptography, which the others do not need
 
-    made = new_master_key()
-    show({"master_key": made}, [made], as_json=json)
+    key = new_master_key()
+    show({"master_key": key}, [key], as_json=json)
 
 
 @app.command("rewrap")
@@ -157,7 +157,7 @@ def keys_rewrap(config: Config = None, *, json: Json = False) -> None:
     show({"data_keys": count}, [f"{count} data key{'' if count == 1 else 's'} wrapped anew."], as_json=json)
 
 
-def made(
+def make_key(
     tenant: str,
     *,
     user: str | None = None,
@@ -203,7 +203,7 @@ async def _keep(settings: Settings, record: KeyRecord) -> list[str]:
     capitals alone.
     """
     async with opened_state(settings) as state:
-        others = {one.tenant for one in await state.proxy_keys(None)} - {record.tenant}
+        others = {other.tenant for other in await state.proxy_keys(None)} - {record.tenant}
         await state.add_proxy_key(record)
         await state.note_audit([_entry("key.new", record.tenant, record.id)])
     return sorted(name for name in others if name.casefold() == record.tenant.casefold())

@@ -53,16 +53,16 @@ async def _serve(settings: Settings, who: dict[str, Any]) -> None:
             json: Any = None,
         ) -> dict[str, Any]:
             nonlocal here
-            asked = {**who, "params": params, "json": json}
+            arguments = {**who, "params": params, "json": json}
             try:
                 try:
-                    answer = await here.answer(method, path, **asked)
+                    answer = await here.answer(method, path, **arguments)
                 except StoreUnavailable as error:
                     if not isinstance(error.__cause__, httpx.ConnectError):
                         raise  # it may have been done
                     # an agent outlives its server, and one that was started anew is found at another socket
                     here = await held.enter_async_context(served(settings))
-                    answer = await here.answer(method, path, **asked)
+                    answer = await here.answer(method, path, **arguments)
             except MemproxyError as error:
                 raise refused(error.message) from error
             read: dict[str, Any] = answer.json() if answer.content else {}

@@ -59,27 +59,29 @@ def list_command(
         "kind": [kind] if kind is not None else [],
         "session_id": [session] if session is not None else [],
     }
-    found, more = asyncio.run(_listed(quiet_settings(config), tenant, user, query, limit))
-    show({"data": found, "more": more}, map(_line, found), as_json=json)
+    memories, more = asyncio.run(_listed(quiet_settings(config), tenant, user, query, limit))
+    show({"data": memories, "more": more}, map(_line, memories), as_json=json)
     if more:
-        typer.echo(f"There are more than these {len(found)}: --limit 0 lists all.", err=True)
-    _end_if_nothing(found, user, tenant)
+        typer.echo(f"There are more than these {len(memories)}: --limit 0 lists all.", err=True)
+    _end_if_nothing(memories, user, tenant)
 
 
 async def _listed(
     settings: Settings, tenant: str | None, user: str, query: dict[str, Any], limit: int
 ) -> tuple[list[Memory], bool]:
     """The newest memories, and whether there are more."""
-    found: list[Memory] = []
+    memories: list[Memory] = []
     cursor: str | None = None
     async with installation(without_learning(settings)) as here:
         while True:
-            page = {"limit": min(PAGE, limit - len(found)) if limit else PAGE} | ({"cursor": cursor} if cursor else {})
-            told = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=query | page)
-            found += told["data"]
-            cursor = told["next_cursor"]
-            if cursor is None or len(found) == limit:
-                return found, cursor is not None
+            page = {"limit": min(PAGE, limit - len(memories)) if limit else PAGE} | (
+                {"cursor": cursor} if cursor else {}
+            )
+            answer = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=query | page)
+            memories += answer["data"]
+            cursor = answer["next_cursor"]
+            if cursor is None or len(memories) == limit:
+                return memories, cursor is not None
 
 
 @app.command()
@@ -95,16 +97,16 @@ def search(
 ) -> None:
     """Search a user's memory as recall does, without its floor: score, kind, date and text, best first."""
     body = {"query": query, "kind": [kind] if kind is not None else [], "limit": limit}
-    found = asyncio.run(_searched(quiet_settings(config), tenant, user, body))
-    show({"data": found}, (f"{one['score']:.2f}  {_line(one['memory'])}" for one in found), as_json=json)
-    _end_if_nothing(found, user, tenant)
+    hits = asyncio.run(_searched(quiet_settings(config), tenant, user, body))
+    show({"data": hits}, (f"{hit['score']:.2f}  {_line(hit['memory'])}" for hit in hits), as_json=json)
+    _end_if_nothing(hits, user, tenant)
 
 
 async def _searched(settings: Settings, tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     async with installation(without_learning(settings)) as here:
-        told = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
-    found: list[dict[str, Any]] = told["data"]
-    return found
+        answer = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
+    hits: list[dict[str, Any]] = answer["data"]
+    return hits
 
 
 @app.command("show")
@@ -112,8 +114,8 @@ def show_command(
     memory_id: MemoryId, user: User, tenant: Tenant = None, config: Config = None, *, json: Json = False
 ) -> None:
     """Show one memory: what it says, what it was before, and the messages that it comes from."""
-    told = asyncio.run(_shown(quiet_settings(config), tenant, user, memory_id))
-    show(told, _sheet(told), as_json=json)
+    details = asyncio.run(_shown(quiet_settings(config), tenant, user, memory_id))
+    show(details, _sheet(details), as_json=json)
 
 
 async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
@@ -122,9 +124,9 @@ async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: s
         path = f"/v1/memory/{piece_of_path(memory['id'])}/history"
         history = (await here.call("GET", path, tenant=tenant, user=user))["data"]
         names = [name for name in memory["turn_ids"] if name != memory["id"]]
-        found = {name: await _turn(here, tenant, user, name) for name in names}
-    sources = [turn for turn in found.values() if turn is not None]
-    gone = [name for name, turn in found.items() if turn is None]
+        turns = {name: await _turn(here, tenant, user, name) for name in names}
+    sources = [turn for turn in turns.values() if turn is not None]
+    gone = [name for name, turn in turns.items() if turn is None]
     return {"memory": memory, "history": history, "sources": sources, "gone": gone}
 
 
@@ -171,22 +173,22 @@ async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_i
     async with installation(without_learning(settings)) as here:
         for memory_id in dict.fromkeys(memory_ids):
             try:
-                told = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
+                answer = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
             except Refused as refused:
                 if refused.status != 404:
                     raise
                 missing.append(memory_id)
             else:
-                gone += int(told["deleted"])
+                gone += int(answer["deleted"])
     if missing:
         others = f"; {gone} memories were forgotten" if gone else ""
         raise MemproxyError(f"No memory has the id {', '.join(map(repr, missing))}{others}.")
     return gone
 
 
-def _end_if_nothing(found: list[Any], user: str, tenant: str | None) -> None:
+def _end_if_nothing(results: list[Any], user: str, tenant: str | None) -> None:
     """Say that nothing was found, and end with 1, as a search that finds nothing does elsewhere."""
-    if found:
+    if results:
         return
     typer.echo(f"Nothing was found of user {user!r} of {whose(tenant)}.", err=True)
     tell_of_tenants(tenant)
@@ -205,11 +207,13 @@ def _date(memory: Memory) -> str:
 
 def _plain(text: str) -> str:
     """What somebody said as one line, without what a terminal would obey."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in " ".join(text.split()))
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in " ".join(text.split())
+    )
 
 
-def _sheet(told: dict[str, Any]) -> Iterator[str]:
-    memory = told["memory"]
+def _sheet(details: dict[str, Any]) -> Iterator[str]:
+    memory = details["memory"]
     yield _plain(memory["content"])
     yield ""
     for name in ("id", "kind", "category", "source", "trust", "confidence", "session_id", "project_id", "agent_id"):
@@ -218,12 +222,12 @@ def _sheet(told: dict[str, Any]) -> Iterator[str]:
     yield f"{'learned':11} {memory['created_at']}"
     holds = " to ".join(filter(None, (memory["valid_from"] or memory["created_at"], memory["valid_to"])))
     yield f"{'holds':11} {holds if memory['active'] or memory['valid_to'] else f'{holds}, no more'}"
-    if len(told["history"]) > 1:
-        yield from ("", "History, oldest first:", *(f"  {_line(one)}" for one in told["history"]))
-    if told["sources"] or told["gone"]:
+    if len(details["history"]) > 1:
+        yield from ("", "History, oldest first:", *(f"  {_line(version)}" for version in details["history"]))
+    if details["sources"] or details["gone"]:
         yield from ("", "It comes from:")
-        for turn in told["sources"]:
+        for turn in details["sources"]:
             who = turn["metadata"].get("role", "turn")
             yield f"  {_date(turn)}  {who}: {_plain(turn['content'])}  [{_plain(turn['id'])}]"
-        if told["gone"]:
-            yield f"  {len(told['gone'])} messages that are not kept any more"
+        if details["gone"]:
+            yield f"  {len(details['gone'])} messages that are not kept any more"

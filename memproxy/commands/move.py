@@ -21,7 +21,7 @@ import typer
 
 from memproxy.commands.backup import remove_abandoned, working_folder
 from memproxy.commands.installation import holding, served, without_learning
-from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, tell_of_all_tenants
 from memproxy.core.protocol import BACKUP_PATH, BackupAsked, BackupTold
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.ports import MOVED, STORE_ID
@@ -72,7 +72,7 @@ def move_command(
     run again. The way back: memproxy move --config FILE --to THE-OLD-ONE.
     """
     settings = quiet_settings(config)
-    told_of_all(tenant, "move")
+    tell_of_all_tenants(tenant, "move")
     if cancel == (to is not None):
         raise typer.BadParameter("give either --to FILE or --cancel", param_hint="--to")
     if to is None:
@@ -81,11 +81,11 @@ def move_command(
         show({"cancelled": True}, [line], as_json=json)
         return
     try:
-        wanted = load_settings(to)
+        target = load_settings(to)
     except ConfigError as error:
         raise ConfigError(f"--to {error.message}") from error
     with progress("moving") as shows:
-        moved = asyncio.run(move(settings, wanted, shows, switch=not copy_only))
+        moved = asyncio.run(move(settings, target, shows, switch=not copy_only))
     done = f"{moved.memories} memories and {moved.rows} rows of the state are in {moved.place}"
     if moved.switched:
         lines = [
@@ -107,8 +107,9 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     switched: bool
 
 
-async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool = True) -> Moved:
-    """Move the installation of ``settings`` into the stores of ``wanted``; without ``switch`` it is copied alone.
+async def move(settings: Settings, target_settings: Settings, show: Show, *, switch: bool = True) -> Moved:
+    """Move the installation of ``settings`` into the stores of ``target_settings``; without ``switch`` it is only
+    copied.
 
     Raises:
         ConfigError: both share a store, the target holds something else, or embedder or encryption do not fit.
@@ -116,15 +117,15 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
         MemproxyError: the server does not stop, or the copy is not equal to what was copied.
     """
     home = home_dir()
-    for part, place in (("state", state_location), ("store", memories_location)):
-        if place(settings, home) == place(wanted, home):
+    for part, place_of in (("state", state_location), ("store", memories_location)):
+        if place_of(settings, home) == place_of(target_settings, home):
             raise ConfigError(
                 f"--to names the {part} that this installation has already. State and store move together."
             )
     await _remove_copies(home)
-    with _held(wanted, settings, home):
-        async with opened_side(wanted, home) as target:
-            copying = _Copying(target, show, sealed=wanted.privacy.encrypt)
+    with _held(target_settings, settings, home):
+        async with opened_side(target_settings, home) as target:
+            copying = _Copying(target, show, sealed=target_settings.privacy.encrypt)
             await copying.begin()
             while copying.changes > FEW and copying.passes < MOST_PASSES:
                 async with _served_side(settings, home) as source:
@@ -143,8 +144,8 @@ async def move(settings: Settings, wanted: Settings, show: Show, *, switch: bool
                     await source.state.check_unused()
                     await copying.take(source)
                     await copying.check(source)
-                    told = f"was moved to {target.location} (store {target.store_id}) on {datetime.now(UTC):%Y-%m-%d}"
-                    await source.state.set_meta(MOVED, told)
+                    note = f"was moved to {target.location} (store {target.store_id}) on {datetime.now(UTC):%Y-%m-%d}"
+                    await source.state.set_meta(MOVED, note)
                     await target.state.set_meta(MOVED, "")
             return copying.end(switched=True)
 
@@ -173,24 +174,24 @@ class _Copying:
         self._show = show
         self._sealed = sealed
         self._tables = state_tables()
-        self._known: dict[str, Digests] = {}
+        self._digests: dict[str, Digests] = {}
         self._done = self._total = 0
         self.passes = 0
         self.changes = FEW + 1
 
     async def begin(self) -> None:
         """Look what the target holds."""
-        self._known = {name: await digests(copied) for name, copied in self._pieces()}
+        self._digests = {name: await digests(copied) for name, copied in self._pieces()}
 
     async def take(self, source: Side) -> None:
         """Bring the target to what the source has."""
         self._check_fits(source)
         await self._target.state.set_meta(MOVED, f"is not complete: {_from(source)} is moved into it")
         self._done, self._total = 0, await _size(source)
-        self.changes = await copy(source.points, self._target.points, self._known[MEMORIES], self._shown)
+        self.changes = await copy(source.points, self._target.points, self._digests[MEMORIES], self._shown)
         for table in self._tables:
             rows, into = Rows(table, source.state), Rows(table, self._target.state)
-            self.changes += await copy(rows, into, self._known[table.name], self._shown)
+            self.changes += await copy(rows, into, self._digests[table.name], self._shown)
         await self._target.state.set_last_numbers(await source.state.last_numbers())
         await self._target.state.set_meta(STORE_ID, self._target.store_id)
         self.passes += 1
@@ -218,7 +219,7 @@ class _Copying:
 
     def _is_used(self) -> bool:
         """Whether the target has more than the facts that a state begins with."""
-        return any(known for name, known in self._known.items() if name not in {"meta", "secrets"})
+        return any(rows for name, rows in self._digests.items() if name not in {"meta", "secrets"})
 
     def _shown(self, count: int) -> None:
         self._done += count
@@ -228,14 +229,14 @@ class _Copying:
         """See that both sides hold the same: as many, of the same digests."""
         for name, copied in self._pieces():
             there = await digests(copied)
-            if there != self._known[name]:
+            if there != self._digests[name]:
                 raise MemproxyError(
-                    f"{name}: {self._target.location} holds {len(there)} after the copy, {len(self._known[name])} were "
-                    "copied, or some of them differ. Nothing was switched; run it again."
+                    f"{name}: {self._target.location} holds {len(there)} after the copy, {len(self._digests[name])} "
+                    "were copied, or some of them differ. Nothing was switched; run it again."
                 )
-        if (count := await source.points.count()) != len(self._known[MEMORIES]):
+        if (count := await source.points.count()) != len(self._digests[MEMORIES]):
             raise MemproxyError(
-                f"{count} memories are in {source.location}, and {len(self._known[MEMORIES])} were copied."
+                f"{count} memories are in {source.location}, and {len(self._digests[MEMORIES])} were copied."
             )
 
     def _pieces(self) -> Iterator[tuple[str, Any]]:
@@ -245,8 +246,8 @@ class _Copying:
 
     def end(self, *, switched: bool) -> Moved:
         """What was done."""
-        memories = len(self._known[MEMORIES])
-        rows = sum(map(len, self._known.values())) - memories
+        memories = len(self._digests[MEMORIES])
+        rows = sum(map(len, self._digests.values())) - memories
         return Moved(place=self._target.location, memories=memories, rows=rows, passes=self.passes, switched=switched)
 
 
@@ -259,13 +260,13 @@ async def _size(source: Side) -> int:
 
 
 @contextlib.contextmanager
-def _held(wanted: Settings, source: Settings, home: Path) -> Iterator[None]:
+def _held(target: Settings, source: Settings, home: Path) -> Iterator[None]:
     """Within it no server starts on the files of the target, if it has any. Raises `AlreadyServed`.
 
     A server of the source guards the place of its embedded state (`serve.instance.locked`), also when it uses none.
     """
-    paths = [state_path(wanted.state, home)] if wanted.state.backend == "sqlite" else []
-    paths += [store_path(wanted.store, home)] if wanted.store.backend == "edge" else []
+    paths = [state_path(target.state, home)] if target.state.backend == "sqlite" else []
+    paths += [store_path(target.store, home)] if target.store.backend == "edge" else []
     paths = [path for path in paths if path != state_path(source.state, home)]
     with contextlib.ExitStack() as held:
         for lock in map(InstanceLock, paths):
@@ -313,16 +314,16 @@ async def _stop(settings: Settings) -> None:
     Raises:
         MemproxyError: it does not stop.
     """
-    asked: int | None = None
+    stopped_pid: int | None = None
     until = asyncio.get_running_loop().time() + settings.server.shutdown_grace_s + STOP_S
     while True:
         try:
             with holding(settings):
                 return
         except AlreadyServed as server:
-            if (server.pid or asked) is None or asyncio.get_running_loop().time() > until:
+            if (server.pid or stopped_pid) is None or asyncio.get_running_loop().time() > until:
                 raise  # no server, but a command; or it does not end
-            if server.pid is not None and asked != server.pid:  # near its end it is not named any more
-                asked = server.pid
-                os.kill(asked, signal.SIGTERM)
+            if server.pid is not None and stopped_pid != server.pid:  # near its end it is not named any more
+                stopped_pid = server.pid
+                os.kill(stopped_pid, signal.SIGTERM)
         await asyncio.sleep(0.1)

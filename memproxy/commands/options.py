@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from memproxy.settings import Settings
 
 
-def a_name(option: typer.CallbackParam, given: str | None) -> str | None:
+def a_name(option: typer.CallbackParam, text: str | None) -> str | None:
     """A tenant, user, session or project that is named on the command line, as requests can name it.
 
     Raises:
         BadParameter: no request can name it. Taken as it stands it would mean nobody, or, empty, everybody.
     """
-    if given is None:
+    if text is None:
         return None
-    if given != given.strip() or not given:
+    if text != text.strip() or not text:
         otherwise = "" if option.required else ", or leave the option out"
-        raise typer.BadParameter(f"{given!r}: give a name, without blanks around it{otherwise}.")
-    return a_text(given)
+        raise typer.BadParameter(f"{text!r}: give a name, without blanks around it{otherwise}.")
+    return a_text(text)
 
 
-def a_text(given: str) -> str:
+def a_text(text: str) -> str:
     """Some words on one line, which may be none.
 
     Raises:
@@ -45,7 +45,7 @@ def a_text(given: str) -> str:
     from memproxy.auth import clean_id  # noqa: PLC0415 - help and version start twice as fast without it
 
     try:
-        return clean_id(given, "it")
+        return clean_id(text, "it")
     except RequestError as error:
         raise typer.BadParameter(f"{error.message} Give a name of one line.") from error
 
@@ -95,14 +95,14 @@ def whose(tenant: str | None) -> str:
 
 def tell_of_tenants(tenant: str | None) -> None:
     """Say, where nothing was found, that what is sought may be another tenant's, or in another installation."""
-    told = (
+    hint = (
         "Memories that came with a key are its tenant's: name it by --tenant (memproxy keys list shows that of "
         "proxy keys, memproxy keys hash prints that of others)."
         if tenant is None
         else "A key's tenant has another name in another installation: this looked into the one that --config or "
         "MEMPROXY_HOME names."
     )
-    typer.echo(told, err=True)
+    typer.echo(hint, err=True)
 
 
 def confirmed(what: str, *, yes: bool) -> None:
@@ -182,7 +182,7 @@ def quiet_settings(config: Path | None) -> "Settings":
     return settings
 
 
-def told_of_all(tenant: str | None, what: str) -> None:
+def tell_of_all_tenants(tenant: str | None, what: str) -> None:
     """Say, where a tenant is named, that all tenants are concerned: nobody is to take the one for the other."""
     if tenant is not None:
         typer.echo(f"--tenant {tenant}: {what} concerns the whole installation, every tenant.", err=True)
@@ -212,12 +212,12 @@ def progress(what: str) -> Iterator[Show]:
 
 
 def _lines(console: "Console", what: str) -> Show:
-    told: set[int] = set()
+    shown: set[int] = set()
 
     def show(done: int, total: int) -> None:
         tenth = done * 10 // total if total else 10
-        if tenth not in told:
-            told.add(tenth)
+        if tenth not in shown:
+            shown.add(tenth)
             console.print(f"{what}: {done:,} of {total:,}", highlight=False)
 
     return show

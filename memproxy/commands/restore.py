@@ -30,7 +30,7 @@ from memproxy.commands.backup import (
     unpacked,
 )
 from memproxy.commands.installation import holding
-from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, tell_of_all_tenants
 from memproxy.core.backup_manifest import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp, Manifest, Snapshot
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
@@ -68,20 +68,20 @@ def restore(
     First it says whether it may: versions, damage, what is there already, room on the disk.
     """
     settings = quiet_settings(config)
-    told_of_all(tenant, "restore")
+    tell_of_all_tenants(tenant, "restore")
     with restoring(settings, folder, force=force, only_look=only_look) as restoration:
-        with progress("checking") as told:
-            findings = restoration.look(told)
-        for one in findings:
+        with progress("checking") as shows:
+            findings = restoration.look(shows)
+        for finding in findings:
             # of --json the result alone is on standard output
-            typer.echo(f"{'ok  ' if one.works else 'FAIL'} {one.part:8} {one.text}", err=json)
+            typer.echo(f"{'ok  ' if finding.works else 'FAIL'} {finding.part:8} {finding.text}", err=json)
         require(findings)
         if only_look:
             possible = {"possible": True, "folder": str(restoration.folder)}
             show(possible, ["It can be restored; nothing was changed."], as_json=json)
             return
-        with progress("restoring") as told:
-            aside = restoration.run(told)
+        with progress("restoring") as shows:
+            aside = restoration.run(shows)
     lines = [f"What was there before is now {path}; remove it when it is not needed." for path in aside]
     result: dict[str, Any] = {"restored": str(restoration.folder), "aside": [str(path) for path in aside]}
     if restoration.manifest.snapshot is not None:
@@ -100,10 +100,10 @@ def remaining_steps(settings: Settings, snapshot: Snapshot) -> list[str]:
     url, address = (settings.store.url or "").rstrip("/"), snapshot_address(settings, snapshot)
     curl = "curl --fail-with-body -H 'content-type: application/json'"
     curl += ' -H "api-key: $QDRANT_API_KEY"' if settings.store.api_key else ""
-    asked: dict[str, Any] = {"location": address, "priority": "snapshot", "checksum": snapshot.sha256}
+    body: dict[str, Any] = {"location": address, "priority": "snapshot", "checksum": snapshot.sha256}
     if settings.store.api_key:
-        asked["api_key"] = _KEY
-    recover = shlex.quote(msgspec.json.encode({name: value for name, value in asked.items() if value}).decode())
+        body["api_key"] = _KEY
+    recover = shlex.quote(msgspec.json.encode({name: value for name, value in body.items() if value}).decode())
     recover = recover.replace(_KEY, "'\"$QDRANT_API_KEY\"'")
     steps = [
         "Then the memories, before a server is started. Qdrant fetches its snapshot itself:",
@@ -239,13 +239,13 @@ class Restoration:
     def _about_room(self, needed: Mapping[str, int]) -> Iterator[Finding]:
         disks: dict[int, tuple[Path, int]] = {}
         for name, path in self._targets.items():
-            there = next(one for one in path.parents if one.exists())
+            there = next(parent for parent in path.parents if parent.exists())
             disk = there.stat().st_dev
             disks[disk] = (there, disks.get(disk, (there, SPARE))[1] + needed[name])
-        for there, wanted in disks.values():
+        for there, required in disks.values():
             free = self._free(there)
-            text = f"{wanted:,} bytes are needed in {there}, {free:,} are free"
-            works = free >= wanted
+            text = f"{required:,} bytes are needed in {there}, {free:,} are free"
+            works = free >= required
             yield Finding(part="disk", works=works, text=text if works else f"{text}: free some space")
 
     def _draft_all(self, show: Show) -> None:
@@ -323,7 +323,7 @@ def restoring(
 
 def require(findings: list[Finding]) -> None:
     """Raise `ConfigError` where something of it is not so; the message holds everything that is not."""
-    problems = [f"{one.part}: {one.text}." for one in findings if not one.works]
+    problems = [f"{finding.part}: {finding.text}." for finding in findings if not finding.works]
     if problems:
         raise ConfigError("Nothing was restored. " + " ".join(problems))
 
@@ -334,11 +334,11 @@ def _chosen(folder: Path) -> tuple[Path, int]:
     """
     if (folder / MANIFEST).exists() or not folder.is_dir():
         return folder, 0
-    below = [one for one in folder.iterdir() if not one.name.startswith(".") and (one / MANIFEST).exists()]
+    below = [path for path in folder.iterdir() if not path.name.startswith(".") and (path / MANIFEST).exists()]
     if not below:
         return folder, 0
     # one that cannot be read is not passed over: it may be the newest
-    return max(below, key=lambda one: (read_manifest(one).made_at, one.name)), len(below) - 1
+    return max(below, key=lambda path: (read_manifest(path).made_at, path.name)), len(below) - 1
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -348,7 +348,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _is_used(path: Path, backed_up: BackedUp | None) -> bool:
     """Whether something is there that is not what the backup has."""
     if path.is_dir():
-        return any(one.name != "lock" for one in path.iterdir())
+        return any(child.name != "lock" for child in path.iterdir())
     if path.name == SECRET:
         return path.exists() and not digest_of(path).is_same(backed_up)
     return path.exists()
@@ -384,9 +384,9 @@ def _moved_aside(path: Path) -> list[Path]:
     """Give what is there another name; an own write-ahead log of a state goes with it."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     moved = []
-    for one in (path, *(path.with_name(path.name + end) for end in _SQLITE_BESIDE)):
-        if one.exists():
-            kept = one.with_name(f"{path.name}.before-restore-{stamp}{one.name.removeprefix(path.name)}")
-            one.rename(kept)
-            moved.append(kept)
+    for file in (path, *(path.with_name(path.name + end) for end in _SQLITE_BESIDE)):
+        if file.exists():
+            renamed = file.with_name(f"{path.name}.before-restore-{stamp}{file.name.removeprefix(path.name)}")
+            file.rename(renamed)
+            moved.append(renamed)
     return moved

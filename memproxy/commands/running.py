@@ -7,25 +7,25 @@ from typing import Annotated
 import typer
 
 from memproxy import __version__, logs
-from memproxy.commands.options import Config, Json, Unread, Whole, show, told_of_all
+from memproxy.commands.options import Config, Json, Unread, Whole, show, tell_of_all_tenants
 
 app = typer.Typer()
 
 
-def _upstream_address(given: str | None) -> str | None:
+def _upstream_address(address: str | None) -> str | None:
     """The address that is named on the command line.
 
     Raises:
         BadParameter: it is none.
     """
-    if given is None:
+    if address is None:
         return None
     from memproxy.settings import http_address  # noqa: PLC0415 - `version` starts faster without it
 
     try:
-        return http_address(given)
+        return http_address(address)
     except ValueError as error:
-        raise typer.BadParameter(f"{given!r} {error}.") from error
+        raise typer.BadParameter(f"{address!r} {error}.") from error
 
 
 @app.command()
@@ -45,7 +45,7 @@ def serve(
     overrides = {"upstream.base_url": upstream, "server.host": host, "server.port": port}
     read = partial(load_settings, config, overrides=overrides)
     settings = read()
-    told_of_all(tenant, "serve")
+    tell_of_all_tenants(tenant, "serve")
     logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
     supervisor.serve(settings, dict(os.environ), read)
 
@@ -60,7 +60,7 @@ def demo(
     """Show memory at work: two sessions with a scripted model, a kill in between. No key, no network."""
     from memproxy.demo.story import run_demo  # noqa: PLC0415 - `version` starts faster without it
 
-    told_of_all(tenant, "demo")
+    tell_of_all_tenants(tenant, "demo")
     raise typer.Exit(run_demo(serve=serve))
 
 

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import typer
 
-from memproxy.commands.options import Config, Json, Whole, quiet_settings, show, told_of_all
+from memproxy.commands.options import Config, Json, Whole, quiet_settings, show, tell_of_all_tenants
 from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 
@@ -40,11 +40,11 @@ class Scrape(msgspec.Struct, frozen=True):
 
     def by(self, name: str, *labels: str) -> dict[tuple[str, ...], float]:
         """The sums of a metric's samples by these labels."""
-        found: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
         for sample, value in self.samples.get(name, {}).items():
-            given = dict(sample)
-            found[tuple(given.get(label, "") for label in labels)] += value
-        return dict(found)
+            values = dict(sample)
+            sums[tuple(values.get(label, "") for label in labels)] += value
+        return dict(sums)
 
 
 class Server:
@@ -84,9 +84,9 @@ class Server:
             raise MemproxyError(f"{self.url} serves no metrics: telemetry.metrics is off there, or it is no memproxy.")
         try:
             metrics.raise_for_status()
-            said = ready.json()
+            readiness = ready.json()
             families = list(text_string_to_metric_families(metrics.text))
-            return Scrape(time.monotonic(), _samples(families), str(said["status"]), dict(said["parts"]))
+            return Scrape(time.monotonic(), _samples(families), str(readiness["status"]), dict(readiness["parts"]))
         except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
             raise MemproxyError(f"What answers at {self.url} is no memproxy ({type(error).__name__}).") from error
 
@@ -96,11 +96,11 @@ class Server:
 
 
 def _samples(families: Iterable["Metric"]) -> dict[str, dict[Labels, float]]:
-    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    samples: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for family in families:
         for sample in family.samples:
-            found[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
-    return dict(found)
+            samples[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
+    return dict(samples)
 
 
 def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float | None]:
@@ -167,29 +167,29 @@ def view(server: str, now: Scrape, before: Scrape | None) -> dict[str, Any]:
     }
 
 
-def lines(seen: dict[str, Any]) -> Iterator[str]:
+def lines(totals: dict[str, Any]) -> Iterator[str]:
     """A view as text."""
-    yield f"memproxy {seen['version']} at {seen['url']}: {seen['status']}"
-    yield f"parts     {'; '.join(f'{part} {state}' for part, state in seen['parts'].items())}"
+    yield f"memproxy {totals['version']} at {totals['url']}: {totals['status']}"
+    yield f"parts     {'; '.join(f'{part} {state}' for part, state in totals['parts'].items())}"
     for title in ("requests", "recall"):
-        yield f"{title:9} {_listed(seen[title])}"
+        yield f"{title:9} {_listed(totals[title])}"
     for title in ("overhead", "upstream"):
-        found = seen[f"{title}_ms"]
-        shown = ", ".join(f"{name} {value:g} ms" for name, value in found.items() if value is not None)
+        counts = totals[f"{title}_ms"]
+        shown = ", ".join(f"{name} {value:g} ms" for name, value in counts.items() if value is not None)
         yield f"{title:9} {shown or 'none yet'}"
-    for lane, rows in sorted(seen["queue"].items()):
+    for lane, rows in sorted(totals["queue"].items()):
         shown = ", ".join(f"{name.replace('oldest_s', 'oldest s')} {value:g}" for name, value in rows.items())
         yield f"{'queue':9} {lane}: {shown}"
-    for title, found in seen["learning"].items():
-        yield f"{title.replace('_', ' '):13} {_listed(found)}"
-    free = ", ".join(f"{place} {bytes_ / 2**30:.1f} GiB free" for place, bytes_ in seen["disk_free_bytes"].items())
-    yield f"{'store':9} {seen['store_points']:,.0f} points; {free}"
+    for title, counts in totals["learning"].items():
+        yield f"{title.replace('_', ' '):13} {_listed(counts)}"
+    free = ", ".join(f"{place} {bytes_ / 2**30:.1f} GiB free" for place, bytes_ in totals["disk_free_bytes"].items())
+    yield f"{'store':9} {totals['store_points']:,.0f} points; {free}"
 
 
 def _listed(counts: dict[str, dict[str, float]]) -> str:
     shown = (
-        f"{name or 'all'} {found['total']:,.0f}" + (f" ({found['per_s']:g}/s)" if found.get("per_s") else "")
-        for name, found in counts.items()
+        f"{name or 'all'} {count['total']:,.0f}" + (f" ({count['per_s']:g}/s)" if count.get("per_s") else "")
+        for name, count in counts.items()
     )
     return ", ".join(shown) or "none yet"
 
@@ -213,26 +213,26 @@ def top(
     from rich.console import Console  # noqa: PLC0415 - for people at a terminal alone
 
     settings = quiet_settings(config)
-    told_of_all(tenant, "top")
+    tell_of_all_tenants(tenant, "top")
     server, console = Server(settings, url), Console()
     try:
-        seen = server.look()
+        scrape = server.look()
         if once or json or not console.is_terminal:
-            told = view(server.url, seen, None)
-            show(told, lines(told), as_json=json)
+            totals = view(server.url, scrape, None)
+            show(totals, lines(totals), as_json=json)
         else:
-            _watch(server, seen, interval)
+            _watch(server, scrape, interval)
     except KeyboardInterrupt:
         pass  # that is how it is ended
     finally:
         server.close()
 
 
-def _watch(server: Server, seen: Scrape, interval: float) -> None:
+def _watch(server: Server, scrape: Scrape, interval: float) -> None:
     """Show a view after the other; a server that is away for a while is waited for."""
     from rich.live import Live  # noqa: PLC0415 - as above
 
-    told, pause = view(server.url, seen, None), threading.Event()
+    totals, pause = view(server.url, scrape, None), threading.Event()
     ended: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -240,20 +240,20 @@ def _watch(server: Server, seen: Scrape, interval: float) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, end)
-    with Live(_panel(told, None), screen=True, auto_refresh=False) as live:
+    with Live(_panel(totals, None), screen=True, auto_refresh=False) as live:
         while not (ended or pause.wait(interval)):
             trouble = None
             try:
-                before, seen = seen, server.look()
-                told = view(server.url, seen, before)
+                before, scrape = scrape, server.look()
+                totals = view(server.url, scrape, before)
             except MemproxyError as error:
                 trouble = error.message
-            live.update(_panel(told, trouble), refresh=True)
+            live.update(_panel(totals, trouble), refresh=True)
 
 
-def _panel(told: dict[str, Any], trouble: str | None) -> "RenderableType":
+def _panel(totals: dict[str, Any], trouble: str | None) -> "RenderableType":
     from rich.panel import Panel  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
     title = "Ctrl-C ends" if trouble is None else "no answer"
-    return Panel(Text("\n".join([*([trouble, ""] if trouble else []), *lines(told)])), title=title)
+    return Panel(Text("\n".join([*([trouble, ""] if trouble else []), *lines(totals)])), title=title)

@@ -25,8 +25,8 @@ from memproxy.commands.options import (
     progress,
     quiet_settings,
     show,
+    tell_of_all_tenants,
     told_forgotten,
-    told_of_all,
 )
 from memproxy.core.audit import AuditEntry
 from memproxy.core.protocol import LEARNING_PATH, OWNERS_PATH, PRUNE_PATH, REINDEX_PATH, ReindexAsked, ReindexTold
@@ -60,11 +60,11 @@ def mine_command(
 ) -> None:
     """Index and learn from everything that waits, then exit; with a server running, have it do so."""
     settings = quiet_settings(config)
-    with progress("learning") as told:
-        left = asyncio.run(mine(settings, told, tenant=tenant, retry_parked=retry_parked))
-    parked = f"; {left.parked} rows had been given up (GET /v1/memory/activity says why)" if left.parked else ""
+    with progress("learning") as shows:
+        waiting = asyncio.run(mine(settings, shows, tenant=tenant, retry_parked=retry_parked))
+    parked = f"; {waiting.parked} rows had been given up (GET /v1/memory/activity says why)" if waiting.parked else ""
     of = f"of tenant {tenant} " if tenant is not None else ""
-    show(left, [f"Nothing {of}waits any more{parked}."], as_json=json)
+    show(waiting, [f"Nothing {of}waits any more{parked}."], as_json=json)
 
 
 @app.command("dream")
@@ -78,9 +78,9 @@ def dream_command(
 ) -> None:
     """Consolidate what is remembered of everybody or of one user: duplicates, what is outdated, noise."""
     settings = quiet_settings(config)
-    with progress("dreaming") as told:
-        dreams = asyncio.run(dream(settings, told, tenant=tenant, user=user, dry_run=dry_run))
-    lines = (line for one in dreams for line in _dream_lines(one, everything=dry_run))
+    with progress("dreaming") as shows:
+        dreams = asyncio.run(dream(settings, shows, tenant=tenant, user=user, dry_run=dry_run))
+    lines = (line for dreamt in dreams for line in _dream_lines(dreamt, everything=dry_run))
     show({"data": dreams}, lines if dreams else ["Nobody has memories here."], as_json=json)
 
 
@@ -93,14 +93,14 @@ def reindex_command(config: Config = None, tenant: Whole = None, *, json: Json =
     was when it is run again.
     """
     settings = quiet_settings(config)
-    told_of_all(tenant, "reindex")
+    tell_of_all_tenants(tenant, "reindex")
     with progress("reindexing") as shows:
-        told = asyncio.run(reindex(settings, shows))
-    kept = f", {told.kept} of them by an earlier run" if told.kept else ""
-    lines = [f"{told.done} memories reindexed{kept}; the new collection is in use."]
-    if told.damaged:
-        lines.append(f"{told.damaged} could not be read and are left out; the log names them.")
-    show({"reindexed": told.done, "kept": told.kept, "damaged": told.damaged}, lines, as_json=json)
+        answer = asyncio.run(reindex(settings, shows))
+    earlier = f", {answer.kept} of them by an earlier run" if answer.kept else ""
+    lines = [f"{answer.done} memories reindexed{earlier}; the new collection is in use."]
+    if answer.damaged:
+        lines.append(f"{answer.damaged} could not be read and are left out; the log names them.")
+    show({"reindexed": answer.done, "kept": answer.kept, "damaged": answer.damaged}, lines, as_json=json)
 
 
 @app.command("forget")
@@ -133,10 +133,10 @@ def prune_command(
     settings = quiet_settings(config)
     with progress("pruning"):
         gone = asyncio.run(prune(settings, tenant=tenant, user=user, dry_run=dry_run))
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
     count, became = sum(gone.values()), "would go" if dry_run else "pruned"
     result = {"pruned": count, "reasons": gone, "dry_run": dry_run}
-    show(result, [f"{count} memories {became}{f' ({told})' if told else ''}."], as_json=json)
+    show(result, [f"{count} memories {became}{f' ({reasons})' if reasons else ''}."], as_json=json)
 
 
 @app.command()
@@ -148,14 +148,14 @@ def audit(
     json: Json = False,
 ) -> None:
     """Show the audit log: administrative and erasing operations, newest first; never content."""
-    found = asyncio.run(_audited(quiet_settings(config), tenant, limit))
-    show({"data": found}, map(_audit_line, found), as_json=json)
-    if not found:
+    entries = asyncio.run(_audited(quiet_settings(config), tenant, limit))
+    show({"data": entries}, map(_audit_line, entries), as_json=json)
+    if not entries:
         of = f" of tenant {tenant}" if tenant is not None else ""
         typer.echo(f"The audit log holds nothing{of}: nobody administered, read or erased anything yet.", err=True)
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is left to do: rows that wait or run by lane, sessions not learned from; ``parked`` rows were given up."""
 
     index: int
@@ -169,7 +169,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
         return self.index + self.learn + self.sessions
 
 
-async def mine(settings: Settings, show: Show, *, tenant: str | None = None, retry_parked: bool = False) -> Left:
+async def mine(settings: Settings, show: Show, *, tenant: str | None = None, retry_parked: bool = False) -> WaitingWork:
     """Index and learn until nothing waits (of a tenant); what is left is what was given up. ``retry_parked``: what was
     given up before is tried again.
 
@@ -181,46 +181,46 @@ async def mine(settings: Settings, show: Show, *, tenant: str | None = None, ret
         raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
     async with installation(settings) as here:
         if retry_parked:
-            await _left(here, tenant, retry_parked="true")
+            await _waiting_work(here, tenant, retry_parked="true")
         return await _drained(here, show, tenant)
 
 
-async def _drained(here: Installation, show: Show, tenant: str | None) -> Left:
+async def _drained(here: Installation, show: Show, tenant: str | None) -> WaitingWork:
     loop = asyncio.get_running_loop()
-    left, warned = await _left(here, tenant), False
-    total, moved = left.steps, loop.time()
-    while left.steps:
+    waiting, warned = await _waiting_work(here, tenant), False
+    total, moved = waiting.steps, loop.time()
+    while waiting.steps:
         await asyncio.sleep(POLL_S)
-        before, left = left, await _left(here, tenant)
-        total = max(total, left.steps)
-        show(total - left.steps, total)
-        if left != before:
+        before, waiting = waiting, await _waiting_work(here, tenant)
+        total = max(total, waiting.steps)
+        show(total - waiting.steps, total)
+        if waiting != before:
             moved = loop.time()
         elif loop.time() - moved > STALLED_AFTER_S:
-            raise MemproxyError(f"{_stalled(left)} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
+            raise MemproxyError(f"{_stalled(waiting)} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
         elif loop.time() - moved > WARNED_AFTER_S and not warned:
-            typer.echo(f"{_stalled(left)} Waiting for {STALLED_AFTER_S:.0f} seconds.", err=True)
+            typer.echo(f"{_stalled(waiting)} Waiting for {STALLED_AFTER_S:.0f} seconds.", err=True)
             warned = True
-    return left
+    return waiting
 
 
-def _stalled(left: Left) -> str:
+def _stalled(waiting: WaitingWork) -> str:
     return (
-        f"{left.learn} rows of learning and {left.index} of indexing wait and nothing moves. They may wait for a model "
-        "that does not answer, for its key (configure models.extract.api_key or upstream.api_key) or for the store; "
-        "see the log."
+        f"{waiting.learn} rows of learning and {waiting.index} of indexing wait and nothing moves. They may wait "
+        "for a model that does not answer, for its key (configure models.extract.api_key or upstream.api_key) or "
+        "for the store; see the log."
     )
 
 
-async def _left(here: Installation, tenant: str | None, **asked: str) -> Left:
-    params = asked | {"everybody": str(tenant is None).lower()}
-    told = await here.call("POST", LEARNING_PATH, tenant=tenant, params=params)
-    queues = told["queues"]
+async def _waiting_work(here: Installation, tenant: str | None, **options: str) -> WaitingWork:
+    params = options | {"everybody": str(tenant is None).lower()}
+    answer = await here.call("POST", LEARNING_PATH, tenant=tenant, params=params)
+    queues = answer["queues"]
     open_rows = {lane: states.get("waiting", 0) + states.get("running", 0) for lane, states in queues.items()}
-    return Left(
+    return WaitingWork(
         index=open_rows.get("index", 0),
         learn=open_rows.get("learn", 0),
-        sessions=told["sessions"],
+        sessions=answer["sessions"],
         parked=sum(states.get("parked", 0) for states in queues.values()),
     )
 
@@ -235,8 +235,8 @@ async def forget(settings: Settings, *, tenant: str | None, user: str, session: 
     if session is not None:
         path = f"/v1/memory/sessions/{piece_of_path(session)}"
     async with installation(without_learning(settings)) as here:
-        told = await here.call("DELETE", path, tenant=tenant, user=user)
-    return int(told["deleted"])
+        answer = await here.call("DELETE", path, tenant=tenant, user=user)
+    return int(answer["deleted"])
 
 
 async def reindex(settings: Settings, show: Show) -> ReindexTold:
@@ -248,9 +248,9 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
         MemproxyError: it could not be done; the message says why.
     """
     embedding = settings.embedding
-    asked = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
+    request = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
     async with installation(without_learning(settings), refused_too=True) as here:
-        return await here.finish(REINDEX_PATH, asked, ReindexTold, show)
+        return await here.finish(REINDEX_PATH, request, ReindexTold, show)
 
 
 async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry_run: bool) -> dict[str, int]:
@@ -264,11 +264,11 @@ async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry
             await here.in_process.pause_pruning()
         if user is not None:
             body = {"user_id": user, "dry_run": dry_run}
-            told: Any = await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body)
-            return dict(told["reasons"])
+            answer: Any = await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body)
+            return dict(answer["reasons"])
         params = {"dry_run": str(dry_run).lower(), "everybody": str(tenant is None).lower()}
-        told = await here.call("POST", PRUNE_PATH, tenant=tenant, params=params)
-        return dict(told["pruned"])
+        answer = await here.call("POST", PRUNE_PATH, tenant=tenant, params=params)
+        return dict(answer["pruned"])
 
 
 async def dream(
@@ -282,30 +282,31 @@ async def dream(
     async with installation(without_learning(settings)) as here:
         owners = [(tenant, user)]
         if user is None:
-            asked = {"everybody": str(tenant is None).lower()}
-            owners = (await here.call("GET", OWNERS_PATH, tenant=tenant, params=asked))["data"]
+            params = {"everybody": str(tenant is None).lower()}
+            owners = (await here.call("GET", OWNERS_PATH, tenant=tenant, params=params))["data"]
         dreams: list[dict[str, Any]] = []
-        for place, (of, who) in enumerate(owners):
+        for index, (of, who) in enumerate(owners):
             if who is None:
                 continue
             whose = {"tenant": of, "user": who}
-            told = await here.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
-            while told["state"] in {"waiting", "running"}:
+            answer = await here.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
+            while answer["state"] in {"waiting", "running"}:
                 if len(owners) == 1:
-                    show(told["looked_at"], told["entries"])
+                    show(answer["looked_at"], answer["entries"])
                 await asyncio.sleep(POLL_S)
-                told = await here.call("GET", f"/v1/memory/dreams/{told['id']}", **whose)
-            dreams.append({"tenant": of, **told})
-            show(place + 1, len(owners))
+                answer = await here.call("GET", f"/v1/memory/dreams/{answer['id']}", **whose)
+            dreams.append({"tenant": of, **answer})
+            show(index + 1, len(owners))
         return dreams
 
 
-def _dream_lines(told: dict[str, Any], *, everything: bool) -> Iterator[str]:
-    counts = ", ".join(f"{count} {action}" for action, count in told["counts"].items() if count)
-    named = f" ({told['id']})" if told["id"] else ""
-    yield f"{told['user_id']}: {told['looked_at']} of {told['entries']} entries, {counts or 'nothing to do'}{named}"
-    yield from (f"  {note}" for note in (told["error"], *told["notes"]) if note)
-    for change in told["diff"] if everything else ():
+def _dream_lines(dreamt: dict[str, Any], *, everything: bool) -> Iterator[str]:
+    counts = ", ".join(f"{count} {action}" for action, count in dreamt["counts"].items() if count)
+    named = f" ({dreamt['id']})" if dreamt["id"] else ""
+    looked = f"{dreamt['looked_at']} of {dreamt['entries']} entries"
+    yield f"{dreamt['user_id']}: {looked}, {counts or 'nothing to do'}{named}"
+    yield from (f"  {note}" for note in (dreamt["error"], *dreamt["notes"]) if note)
+    for change in dreamt["diff"] if everything else ():
         yield f"  {change['action']} ({change['reason']}): {_one_line(change['content'])}"
         yield from (f"    - {_one_line(source['content'])}" for source in change["sources"])
         yield from (f"    {name}: {old} -> {new}" for name, (old, new) in change["fields"].items())
@@ -313,14 +314,14 @@ def _dream_lines(told: dict[str, Any], *, everything: bool) -> Iterator[str]:
 
 def _one_line(text: str | None) -> str:
     """A memory's text without what would move a terminal's cursor."""
-    plain = "".join(one if one.isprintable() else " " for one in text or "(gone)")
+    plain = "".join(character if character.isprintable() else " " for character in text or "(gone)")
     return plain if len(plain) <= MOST_SHOWN else f"{plain[:MOST_SHOWN]}…"
 
 
 async def _audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:
     """The newest entries of the audit log, of a tenant or of all, newest first."""
     async with opened_state(settings) as state:
-        return [one.entry for one in await state.audit(tenant, before=None, limit=limit)]
+        return [row.entry for row in await state.audit(tenant, before=None, limit=limit)]
 
 
 def _audit_line(entry: AuditEntry) -> str:

@@ -39,8 +39,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """How the conversation itself is sent otherwise than the client sent it.
 
     ``replayed`` are earlier messages, role and text, put before the user's last one. The messages ``left_out``
-    (indexes) are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is put behind
-    the block of the user's last message.
+    (indexes) are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is
+    put behind the block of the user's last message.
     """
 
     replayed: Sequence[tuple[str, str]] = ()

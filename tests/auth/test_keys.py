@@ -283,7 +283,7 @@ def test_hashes_differ_for_the_same_key_and_damaged_ones_match_nothing() -> None
 
 
 def test_a_key_of_an_earlier_version_is_listed_as_one_to_make_anew() -> None:
-    key, record = keys.made(tenant="acme")
+    key, record = keys.make_key(tenant="acme")
     assert matches(key, record.hash)
     assert "valid" in keys.line(record)
     earlier = msgspec.structs.replace(record, hash="scrypt$16384$8$1$c2FsdHNhbHQ=$aGFzaA==")
@@ -295,7 +295,7 @@ async def test_a_key_revoked_elsewhere_ends_at_once(tmp_path: Path) -> None:
     await serving.open()
     await other.open()
     try:
-        key, record = keys.made(tenant="acme")
+        key, record = keys.make_key(tenant="acme")
         await other.add_proxy_key(record)
         settings = Settings.model_validate({"auth": {"mode": "keys"}})
         known = make_authenticator(settings.auth, settings.server, b"s", serving.proxy_key, serving.news)

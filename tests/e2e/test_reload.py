@@ -28,7 +28,7 @@ TAKEN = "goes on with the reloaded configuration"
 
 def key_for(tenant: str) -> tuple[str, dict[str, Any]]:
     """A key, and its entry in ``auth.keys``."""
-    key, record = keys.made(tenant=tenant)
+    key, record = keys.make_key(tenant=tenant)
     return key, {"id": record.id, "hash": record.hash, "tenant": tenant}
 
 

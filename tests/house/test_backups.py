@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from memproxy.commands import upkeep
-from memproxy.commands.backup import Made, backup, dated
+from memproxy.commands.backup import BackupDone, backup, dated
 from memproxy.commands.installation import holding
 from memproxy.commands.options import Show
 from memproxy.commands.restore import Finding, require, restoring
@@ -111,7 +111,7 @@ def content_of(saved: Path, name: str) -> bytes:
     return zstandard.ZstdDecompressor().stream_reader((saved / (name + PACKED)).read_bytes()).read()
 
 
-async def kept(folder: Path, keep: int) -> Made:
+async def kept(folder: Path, keep: int) -> BackupDone:
     return await backup(settings(), folder, quiet, keep=keep)
 
 

@@ -364,7 +364,7 @@ async def test_mining_for_a_tenant_looks_at_that_tenants_rows_alone() -> None:
         """Shows nothing."""
 
     left = await upkeep.mine(settings(), quiet, tenant="acmf", retry_parked=True)
-    assert left == upkeep.Left(index=0, learn=0, sessions=0, parked=0)
+    assert left == upkeep.WaitingWork(index=0, learn=0, sessions=0, parked=0)
     assert await learned("acmf")
     assert await learned("acme") == set() == await learned("zeta")
     assert (await upkeep.mine(settings(), quiet, tenant="zeta")).parked == 1

@@ -38,7 +38,7 @@ async def texts(user: str = "ann") -> set[str]:
     return {memory["content"] for memory in page["data"]}
 
 
-async def taken_over(path: Path, show: Show = quiet, user: str | None = None) -> export_import.Taken:
+async def taken_over(path: Path, show: Show = quiet, user: str | None = None) -> export_import.ImportResult:
     return await export_import.import_file(
         settings(), path, show, file_format="memproxy", tenant=None, user=user, dry_run=False
     )

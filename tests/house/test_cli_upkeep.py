@@ -110,7 +110,7 @@ async def test_mining_learns_what_waits_and_ends() -> None:
     await told(("ann", "s1", "My name is Ann."), ("ann", "s1", "I have a dog named Biscuit."))
     steps: list[tuple[int, int]] = []
     left = await upkeep.mine(settings(), lambda done, total: steps.append((done, total)))
-    assert left == upkeep.Left(index=0, learn=0, sessions=0, parked=0)
+    assert left == upkeep.WaitingWork(index=0, learn=0, sessions=0, parked=0)
     assert all(done <= total for done, total in steps)
     assert await contents("semantic")
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from memproxy.auth import decode_identity
-from memproxy.commands.keys import made
+from memproxy.commands.keys import make_key
 from memproxy.core.protocol import IDENTITY_HEADER
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import Memories, numbered
@@ -31,7 +31,7 @@ async def relay(running: Running, upstream: ScriptedUpstream, state: SqliteState
 
 
 async def key_for(state: SqliteState, **asked: Any) -> dict[str, str]:
-    key, record = made(tenant="acme", **asked)
+    key, record = make_key(tenant="acme", **asked)
     await state.add_proxy_key(record)
     return {"authorization": f"Bearer {key}"}
 

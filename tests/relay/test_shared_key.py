@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memproxy.commands.keys import made
+from memproxy.commands.keys import make_key
 from memproxy.core.proxykey import PERMISSIONS
 from memproxy.core.scope import Scope
 from memproxy.relay.admission import KEEPS_NOTHING
@@ -47,7 +47,7 @@ def key(state: SqliteState) -> KeyMaker:
     """Makes a key of a tenant; its header."""
 
     async def make(tenant: str = "acme", **asked: Any) -> Headers:
-        text, record = made(tenant=tenant, **asked)
+        text, record = make_key(tenant=tenant, **asked)
         await state.add_proxy_key(record)
         return {"authorization": f"Bearer {text}"}
 

@@ -33,7 +33,7 @@ class Cluster:
 def cluster_config(upstream_url: str, url: str, changes: Mapping[str, Any]) -> tuple[str, Config]:
     """The key of an application, and what each replica is configured with, but for its port."""
     permissions = ["chat", "memory:read", "memory:write", "act_as_user"]
-    key, record = keys.made(tenant="acme", permissions=permissions)
+    key, record = keys.make_key(tenant="acme", permissions=permissions)
     entry = {"id": record.id, "hash": record.hash, "tenant": "acme", "permissions": permissions}
     shared = {
         "state": {"backend": "postgres", "url": url},
