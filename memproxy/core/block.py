@@ -112,25 +112,25 @@ def quote(text: str) -> str:
     """Text on one line that cannot open or close a block: anything that looks like our delimiter loses its bracket."""
     line = " ".join(text.split())
     pieces, done = [], 0
-    for found in _delimiters(line):
-        pieces += [line[done : found.start], _QUOTED_BRACKET]
-        done = found.start + 1
+    for delimiter in _delimiters(line):
+        pieces += [line[done : delimiter.start], _QUOTED_BRACKET]
+        done = delimiter.start + 1
     return "".join([*pieces, line[done:]]) if pieces else line
 
 
 def shown_texts(text: str) -> list[str]:
     """What the lines of injected blocks in a text say, without date, speaker and citation."""
     lines = (line for start, end in _blocks(text) for line in text[start:end].split("\n"))
-    return [found[1] for line in lines if (found := _LINE.fullmatch(line)) is not None]
+    return [match[1] for line in lines if (match := _LINE.fullmatch(line)) is not None]
 
 
 def strip_blocks(text: str) -> str:
     """The text without any injected block, however it came back (no echo)."""
-    kept, done = [], 0
+    pieces, done = [], 0
     for start, end in _blocks(text):
-        kept.append(text[done:start].lstrip() if done else text[:start])
+        pieces.append(text[done:start].lstrip() if done else text[:start])
         done = end
-    return "".join([*kept, text[done:].lstrip()]) if done else text
+    return "".join([*pieces, text[done:].lstrip()]) if done else text
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -140,17 +140,17 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     opening: _Delimiter | None = None
     end: int | None = None
     is_own = False
-    for number, found in enumerate(one for one in _delimiters(text) if one.end is not None):
+    for number, delimiter in enumerate(one for one in _delimiters(text) if one.end is not None):
         if number == _MOST_DELIMITERS:
             end = None
             break
-        if not found.closes:
+        if not delimiter.closes:
             if opening is not None:
-                yield opening.start, found.start if end is None else end
-            opening, end, is_own = found, None, False
+                yield opening.start, delimiter.start if end is None else end
+            opening, end, is_own = delimiter, None, False
         elif opening is not None and not is_own:
-            is_own = bool(found.nonce) and found.nonce == opening.nonce
-            end = found.end if is_own or (end is None and not found.nonce) else end
+            is_own = bool(delimiter.nonce) and delimiter.nonce == opening.nonce
+            end = delimiter.end if is_own or (end is None and not delimiter.nonce) else end
     if opening is not None:
         yield opening.start, len(text) if end is None else end
 
@@ -161,20 +161,20 @@ def _delimiters(text: str) -> Iterator[_Delimiter]:
     if "<" not in text and (text.isascii() or _BRACKETS.isdisjoint(text)):
         return
     parts = text.translate(_folding()).split(_INVISIBLE)
-    seen = "".join(parts)
+    folded = "".join(parts)
     starts = list(accumulate((len(part) for part in parts[:-1]), initial=0))
-    at = seen.find(NAME)
+    at = folded.find(NAME)
     while at >= 0:
         behind = at + len(NAME)
-        before = seen[max(0, at - _LEAD) : at].rstrip()
+        before = folded[max(0, at - _LEAD) : at].rstrip()
         closes = before.endswith("/")
         before = before[:-1].rstrip() if closes else before
         if before.endswith("<"):
             start = max(0, at - _LEAD) + len(before) - 1
-            bracket = seen.find(">", behind, behind + _ATTRIBUTES)
-            end = None if bracket < 0 or seen[behind].isalnum() else _place(bracket + 1, starts)
-            yield _Delimiter(_place(start, starts), end, closes, _nonce(seen[behind:bracket]) if end else "")
-        at = seen.find(NAME, behind)
+            bracket = folded.find(">", behind, behind + _ATTRIBUTES)
+            end = None if bracket < 0 or folded[behind].isalnum() else _position(bracket + 1, starts)
+            yield _Delimiter(_position(start, starts), end, closes, _nonce(folded[behind:bracket]) if end else "")
+        at = folded.find(NAME, behind)
 
 
 def _unescaped(text: str) -> str:
@@ -188,7 +188,7 @@ def _unescaped(text: str) -> str:
     return text
 
 
-def _place(index: int, starts: list[int]) -> int:
+def _position(index: int, starts: list[int]) -> int:
     """Where in a text a character stands that is at ``index`` without the invisible ones, which begin its parts."""
     return index + bisect_right(starts, index) - 1
 
@@ -201,12 +201,12 @@ def _nonce(attributes: str) -> str:
 @cache
 def _folding() -> dict[int, str]:
     """For `str.translate`: a text of the same length in what it looks like, as far as a delimiter may be in it."""
-    found = {code: _INVISIBLE for unseen in _UNSEEN for code in unseen}
-    for code in (code for codes in _COMPATIBLE for code in codes if code not in found):
+    forms = {code: _INVISIBLE for unseen in _UNSEEN for code in unseen}
+    for code in (code for codes in _COMPATIBLE for code in codes if code not in forms):
         plain = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if not unicodedata.combining(one)]
         if len(plain) == 1 and plain[0] != chr(code):
-            found[code] = plain[0]
-    found |= {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
+            forms[code] = plain[0]
+    forms |= {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
     for seen, others in _LOOK_ALIKES.items():
-        found |= {ord(form): seen for other in others for form in (other, other.upper()) if len(form) == 1}
-    return found
+        forms |= {ord(form): seen for other in others for form in (other, other.upper()) if len(form) == 1}
+    return forms

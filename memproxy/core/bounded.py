@@ -36,26 +36,26 @@ class BoundedCache(Generic[Key, Value]):
     def __init__(self, most_bytes: int, size_of: Callable[[Value], int] = footprint) -> None:
         self._most_bytes = most_bytes
         self._size_of = size_of
-        self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._kept
+        return key in self._entries
 
     def __iter__(self) -> Iterator[Key]:
         """The keys, the one that was used least recently first."""
-        return iter(self._kept)
+        return iter(self._entries)
 
     def get(self, key: Key) -> Value | None:
         """What was kept under this name, if it still is; that counts as a use."""
-        found = self._kept.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        self._kept.move_to_end(key)
-        return found[0]
+        self._entries.move_to_end(key)
+        return entry[0]
 
     def put(self, key: Key, value: Value) -> None:
         """Keep it, in the place of what had its name."""
@@ -63,16 +63,16 @@ class BoundedCache(Generic[Key, Value]):
         size = ENTRY_BYTES + footprint(key) + self._size_of(value)
         if size > self._most_bytes:
             return
-        self._kept[key] = value, size
+        self._entries[key] = value, size
         self.bytes += size
         while self.bytes > self._most_bytes:
-            _, (_, gone) = self._kept.popitem(last=False)
+            _, (_, gone) = self._entries.popitem(last=False)
             self.bytes -= gone
 
     def pop(self, key: Key) -> Value | None:
         """Forget it; what it was."""
-        found = self._kept.pop(key, None)
-        if found is None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
             return None
-        self.bytes -= found[1]
-        return found[0]
+        self.bytes -= entry[1]
+        return entry[0]

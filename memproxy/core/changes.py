@@ -44,7 +44,7 @@ class Change(NamedTuple):
         return cls(tenant, user, What(what))
 
 
-Told = Callable[[Change | None], None]
+OnChange = Callable[[Change | None], None]
 """Is told a change; None: any number of changes of anybody may have been missed, so that nothing kept counts."""
 
 
@@ -56,13 +56,13 @@ class ChangeNotices:
     """
 
     def __init__(self) -> None:
-        self._subscribers: list[Told] = []
+        self._subscribers: list[OnChange] = []
 
-    def subscribe(self, told: Told) -> None:
-        """``told`` is called in the event loop with each change, of this process or of another one; with one's own it
-        may be called twice. It returns at once and raises nothing.
+    def subscribe(self, callback: OnChange) -> None:
+        """``callback`` is called in the event loop with each change, of this process or of another one; with one's own
+        it may be called twice. It returns at once and raises nothing.
         """
-        self._subscribers.append(told)
+        self._subscribers.append(callback)
 
     def publish(self, change: Change) -> None:
         """Tell everybody, this process at once. Returns at once, raises nothing."""
@@ -70,5 +70,5 @@ class ChangeNotices:
 
     def tell(self, change: Change | None) -> None:
         """Tell the subscribers in this process."""
-        for told in self._subscribers:
-            told(change)
+        for callback in self._subscribers:
+            callback(change)

@@ -49,10 +49,10 @@ def command_in(text: str) -> Command | None:
     """The command that the whole of a message is; None where it is for the model."""
     if len(text) > MOST_CHARACTERS or "\n" in text.strip():
         return None
-    said = _plain(text)
-    found: list[tuple[int, Command, bool]] = []
+    plain = _plain(text)
+    candidates: list[tuple[int, Command, bool]] = []
     for language, phrases in _data().items():
-        for bare in (_without_politeness(said, phrases["polite"]), said):  # of equals the first one counts
+        for bare in (_without_politeness(plain, phrases["polite"]), plain):  # of equals the first one counts
             for name in _WHOLE:
                 if bare in phrases[name]:
                     return Command(name=name, language=language)
@@ -60,8 +60,8 @@ def command_in(text: str) -> Command | None:
                 for template in phrases[kind]:
                     if (target := _slot(bare, template)) is not None:
                         command = Command(name="forget", language=language, target=target, in_messages=kind == "forget")
-                        found.append((len(template), command, target not in phrases["nothing_named"]))
-    _, best, names_something = max(found, key=lambda one: one[0], default=(0, None, False))
+                        candidates.append((len(template), command, target not in phrases["nothing_named"]))
+    _, best, names_something = max(candidates, key=lambda one: one[0], default=(0, None, False))
     if best is None or not names_something:
         return None
     # the name of one thing: short, and no further sentence begins in it
@@ -71,13 +71,13 @@ def command_in(text: str) -> Command | None:
 
 def line(command: Command, which: str, items: Sequence[str] = (), *, count: int | None = None) -> str:
     """The answer in the command's language: which of the data's, with these memories (the best first) of ``count``."""
-    said = _data()[command.language]["say"]
+    phrases = _data()[command.language]["say"]
     count = len(items) if count is None else count
     shown = "; ".join(f"“{shortened(one)}”" for one in items[:MOST_ITEMS])
-    left = count - min(len(items), MOST_ITEMS)
-    if left > 0 and which == "about":
-        shown = said["more"].format(items=shown, m=left)
-    return str(said[which].format(items=shown, n=count))
+    unnamed = count - min(len(items), MOST_ITEMS)
+    if unnamed > 0 and which == "about":
+        shown = phrases["more"].format(items=shown, m=unnamed)
+    return str(phrases[which].format(items=shown, n=count))
 
 
 def shortened(text: str) -> str:
@@ -101,25 +101,25 @@ def _plain(text: str) -> str:
     return " ".join(normal.split()).strip(_ENDS)
 
 
-def _without_politeness(said: str, polite: Sequence[str]) -> str:
+def _without_politeness(text: str, polite: Sequence[str]) -> str:
     """Without one courtesy before, one behind the first word ("vergiss bitte …"), and one at the end."""
     for word in polite:
-        if said.startswith(word) and (rest := said[len(word) :]) and not (rest[0].isalpha() and word[-1].isascii()):
-            said = rest.strip(_ENDS)
+        if text.startswith(word) and (rest := text[len(word) :]) and not (rest[0].isalpha() and word[-1].isascii()):
+            text = rest.strip(_ENDS)
             break
-    first, _, rest = said.partition(" ")
+    first, _, rest = text.partition(" ")
     second, _, behind = rest.partition(" ")
     if behind and second.strip(_ENDS) in polite:
-        said = f"{first} {behind}"
+        text = f"{first} {behind}"
     for word in polite:
-        if said.endswith(word) and (rest := said[: -len(word)]) and not (rest[-1].isalpha() and word[0].isascii()):
+        if text.endswith(word) and (rest := text[: -len(word)]) and not (rest[-1].isalpha() and word[0].isascii()):
             return rest.strip(_ENDS)
-    return said
+    return text
 
 
-def _slot(said: str, template: str) -> str | None:
+def _slot(text: str, template: str) -> str | None:
     """What stands in a template's place."""
     before, _, behind = template.partition("{x}")
-    if len(said) <= len(before) + len(behind) or not (said.startswith(before) and said.endswith(behind)):
+    if len(text) <= len(before) + len(behind) or not (text.startswith(before) and text.endswith(behind)):
         return None
-    return said[len(before) : len(said) - len(behind)].strip()
+    return text[len(before) : len(text) - len(behind)].strip()

@@ -138,21 +138,21 @@ def noted(before: Memory, fields: Mapping[str, Any], dream: str, now: datetime) 
     became = msgspec.to_builtins({name: value for name, value in fields.items() if name != "metadata"})
     if "metadata" in was:
         became["metadata"] = after
-    mark = {"id": dream, "at": now.isoformat(), "was": was, "became": became}
+    note = {"id": dream, "at": now.isoformat(), "was": was, "became": became}
     earlier = [one for one in marks_of(before) if datetime.fromisoformat(one["at"]) + UNDOABLE > now]
-    return {**fields, "metadata": after | {DREAMS: [*earlier, mark]}}
+    return {**fields, "metadata": after | {DREAMS: [*earlier, note]}}
 
 
 def made_by(memory: Memory, dream: str, now: datetime) -> Memory:
     """A new memory, noted as this dream's."""
-    mark = {"id": dream, "at": now.isoformat(), "was": None}
-    return msgspec.structs.replace(memory, metadata=memory.metadata | {DREAMS: [mark]})
+    note = {"id": dream, "at": now.isoformat(), "was": None}
+    return msgspec.structs.replace(memory, metadata=memory.metadata | {DREAMS: [note]})
 
 
 def marks_of(memory: Memory) -> Sequence[dict[str, Any]]:
     """What dreams noted on a memory, oldest first; what is not theirs to read (a client's own) is nothing."""
-    found = memory.metadata.get(DREAMS)
-    return [one for one in found if _is_mark(one)] if isinstance(found, list) else ()
+    notes = memory.metadata.get(DREAMS)
+    return [one for one in notes if _is_mark(one)] if isinstance(notes, list) else ()
 
 
 class _Fields(msgspec.Struct, frozen=True):
@@ -183,10 +183,10 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
     """The fields that make a memory what it was before this dream, the last one that changed it. What somebody changed
     since stays as it is now.
     """
-    mark = mark_of(memory, dream)
-    if mark is None or mark["was"] is None:
+    note = mark_of(memory, dream)
+    if note is None or note["was"] is None:
         return {}
-    stored, was, became = msgspec.to_builtins(memory), mark["was"], mark.get("became", {})
+    stored, was, became = msgspec.to_builtins(memory), note["was"], note.get("became", {})
     same = [name for name in was if name in CHANGED and name in became and stored[name] == became[name]]
     fields = {name: was[name] for name in same}
     if "updated_at" not in fields:
@@ -200,8 +200,8 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
                 metadata |= {name: before[name]} if name in before else {}
         # the keys as they stood before: an export is compared byte for byte
         metadata = {name: metadata[name] for name in before if name in metadata} | metadata
-    left = [one for one in marks_of(memory) if one["id"] != dream]
-    return fields | {"metadata": metadata | ({DREAMS: left} if left else {})}
+    notes = [one for one in marks_of(memory) if one["id"] != dream]
+    return fields | {"metadata": metadata | ({DREAMS: notes} if notes else {})}
 
 
 def needs_permission(memory: Memory) -> bool:

@@ -122,15 +122,15 @@ def mentions(memory: Memory) -> list[Mention]:
     """The entities that a memory names, each once: those it lists, its subject and object and those of its relations;
     of a verbatim turn the names written with capitals. The user is none.
     """
-    found = list(_in_text(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated(memory))
+    named = list(_in_text(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated(memory))
     best: dict[str, Mention] = {}
-    for one in found:
-        key = subject_name(one.name)
-        is_short = len(one.name) <= LONGEST_ENTITY and len(one.name.split()) <= _MOST_WORDS
-        if key == USER or not slug(one.name) or not is_short:
+    for mention in named:
+        key = subject_name(mention.name)
+        is_short = len(mention.name) <= LONGEST_ENTITY and len(mention.name.split()) <= _MOST_WORDS
+        if key == USER or not slug(mention.name) or not is_short:
             continue
-        if key not in best or (not best[key].first, best[key].weight) < (not one.first, one.weight):
-            best[key] = one
+        if key not in best or (not best[key].first, best[key].weight) < (not mention.first, mention.weight):
+            best[key] = mention
     return list(best.values())
 
 
@@ -166,50 +166,52 @@ def _in_text(text: str) -> Iterator[Mention]:
     begins: list[list[str]] = []
     inside: set[str] = set()
     for match in _NAME.finditer(text):
-        said = _trimmed(match.group())
-        if not said or (len(said) == 1 and is_abbreviation(said[0], stops=text.startswith(".", match.end()))):
+        words_of_name = _trimmed(match.group())
+        if not words_of_name or (
+            len(words_of_name) == 1 and is_abbreviation(words_of_name[0], stops=text.startswith(".", match.end()))
+        ):
             continue
-        name = " ".join(said)
+        name = " ".join(words_of_name)
         lead = text[max(0, match.start() - _LEAD) : match.start()]
-        if match.group().startswith(said[0]) and not _begins_a_name(said) and _SENTENCE.search(lead):
-            begins.append(said)
+        if match.group().startswith(words_of_name[0]) and not _begins_a_name(words_of_name) and _SENTENCE.search(lead):
+            begins.append(words_of_name)
             continue
-        inside.add(said[0])
+        inside.add(words_of_name[0])
         before = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
         yield _looked_at(name, before.group(1) if before else "")
-    for said in begins:
-        if said[0] in inside:
-            yield _looked_at(" ".join(said), "")
-        elif rest := _after_number(said[1:]):
-            yield msgspec.structs.replace(_looked_at(" ".join(rest), said[0]), first=said[0])
+    for words_of_name in begins:
+        if words_of_name[0] in inside:
+            yield _looked_at(" ".join(words_of_name), "")
+        elif rest := _after_number(words_of_name[1:]):
+            yield msgspec.structs.replace(_looked_at(" ".join(rest), words_of_name[0]), first=words_of_name[0])
 
 
-def _begins_a_name(said: list[str]) -> bool:
+def _begins_a_name(name_words: list[str]) -> bool:
     """Whether the first of several words can be told to belong to a name, also where it begins a sentence."""
-    if _is_time(" ".join(said)):
+    if _is_time(" ".join(name_words)):
         return True
-    if len(said) == 1 or not _after_number(said[1:]):
+    if len(name_words) == 1 or not _after_number(name_words[1:]):
         return False
-    first = said[0].lower()
-    known = _KIN | _PLACE_ENDS | _EVENT_WORDS | {"new"}
-    return first in known or is_abbreviation(said[0], stops=False)
+    first = name_words[0].lower()
+    certain = _KIN | _PLACE_ENDS | _EVENT_WORDS | {"new"}
+    return first in certain or is_abbreviation(name_words[0], stops=False)
 
 
-def _after_number(said: list[str]) -> list[str]:
+def _after_number(name_words: list[str]) -> list[str]:
     """The words without numbers at their beginning: "Suggest 3" has no more of a name than "Suggest"."""
-    while said and said[0][0].isdigit():
-        said = said[1:]
-    return said
+    while name_words and name_words[0][0].isdigit():
+        name_words = name_words[1:]
+    return name_words
 
 
 def _trimmed(name: str) -> list[str]:
     """The words of a run of capitals without those at its ends that begin a sentence ("Yes Anna's" is ``Anna``)."""
-    said = [_POSSESSIVE.sub("", word) for word in name.split()]
-    while said and (_begins_a_sentence(said[0]) or (len(said) > 1 and said[0].endswith("ing"))):
-        said = said[1:]
-    while said and said[-1].lower() in STOPWORDS:
-        said = said[:-1]
-    return said
+    name_words = [_POSSESSIVE.sub("", word) for word in name.split()]
+    while name_words and (_begins_a_sentence(name_words[0]) or (len(name_words) > 1 and name_words[0].endswith("ing"))):
+        name_words = name_words[1:]
+    while name_words and name_words[-1].lower() in STOPWORDS:
+        name_words = name_words[:-1]
+    return name_words
 
 
 def _begins_a_sentence(word: str) -> bool:
@@ -222,16 +224,16 @@ def _looked_at(name: str, context: str) -> Mention:
     name = name.strip()
     if _is_time(name):
         return Mention(name, EntityType.TIME, 3)
-    said = _words(name)
-    if said & _EVENT_WORDS:
+    name_words = _words(name)
+    if name_words & _EVENT_WORDS:
         return Mention(name, EntityType.EVENT, 3)
-    if said & _PLACE_ENDS:
+    if name_words & _PLACE_ENDS:
         return Mention(name, EntityType.PLACE, 3)
-    return _by_context(name, said, _words(context))
+    return _by_context(name, name_words, _words(context))
 
 
-def _by_context(name: str, said: set[str], around: set[str]) -> Mention:
-    if (around | said) & _PEOPLE_WORDS:
+def _by_context(name: str, name_words: set[str], around: set[str]) -> Mention:
+    if (around | name_words) & _PEOPLE_WORDS:
         return Mention(name, EntityType.PERSON, 3)
     if around & _PLACE_WORDS and name[:1].isupper():
         return Mention(name, EntityType.PLACE, 2)
@@ -243,10 +245,10 @@ def _by_context(name: str, said: set[str], around: set[str]) -> Mention:
 
 
 def _is_time(name: str) -> bool:
-    said = [word.strip(",.").lower() for word in name.split()]
-    if not said or not all(word in _TIME_WORDS or _TIME.fullmatch(word) for word in said):
+    parts = [word.strip(",.").lower() for word in name.split()]
+    if not parts or not all(word in _TIME_WORDS or _TIME.fullmatch(word) for word in parts):
         return False
-    return any(word in _TIME_WORDS or (len(word) >= 4 and _TIME.fullmatch(word) is not None) for word in said)
+    return any(word in _TIME_WORDS or (len(word) >= 4 and _TIME.fullmatch(word) is not None) for word in parts)
 
 
 def _words(text: str) -> set[str]:
@@ -281,7 +283,7 @@ class Census:
         self._spelled: dict[str, Counter[str]] = {}
         self._typed: dict[str, Counter[EntityType]] = {}
         self._counts: Counter[str] = Counter()
-        self._seen: dict[str, datetime] = {}
+        self._last_seen: dict[str, datetime] = {}
         self._firsts: set[str] = set()
         self._unsure: list[tuple[Mention, datetime]] = []
 
@@ -301,7 +303,7 @@ class Census:
         self._counts[key] += 1
         self._spelled.setdefault(key, Counter())[one.name] += 1
         self._typed.setdefault(key, Counter())[one.type] += one.weight
-        self._seen[key] = max(at, self._seen.get(key, at))
+        self._last_seen[key] = max(at, self._last_seen.get(key, at))
 
     def entities(self) -> dict[str, Entity]:
         """What was found, by key. A sentence's first word is counted to a name if any memory begins a name with it."""
@@ -313,7 +315,7 @@ class Census:
                 name=self._spelled[key].most_common(1)[0][0],
                 type=self._typed[key].most_common(1)[0][0],
                 count=count,
-                last_seen=self._seen[key],
+                last_seen=self._last_seen[key],
             )
             for key, count in self._counts.items()
         }

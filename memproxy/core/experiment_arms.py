@@ -107,7 +107,7 @@ def wilson(hits: int, of: int) -> Interval | None:
 
 def _mean(users: Sequence[Counts], name: str, per: str) -> tuple[float, float | None] | None:
     """The ratio of two sums over users, and its variance."""
-    pairs = [(one.get(name, 0), one.get(per, 0)) for one in users]
+    pairs = [(counts.get(name, 0), counts.get(per, 0)) for counts in users]
     below = sum(count for _, count in pairs)
     if not below:
         return None

@@ -154,10 +154,10 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
     changes = trimmed(chain[: here - 1] if here else [], begins(new), now=now)
     if before is not None:
         changes[before.id] = _closed(before, begins(new)) | {"superseded_by": new.id, "updated_at": now}
-        taken, by = retracted_at(before), str(before.metadata.get(RETRACTED_BY))
-        if after is None and taken is not None:
+        retracted, by = retracted_at(before), str(before.metadata.get(RETRACTED_BY))
+        if after is None and retracted is not None:
             if by not in new.turn_ids:  # else its own message took back what it takes the place of
-                new = msgspec.structs.replace(new, **_taken_back(new, by, taken))
+                new = msgspec.structs.replace(new, **_taken_back(new, by, retracted))
             changes[before.id]["metadata"] = without(before.metadata, RETRACTED_BY, RETRACTED_AT)
     if after is not None:
         end = min(begins(later) for later in chain[here:])
@@ -166,20 +166,20 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
     return Effects(new, changes)
 
 
-def repeat(known: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
+def repeat(old: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
     """The changes that a repetition makes: to the repeated statement, and to its predecessors if the repetition began
     earlier.
     """
-    changes = reinforce(known, again, now=now)
+    changes = reinforce(old, again, now=now)
     if not changes:
         return {}
     ids = [memory.id for memory in chain]
-    here = ids.index(known.id) if known.id in ids else 0
+    here = ids.index(old.id) if old.id in ids else 0
     if "valid_from" in changes and (later := chain[here + 1 :]):
-        earlier = msgspec.structs.replace(known, valid_from=changes["valid_from"])
+        earlier = msgspec.structs.replace(old, valid_from=changes["valid_from"])
         changes |= _closed(earlier, min(begins(memory) for memory in later))
-    begin = changes.get("valid_from", begins(known))
-    return trimmed(chain[:here], begin, now=now) | {known.id: changes}
+    begin = changes.get("valid_from", begins(old))
+    return trimmed(chain[:here], begin, now=now) | {old.id: changes}
 
 
 def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[str, dict[str, Any]]:
@@ -247,7 +247,7 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def reinforce(known: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
+def reinforce(old: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
     """The fields that change when a statement is repeated; none when it is the very same turn read again.
 
     Confidence moves a quarter of the way to certainty, weighed by the repetition's own (a choice of ours: four
@@ -255,20 +255,20 @@ def reinforce(known: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
     quarantine for that leaves it. When it was said first and last is noted; what was said to hold since an earlier
     time holds since then.
     """
-    more = [turn for turn in again.turn_ids if turn not in known.turn_ids]
+    more = [turn for turn in again.turn_ids if turn not in old.turn_ids]
     if not more:
         return {}
-    first, last = min(said_at(known), said_at(again)), max(last_said_at(known), last_said_at(again))
-    noted = known.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
-    changes: dict[str, Any] = {"turn_ids": [*known.turn_ids, *more], "metadata": noted}
-    if not states_beginning(known) and begins(again) < begins(known):
+    first, last = min(said_at(old), said_at(again)), max(last_said_at(old), last_said_at(again))
+    noted = old.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
+    changes: dict[str, Any] = {"turn_ids": [*old.turn_ids, *more], "metadata": noted}
+    if not states_beginning(old) and begins(again) < begins(old):
         changes["valid_from"] = begins(again)
-    if known.active:
-        changes["confidence"] = round(known.confidence + (1 - known.confidence) * 0.25 * again.confidence, 4)
+    if old.active:
+        changes["confidence"] = round(old.confidence + (1 - old.confidence) * 0.25 * again.confidence, 4)
         changes["updated_at"] = now
-        if again.trust.level > known.trust.level:
+        if again.trust.level > old.trust.level:
             changes["trust"] = again.trust
-        if known.quarantined and not again.quarantined:
+        if old.quarantined and not again.quarantined:
             changes["quarantined"] = False
     return changes
 
@@ -291,10 +291,10 @@ def named_by(replaces: str, known: Sequence[Memory]) -> Memory | None:
     exact = [memory for memory in known if says_exactly(memory, replaces)]
     if exact:
         return max(exact, key=last_said_at)
-    said = terms(replaces)
-    if len(words(replaces)) < _WHOLE or not said:
+    named_terms = terms(replaces)
+    if len(words(replaces)) < _WHOLE or not named_terms:
         return None
-    near = [memory for memory in known if _says_nearly(memory, replaces, said)]
+    near = [memory for memory in known if _says_nearly(memory, replaces, named_terms)]
     return near[0] if len(near) == 1 else None
 
 
@@ -305,13 +305,13 @@ def says_exactly(memory: Memory, text: str) -> bool:
 
 def _plain(text: str) -> str:
     """A statement's words in lower case; that it is one about the user may be left out."""
-    said = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
-    return said.removeprefix("the ").removeprefix("user ")
+    plain = " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").casefold().split()).strip(" .!?…。！？\"'")
+    return plain.removeprefix("the ").removeprefix("user ")
 
 
-def _says_nearly(memory: Memory, text: str, said: frozenset[str]) -> bool:
+def _says_nearly(memory: Memory, text: str, text_terms: frozenset[str]) -> bool:
     return (
-        2 * len(said & terms(memory.content)) >= _NEARLY * (len(said) + len(terms(memory.content)))
+        2 * len(text_terms & terms(memory.content)) >= _NEARLY * (len(text_terms) + len(terms(memory.content)))
         and numbers(text) == numbers(memory.content)
         and names(text) == names(memory.content)
         and affirms(msgspec.structs.replace(memory, content=text)) == affirms(memory)
@@ -324,14 +324,14 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
     What it names as wrong decides; else what it speaks of; else, when it speaks of nothing by itself ("it's 15,000
     now"), the last thing with such a value that was said in its conversation.
     """
-    known = [one.memory for one in near if _may_be_corrected(candidate, one.memory)]
+    possible = [neighbour.memory for neighbour in near if _may_be_corrected(candidate, neighbour.memory)]
     if replaces:
-        stated = [memory for memory in known if _states(memory, replaces)]
+        stated = [memory for memory in possible if _states(memory, replaces)]
         return _closest(candidate, stated)
     if topic(candidate.content) - names(candidate.content):
-        fitting = [memory for memory in known if changes(candidate, memory, corrects=True)]
+        fitting = [memory for memory in possible if changes(candidate, memory, corrects=True)]
         return _closest(candidate, fitting)
-    here = [memory for memory in known if memory.session_id == candidate.session_id]
+    here = [memory for memory in possible if memory.session_id == candidate.session_id]
     if numbers(candidate.content):  # a number corrects a statement with one number, or a name one with a name
         here = [memory for memory in here if len(numbers(memory.content)) == 1]
     else:
@@ -340,14 +340,14 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
     return max(here, key=last_said_at, default=None)
 
 
-def _may_be_corrected(candidate: Memory, known: Memory) -> bool:
-    if not known.active or known.kind in (Kind.TURN, Kind.EPISODIC) or last_said_at(known) > said_at(candidate):
+def _may_be_corrected(candidate: Memory, old: Memory) -> bool:
+    if not old.active or old.kind in (Kind.TURN, Kind.EPISODIC) or last_said_at(old) > said_at(candidate):
         return False
-    if known.place != candidate.place:
+    if old.place != candidate.place:
         return False
-    if known.turn_ids and set(known.turn_ids) <= set(candidate.turn_ids):
+    if old.turn_ids and set(old.turn_ids) <= set(candidate.turn_ids):
         return False  # what one message says side by side holds side by side
-    return not candidate.aspect or (known.aspect or "").casefold() == candidate.aspect.casefold()
+    return not candidate.aspect or (old.aspect or "").casefold() == candidate.aspect.casefold()
 
 
 def _states(memory: Memory, wrong: str) -> bool:
@@ -355,9 +355,9 @@ def _states(memory: Memory, wrong: str) -> bool:
     if memory.object and same_value(value_name(memory.object), value_name(wrong)):
         return True
     about = topic(wrong) | names(wrong)
-    if found := numbers(wrong):
+    if wrong_numbers := numbers(wrong):
         held = topic(memory.content) | names(memory.content)
-        return found <= numbers(memory.content) and len(about & held) >= _MOST_OF_IT * len(about)
+        return wrong_numbers <= numbers(memory.content) and len(about & held) >= _MOST_OF_IT * len(about)
     return contains(memory.content, value_name(wrong)) or (bool(about) and about <= topic(memory.content))
 
 
@@ -403,26 +403,26 @@ def in_place_of(candidate: Memory, target: Memory) -> Memory:
 
 def is_whole(candidate: Memory) -> bool:
     """Whether a correction says by itself what it is about: it has names, and is a whole sentence."""
-    said = words(candidate.content)
+    content_words = words(candidate.content)
     named = candidate.subject and candidate.predicate and candidate.object
-    return bool(named) and len(said) >= _WHOLE and said[0] not in _PRONOUNS
+    return bool(named) and len(content_words) >= _WHOLE and content_words[0] not in _PRONOUNS
 
 
-def following(memory: Memory, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields to change with the edited fields ``given`` of a statement, unless they are given themselves: no
+def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields to change with the ``edits`` of a statement's fields, unless they are edited themselves: no
     object, relation or entity keeps saying what the words no longer say.
     """
     if memory.kind is Kind.TURN:
         return {}
     fields: dict[str, Any] = {}
-    content = given.get("content", memory.content)
-    if "object" not in given and is_left_out(memory.object, memory.content, content):
+    content = edits.get("content", memory.content)
+    if "object" not in edits and is_left_out(memory.object, memory.content, content):
         fields["object"] = _in_its_place(memory.object or "", memory.content, content)
-    stated = {name: {**fields, **given}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
-    if "relations" not in given:
+    stated = {name: {**fields, **edits}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
+    if "relations" not in edits:
         relations = [one for old in memory.relations if (one := _restated(old, memory, stated)) is not None]
         fields |= {"relations": relations} if relations != memory.relations else {}
-    if "entities" not in given:
+    if "entities" not in edits:
         entities = [name for name in memory.entities if not is_left_out(name, memory.content, content)]
         new = stated["object"]
         if new and new not in entities and memory.object in memory.entities and memory.object not in entities:
@@ -439,9 +439,9 @@ def is_left_out(value: str | None, before: str, after: str) -> bool:
 
 def _in_its_place(value: str, before: str, after: str) -> str | None:
     """The words in place of the old value; None where more than that has changed."""
-    head, found, tail = before.partition(value)
+    head, separator, tail = before.partition(value)
     new = after[len(head) : len(after) - len(tail)].strip()
-    return new if found and after.startswith(head) and after.endswith(tail) and new else None
+    return new if separator and after.startswith(head) and after.endswith(tail) and new else None
 
 
 def _restated(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
@@ -491,12 +491,12 @@ def only_asks_to_forget(text: str, quotes: Sequence[str]) -> bool:
     say more ("Forget the budget, money is no object").
     """
     asked = [_quoted(quote) for quote in quotes]
-    said = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
-    return bool(said) and all(
+    telling = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
+    return bool(telling) and all(
         _ORDER.search(sentence) is not None
         and any(_quoted(sentence) in quote or quote in _quoted(sentence) for quote in asked if quote)
         and sum(bool(key_terms(clause)) for clause in _CLAUSE_END.split(sentence)) == 1
-        for sentence in said
+        for sentence in telling
     )
 
 
@@ -510,14 +510,14 @@ def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
     The same slot decides, unless another value is named. Else all memories that hold every term of the request; else
     the one that holds most of them. What was said after the request is never meant.
     """
-    known = [one.memory for one in near if _may_be_meant(request, one.memory)]
-    wanted = _terms(request)
-    exact = [memory for memory in known if _same_question(request, memory, wanted)]
+    possible = [one.memory for one in near if _may_be_meant(request, one.memory)]
+    request_terms = _terms(request)
+    exact = [memory for memory in possible if _same_question(request, memory, request_terms)]
     if exact:
         return tuple(exact)
-    if not wanted:
+    if not request_terms:
         return ()
-    shares = [(len(wanted & _told(memory)) / len(wanted), memory) for memory in known]
+    shares = [(len(request_terms & _words_held(memory)) / len(request_terms), memory) for memory in possible]
     if whole := [memory for share, memory in shares if share == 1]:
         return tuple(whole)
     best = sorted((one for one in shares if one[0] >= _MOST_OF_IT), key=lambda one: -one[0])
@@ -530,59 +530,61 @@ def is_specific(request: Memory) -> bool:
     return bool(_terms(request) or (request.subject and request.predicate and slot_name(request)))
 
 
-def means(request: Memory, told: Memory) -> bool:
+def means(request: Memory, memory: Memory) -> bool:
     """Whether a request to forget clearly means a statement, whatever else is known: its slot, or all of its terms."""
-    if not _may_be_meant(request, told):
+    if not _may_be_meant(request, memory):
         return False
-    wanted = _terms(request)
-    return _same_question(request, told, wanted) or (bool(wanted) and wanted <= _told(told))
+    request_terms = _terms(request)
+    return _same_question(request, memory, request_terms) or (
+        bool(request_terms) and request_terms <= _words_held(memory)
+    )
 
 
-def _same_question(request: Memory, known: Memory, wanted: frozenset[str]) -> bool:
+def _same_question(request: Memory, memory: Memory, request_terms: frozenset[str]) -> bool:
     """Whether the request names the slot of a memory; without an object it means every item of a list that holds its
     other words.
     """
-    slot = slot_name(msgspec.structs.replace(request, object=request.object or known.object or known.content))
-    if slot is None or slot != slot_name(known):
+    slot = slot_name(msgspec.structs.replace(request, object=request.object or memory.object or memory.content))
+    if slot is None or slot != slot_name(memory):
         return False
-    return bool(request.object) or not is_listed(known) or bool(wanted & _told(known))
+    return bool(request.object) or not is_listed(memory) or bool(request_terms & _words_held(memory))
 
 
-def _may_be_meant(request: Memory, known: Memory) -> bool:
+def _may_be_meant(request: Memory, memory: Memory) -> bool:
     """Whether a request may mean a memory: neither its time nor another value, subject, name or number speaks against
     it.
     """
-    if not known.active or known.kind is Kind.TURN or last_said_at(known) > said_at(request):
+    if not memory.active or memory.kind is Kind.TURN or last_said_at(memory) > said_at(request):
         return False
-    if _other_value(request, known) or _other_subject(request, known) or _other_question(request, known):
+    if _other_value(request, memory) or _other_subject(request, memory) or _other_question(request, memory):
         return False
-    told = _told(known) | {part for name in names(known.content) for part in name.split("_")}
+    held = _words_held(memory) | {part for name in names(memory.content) for part in name.split("_")}
     named = {part for name in names(request.content) for part in name.split("_")}
-    return numbers(request.content) <= numbers(_text(known)) and named <= told
+    return numbers(request.content) <= numbers(_text(memory)) and named <= held
 
 
-def _other_value(request: Memory, known: Memory) -> bool:
+def _other_value(request: Memory, memory: Memory) -> bool:
     """Whether both name a value for one slot, and not the same."""
-    if not request.object or not known.object or slot_name(request) != slot_name(known):
+    if not request.object or not memory.object or slot_name(request) != slot_name(memory):
         return False
-    return affirms(request) == affirms(known) and not same_value(value_name(request.object), value_name(known.object))
+    return affirms(request) == affirms(memory) and not same_value(value_name(request.object), value_name(memory.object))
 
 
-def _other_subject(request: Memory, known: Memory) -> bool:
-    if not request.subject or not known.subject:
+def _other_subject(request: Memory, memory: Memory) -> bool:
+    if not request.subject or not memory.subject:
         return False
-    asked, of = subject_name(request.subject), subject_name(known.subject)
-    if asked == of or set(of.split("_")) <= _terms(request):
+    subject, of = subject_name(request.subject), subject_name(memory.subject)
+    if subject == of or set(of.split("_")) <= _terms(request):
         return False
-    return asked == "user" or not set(asked.split("_")) <= _told(known)
+    return subject == "user" or not set(subject.split("_")) <= _words_held(memory)
 
 
-def _other_question(request: Memory, known: Memory) -> bool:
+def _other_question(request: Memory, memory: Memory) -> bool:
     """Whether both name predicates, and nothing in the request speaks of the known one's."""
-    if predicate_name(request.predicate or "") == predicate_name(known.predicate or ""):
+    if predicate_name(request.predicate or "") == predicate_name(memory.predicate or ""):
         return False
-    asked, of = name_words(request.predicate or ""), name_words(known.predicate or "")
-    return bool(asked and of) and not set(of) & (set(asked) | _terms(request))
+    predicate, of = name_words(request.predicate or ""), name_words(memory.predicate or "")
+    return bool(predicate and of) and not set(of) & (set(predicate) | _terms(request))
 
 
 def _text(memory: Memory) -> str:
@@ -590,17 +592,17 @@ def _text(memory: Memory) -> str:
     return " ".join([memory.content, *(part for part in named if part)])
 
 
-def _told(memory: Memory) -> frozenset[str]:
+def _words_held(memory: Memory) -> frozenset[str]:
     """The words that a memory holds, its names taken apart."""
     return frozenset(name_words(_text(memory))) | topic(_text(memory))
 
 
 def _terms(request: Memory) -> frozenset[str]:
     """The terms of what the request asks to forget. Words that are in many memories count only beside others."""
-    found = frozenset(singular(term) for term in topic(request.content)) - _FORGETTING
-    specific = found - GENERIC_WORDS
+    request_terms = frozenset(singular(term) for term in topic(request.content)) - _FORGETTING
+    specific = request_terms - GENERIC_WORDS
     predicate = frozenset(name_words(request.predicate or ""))
-    return found if specific or found & predicate else frozenset()
+    return request_terms if specific or request_terms & predicate else frozenset()
 
 
 class Operation(enum.StrEnum):
@@ -696,18 +698,18 @@ def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decis
     """What a request to forget does: it ends what is meant, nothing when nothing clearly is."""
     exact = (near.memory for near in neighbours if near.memory.active and says_exactly(near.memory, request.content))
     named = [memory for memory in exact if last_said_at(memory) <= said_at(request)]
-    found = tuple(named) or meant(request, neighbours)
-    return Decision(Operation.RETRACT, found[0], found) if found else Decision(Operation.NOTHING)
+    targets = tuple(named) or meant(request, neighbours)
+    return Decision(Operation.RETRACT, targets[0], targets) if targets else Decision(Operation.NOTHING)
 
 
 def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     """Decide by the values of the slot's statements next to it in time, and of one that the same turn stated before."""
     here = position(candidate, chain)
     beside = [*chain[max(0, here - 1) : here][::-1], *chain[here : here + 1]]
-    told = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
-    for memory in (*told, *beside):
-        taken = retracted_at(memory)
-        said_anew = taken is not None and said_at(candidate) > taken
+    same_turn = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
+    for memory in (*same_turn, *beside):
+        retracted = retracted_at(memory)
+        said_anew = retracted is not None and said_at(candidate) > retracted
         if same_value(slot_value(candidate), slot_value(memory)) and not said_anew:
             return Decision(Operation.DUPLICATE, memory)
     if denies_another(candidate, chain[-1]):
@@ -715,49 +717,51 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     return Decision(Operation.UPDATE, chain[-1])
 
 
-def told_already(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
+def stated_before(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
     """Which of a slot's statements the candidate's own turn has stated before, when the turn is read again."""
     turns, value = set(candidate.turn_ids), slot_value(candidate)
-    told = (memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory)))
-    return next(told, None)
+    repeats_of_turn = (
+        memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory))
+    )
+    return next(repeats_of_turn, None)
 
 
 def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
-    known = near.memory
-    if known.kind is not candidate.kind:
+    old = near.memory
+    if old.kind is not candidate.kind:
         return Operation.ADD
-    if _is_the_same_turn(candidate, known) or _was_taken_back(candidate, known):
+    if _is_the_same_turn(candidate, old) or _was_taken_back(candidate, old):
         return Operation.DUPLICATE
-    if not _near(candidate, near, bands.related, LEXICAL_RELATED) and not one_topic(candidate, known):
+    if not _near(candidate, near, bands.related, LEXICAL_RELATED) and not one_topic(candidate, old):
         return Operation.ADD
     same = _near(candidate, near, bands.same, LEXICAL_SAME)
-    if says_the_same(candidate, known):
-        repeated = same and (known.active or said_at(candidate) <= (known.valid_to or known.updated_at))
+    if says_the_same(candidate, old):
+        repeated = same and (old.active or said_at(candidate) <= (old.valid_to or old.updated_at))
         return Operation.DUPLICATE if repeated else Operation.COEXIST
-    changed = known.active and changes(candidate, known)
+    changed = old.active and changes(candidate, old)
     return Operation.UPDATE if changed else Operation.COEXIST
 
 
-def _is_the_same_turn(candidate: Memory, known: Memory) -> bool:
+def _is_the_same_turn(candidate: Memory, old: Memory) -> bool:
     """Whether the same words of the same turn are read again (whatever became of them since)."""
-    if not set(candidate.turn_ids) & set(known.turn_ids) or known.kind is Kind.TURN:
+    if not set(candidate.turn_ids) & set(old.turn_ids) or old.kind is Kind.TURN:
         return False
-    if candidate.content == known.content:
+    if candidate.content == old.content:
         return True
     evidence = candidate.metadata.get("evidence")
-    if evidence is None or evidence != known.metadata.get("evidence") or slot_name(candidate) != slot_name(known):
+    if evidence is None or evidence != old.metadata.get("evidence") or slot_name(candidate) != slot_name(old):
         return False
-    return same_value(slot_value(candidate), slot_value(known))
+    return same_value(slot_value(candidate), slot_value(old))
 
 
-def _was_taken_back(candidate: Memory, known: Memory) -> bool:
+def _was_taken_back(candidate: Memory, old: Memory) -> bool:
     """Whether the user retracted the statement, in these or other words, after it was said."""
-    taken = retracted_at(known)
-    if taken is None or known.active or said_at(candidate) > taken or affirms(candidate) != affirms(known):
+    retracted = retracted_at(old)
+    if retracted is None or old.active or said_at(candidate) > retracted or affirms(candidate) != affirms(old):
         return False
-    if str(known.metadata.get(RETRACTED_BY)) in candidate.turn_ids:
+    if str(old.metadata.get(RETRACTED_BY)) in candidate.turn_ids:
         return False  # the turn that took it back says what holds instead ("not to dogs, to dust mites")
-    return alike(terms(candidate.content), terms(known.content))
+    return alike(terms(candidate.content), terms(old.content))
 
 
 def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> bool:
@@ -770,29 +774,29 @@ def in_gray_zone(candidate: Memory, near: Neighbour, bands: Bands) -> bool:
     """Whether rules are unsure of an active neighbour: related, not plainly the same, and not told apart by kind,
     aspect or another item of a list.
     """
-    known = near.memory
-    if not known.active or not may_replace(candidate, known):
+    old = near.memory
+    if not old.active or not may_replace(candidate, old):
         return False
     return _near(candidate, near, bands.related, LEXICAL_RELATED) and not _near(
         candidate, near, bands.same, LEXICAL_SAME
     )
 
 
-def may_replace(candidate: Memory, known: Memory) -> bool:
+def may_replace(candidate: Memory, old: Memory) -> bool:
     """Whether it may be the known statement in another form, no matter what proposes so. Episodes, other kinds, other
     aspects and items of lists live side by side; what is less trusted or in quarantine replaces nothing that is not.
     """
-    if candidate.kind is not known.kind or candidate.kind in (Kind.EPISODIC, Kind.TURN):
+    if candidate.kind is not old.kind or candidate.kind in (Kind.EPISODIC, Kind.TURN):
         return False
-    if not same_aspect(candidate, known) or not same_place(candidate, known):
+    if not same_aspect(candidate, old) or not same_place(candidate, old):
         return False
-    if is_listed(candidate) or is_listed(known):
+    if is_listed(candidate) or is_listed(old):
         return False
-    return trusted_enough(candidate, known) and not is_older(candidate, known)
+    return trusted_enough(candidate, old) and not is_older(candidate, old)
 
 
-def trusted_enough(candidate: Memory, known: Memory) -> bool:
+def trusted_enough(candidate: Memory, old: Memory) -> bool:
     """Whether the candidate is trusted enough to change the known one; one that waits to be confirmed is not."""
-    if candidate.quarantined and not known.quarantined:
+    if candidate.quarantined and not old.quarantined:
         return False
-    return candidate.trust.level >= known.trust.level
+    return candidate.trust.level >= old.trust.level

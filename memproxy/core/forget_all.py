@@ -139,12 +139,12 @@ def order_in(text: str) -> str | None:
     """
     if len(text) > _LONGEST or _CUE.search(text) is None:
         return None
-    said = sentences(_QUOTED.sub("…", text))
-    if orders := [sentence for sentence in said if _is_order(sentence)]:
-        rest = [sentence for sentence in said if sentence not in orders]
+    parts = sentences(_QUOTED.sub("…", text))
+    if orders := [sentence for sentence in parts if _is_order(sentence)]:
+        rest = [sentence for sentence in parts if sentence not in orders]
         return None if any(_NOT_MEANT.search(sentence) for sentence in rest) else orders[-1]
-    orders = [sentence for sentence in said if _is_order_alone(sentence)]
-    beside = [sentence for sentence in said if sentence not in orders]
+    orders = [sentence for sentence in parts if _is_order_alone(sentence)]
+    beside = [sentence for sentence in parts if sentence not in orders]
     return orders[-1] if orders and all(_BESIDE.fullmatch(_plain(sentence)) for sentence in beside) else None
 
 

@@ -96,9 +96,9 @@ def columns(
     count = len(bm25) if counted is None else int(np.count_nonzero(counted))
     missing = np.isnan(cosine)
     if np.logical_or.reduce(missing):
-        seen = ~missing
-        plain, standing = np.where(seen, cosine, 0.0), np.zeros(len(bm25))
-        standing[seen] = _standings(cosine[seen], USUAL_COSINE, _of(counted, seen))
+        has_vector = ~missing
+        plain, standing = np.where(has_vector, cosine, 0.0), np.zeros(len(bm25))
+        standing[has_vector] = _standings(cosine[has_vector], USUAL_COSINE, _of(counted, has_vector))
     else:
         plain, standing = cosine, _standings(cosine, USUAL_COSINE, counted)
     other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
@@ -124,19 +124,19 @@ def late_columns(
     ``functional`` tokens have no topic. A token that few candidates have anything near to counts more. ``counted`` as
     in `columns`.
     """
-    seen = compared(similarities)
-    found = {name: np.zeros(len(seen)) for name in LATE}
-    if not np.logical_or.reduce(seen):
-        return found
-    if not np.logical_and.reduce(seen):
-        similarities, window, counted = similarities[seen], window[seen], _of(counted, seen)
+    has_tokens = compared(similarities)
+    signals = {name: np.zeros(len(has_tokens)) for name in LATE}
+    if not np.logical_or.reduce(has_tokens):
+        return signals
+    if not np.logical_and.reduce(has_tokens):
+        similarities, window, counted = similarities[has_tokens], window[has_tokens], _of(counted, has_tokens)
     near = np.minimum(np.maximum((similarities - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0), 1.0)
     parts = shares(near if counted is None else near[counted], functional)
     own = similarities @ parts
-    found["late"][seen] = own
-    found["late_standing"][seen] = _standings(own, USUAL_LATE, counted)
-    found["late_window"][seen] = _standings(window @ parts, USUAL_LATE_WINDOW, counted)
-    return found
+    signals["late"][has_tokens] = own
+    signals["late_standing"][has_tokens] = _standings(own, USUAL_LATE, counted)
+    signals["late_window"][has_tokens] = _standings(window @ parts, USUAL_LATE_WINDOW, counted)
+    return signals
 
 
 def compared(similarities: Array) -> NDArray[np.bool_]:
@@ -228,6 +228,6 @@ def coverage(weights: Array, held: NDArray[np.bool_]) -> Array:
     query without terms.
     """
     # no matrix product: it may add up in another order for one candidate than for another that has the same terms
-    found: Array = np.add.reduce(weights[:, None] * held, axis=0)
+    weighted: Array = np.add.reduce(weights[:, None] * held, axis=0)
     total: float = sum(weights.tolist())
-    return found / total if total else found
+    return weighted / total if total else weighted

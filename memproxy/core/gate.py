@@ -131,16 +131,16 @@ def asks_for_tool(text: str, tools: Sequence[OfferedTool]) -> bool:
     """
     words = _WORD.findall(text)
     places: dict[str, int] = {}
-    for place, word in enumerate(words):
-        places.setdefault(_stem(word.lower()), place)
-    first_name = next((place for place, word in enumerate(words) if place and word[0].isupper()), len(words))
+    for index, word in enumerate(words):
+        places.setdefault(_stem(word.lower()), index)
+    first_name = next((index for index, word in enumerate(words) if index and word[0].isupper()), len(words))
     return any(_is_named(tool, places, first_name) for tool in tools[:MAX_TOOLS])
 
 
 def _is_named(tool: OfferedTool, places: dict[str, int], first_name: int) -> bool:
     parts = {_stem(part.lower()) for part in _NAME_PART.findall(tool.name[:_NAME_CHARACTERS])}
-    said = [places[part] for part in parts if part in places]
-    return len(said) >= max(_LEAST_NAMED, len(parts) - 1) and min(said) <= first_name
+    positions = [places[part] for part in parts if part in places]
+    return len(positions) >= max(_LEAST_NAMED, len(parts) - 1) and min(positions) <= first_name
 
 
 def _stem(word: str) -> str:

@@ -61,10 +61,10 @@ def replayed(log: Sequence[Said], *, before: int, most: int, tokens: int) -> Seq
     start = max(0, (before + len(log) - most) // step * step - before)
     while start > 0 and log[start].role != "user":
         start -= 1
-    left = sum(one.tokens for one in log[start:])
-    cut = left > tokens
-    while start < len(log) and left > tokens:
-        left -= sum(one.tokens for one in log[start : start + step])
+    cost = sum(one.tokens for one in log[start:])
+    cut = cost > tokens
+    while start < len(log) and cost > tokens:
+        cost -= sum(one.tokens for one in log[start : start + step])
         start += step
     while cut and start < len(log) and log[start].role != "user":
         start += 1
@@ -84,10 +84,10 @@ def may_cut(messages: Sequence[Role], at: int) -> bool:
     """
     if messages[at].role != "user":
         return False
-    for one in messages[at:]:
-        if one.calls:
+    for message in messages[at:]:
+        if message.calls:
             return True
-        if one.role in _FOLLOW_UPS:
+        if message.role in _FOLLOW_UPS:
             return False
     return True
 
@@ -142,10 +142,10 @@ class CompressAsked(msgspec.Struct, frozen=True, kw_only=True):
 def read_kept(frame: str | None, turns: int) -> KeptState | None:
     """The state kept in this text with ``turns`` turns; None without one, or where one of its turns is gone."""
     try:
-        kept = None if frame is None else _KEPT.decode(frame)
+        state = None if frame is None else _KEPT.decode(frame)
     except msgspec.DecodeError:
         return None  # of another version: it is made anew
-    return kept if kept is not None and kept.turns == turns else None
+    return state if state is not None and state.turns == turns else None
 
 
 def state_block(state: State, nonce: str) -> str:
@@ -159,7 +159,7 @@ def state_block(state: State, nonce: str) -> str:
     return _block([STATE_HEADING, msgspec.json.encode(shown).decode()], nonce)
 
 
-def told_of(
+def entries_to_list(
     entries: Sequence[WorkingEntry], *, session: str | None, agent: str | None, others: bool
 ) -> list[WorkingEntry]:
     """The entries of working memory to list in a request, `MOST_ENTRIES` at most: those of its session and agent, then,
@@ -172,8 +172,8 @@ def told_of(
             return 0
         return 1 if entry.key.endswith(_INDEX) else 2
 
-    known = [entry for entry in entries if others or rank(entry) == 0]
-    return sorted(known, key=rank)[:MOST_ENTRIES]
+    listed = [entry for entry in entries if others or rank(entry) == 0]
+    return sorted(listed, key=rank)[:MOST_ENTRIES]
 
 
 def working_block(entries: Sequence[WorkingEntry], nonce: str, now: datetime) -> str:
@@ -181,11 +181,11 @@ def working_block(entries: Sequence[WorkingEntry], nonce: str, now: datetime) ->
     lines = []
     for entry in entries:
         age = int((now - entry.updated_at).total_seconds() // 60)
-        told = [f"written {age} min ago", f"expires {entry.expires_at:%Y-%m-%d %H:%M:%S}"]
-        told += [f"category {quote(entry.category)}"] if entry.category else []
-        told += [f"tags {quote(', '.join(entry.tags))}"] if entry.tags else []
-        told += [f"by agent {quote(entry.agent)}"] if entry.agent else []
-        lines.append(f"- {quote(entry.key)}: {'; '.join(told)}")
+        facts = [f"written {age} min ago", f"expires {entry.expires_at:%Y-%m-%d %H:%M:%S}"]
+        facts += [f"category {quote(entry.category)}"] if entry.category else []
+        facts += [f"tags {quote(', '.join(entry.tags))}"] if entry.tags else []
+        facts += [f"by agent {quote(entry.agent)}"] if entry.agent else []
+        lines.append(f"- {quote(entry.key)}: {'; '.join(facts)}")
     return _block([WORKING_HEADING, *lines], nonce)
 
 

@@ -202,8 +202,8 @@ def is_told(memory: Memory) -> bool:
 
 def version_of(memory: Memory) -> str:
     """32 hex digits that change with every public field but the access counts."""
-    said = {name: value for name, value in to_payload(memory).items() if name not in _NOT_ITS_OWN}
-    return digest(msgspec.json.encode(said, order="deterministic"))
+    fields = {name: value for name, value in to_payload(memory).items() if name not in _NOT_ITS_OWN}
+    return digest(msgspec.json.encode(fields, order="deterministic"))
 
 
 def digest(body: bytes) -> str:

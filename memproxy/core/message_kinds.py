@@ -89,8 +89,8 @@ def plain(text: str) -> str:
 
 def speaks_of_self(plain: str) -> bool:
     """Whether a text (`plain`) has a first-person or possessive word; "tell me" alone is none."""
-    told = _TOLD.sub(" ", plain)
-    if not _FIRST_PERSON.isdisjoint(_WORD.findall(told)):
+    rest = _TOLD.sub(" ", plain)
+    if not _FIRST_PERSON.isdisjoint(_WORD.findall(rest)):
         return True
     return not plain.isascii() and any(sign in plain for sign in _FIRST_PERSON_SIGNS)
 
@@ -123,11 +123,11 @@ def features(plain: str, text: str, frequent: Set[str]) -> Iterator[str]:
 def shares(plain: str, text: str, weights: Weights) -> dict[str, float]:
     """How likely a message is of each of `KINDS`."""
     sums = list(weights.of["bias"])
-    known = weights.of.get
+    weights_of = weights.of.get
     for feature in features(plain, text, weights.frequent):
-        if (found := known(feature)) is not None:
-            for place, weight in enumerate(found):
-                sums[place] += weight
+        if (feature_weights := weights_of(feature)) is not None:
+            for index, weight in enumerate(feature_weights):
+                sums[index] += weight
     most = max(sums)
     raised = [math.exp((one - most) / weights.scale) for one in sums]
     whole = sum(raised)
@@ -137,9 +137,9 @@ def shares(plain: str, text: str, weights: Weights) -> dict[str, float]:
 def kind_of(plain: str, text: str, weights: Weights | None = None) -> str | None:
     """The kind of a short message without first-person words; None where none is sure enough."""
     weights = weights or fitted()
-    found = shares(plain, text, weights)
-    kind = max(weights.least, key=lambda kind: found[kind])
-    if found[kind] < weights.least[kind]:
+    share_of = shares(plain, text, weights)
+    kind = max(weights.least, key=lambda kind: share_of[kind])
+    if share_of[kind] < weights.least[kind]:
         return None
     if kind == GREETING and not weights.pleasant.issuperset(words_of(_LENGTHENED.sub(r"\1", plain))):
         return None

@@ -94,7 +94,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def circles_here(self) -> tuple[str, ...]:
         """The circles whose names hold here, the narrowest first."""
         return circles(self.project, self.agent)
 
@@ -103,14 +103,14 @@ def circle(project: str | None, agent: str | None) -> str:
     """The project and agent of a statement, as the state and exports write them: ``project=atlas``,
     ``project=atlas&agent=coder``; empty for what is of no project and no agent, and so holds in all of them.
     """
-    told = {"project": project, "agent": agent}
-    return urlencode({what: name for what, name in told.items() if name is not None})
+    parts = {"project": project, "agent": agent}
+    return urlencode({what: name for what, name in parts.items() if name is not None})
 
 
 def read_circle(text: str) -> tuple[str | None, str | None] | None:
     """The project and the agent that a circle names; None when it is none."""
-    told = dict(parse_qsl(text, keep_blank_values=True))
-    named = told.get("project"), told.get("agent")
+    parts = dict(parse_qsl(text, keep_blank_values=True))
+    named = parts.get("project"), parts.get("agent")
     return named if circle(*named) == text else None
 
 
@@ -125,11 +125,11 @@ def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
     )
 
 
-def is_told(text: str, project: str | None, agent: str | None) -> bool:
+def is_shown_to(text: str, project: str | None, agent: str | None) -> bool:
     """Whether a request of this project and agent sees statements of the circle ``text``; one of neither sees all."""
-    told = read_circle(text)
-    return told is not None and all(
-        own is None or other in {None, own} for own, other in zip((project, agent), told, strict=True)
+    parts = read_circle(text)
+    return parts is not None and all(
+        own is None or other in {None, own} for own, other in zip((project, agent), parts, strict=True)
     )
 
 
@@ -141,8 +141,8 @@ def slug(text: str) -> str:
     else:
         plain = _ACCENTS.sub("", unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)))
         text = unicodedata.normalize("NFC", plain)
-    found = _WORD.findall(text.casefold())
-    name = "-".join(found)
+    found_words = _WORD.findall(text.casefold())
+    name = "-".join(found_words)
     return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME].rpartition("-")[0] or name[:LONGEST_NAME]
 
 
@@ -156,28 +156,30 @@ def subject_name(subject: str) -> str:
 
 def _parted(subject: str) -> tuple[str | None, str]:
     """The role that stands before (or after) a name, and the name's slug; empty when it is the user."""
-    said = _WORD.findall(_POSSESSIVE.sub("", subject))
-    while said and (said[0].casefold() in _OWNERS or (len(said) > 1 and said[0].casefold() in _SELF)):
-        said = said[1:]
-    if all(word.casefold() in _SELF for word in said):
+    name_words = _WORD.findall(_POSSESSIVE.sub("", subject))
+    while name_words and (
+        name_words[0].casefold() in _OWNERS or (len(name_words) > 1 and name_words[0].casefold() in _SELF)
+    ):
+        name_words = name_words[1:]
+    if all(word.casefold() in _SELF for word in name_words):
         return None, ""
-    role, said = _without_role(said)
-    return role, slug(" ".join(said))
+    role, name_words = _without_role(name_words)
+    return role, slug(" ".join(name_words))
 
 
-def _without_role(said: list[str]) -> tuple[str | None, list[str]]:
-    last = said[-1].casefold()
-    for place in range(min(len(said) - 1, _FARTHEST_ROLE)):
-        role, name = said[place].casefold(), said[place + 1 :]
+def _without_role(name_words: list[str]) -> tuple[str | None, list[str]]:
+    last = name_words[-1].casefold()
+    for index in range(min(len(name_words) - 1, _FARTHEST_ROLE)):
+        role, name = name_words[index].casefold(), name_words[index + 1 :]
         if role in _ROLES and len(name) > 1 and name[0].casefold() in _NAMED:
             return role, name[1:]
         if role in _ROLES and all(_is_name(word) for word in name):
             return role, name
-    if len(said) > 2 and said[-2].casefold() in _OWNERS and last in _ROLES and _is_name(said[0]):
-        return last, said[:-2]
-    if len(said) > 1 and last in _AFTER_NAMES and _is_name(said[0]):
-        return last, said[:-1]
-    return None, said
+    if len(name_words) > 2 and name_words[-2].casefold() in _OWNERS and last in _ROLES and _is_name(name_words[0]):
+        return last, name_words[:-2]
+    if len(name_words) > 1 and last in _AFTER_NAMES and _is_name(name_words[0]):
+        return last, name_words[:-1]
+    return None, name_words
 
 
 def _is_name(word: str) -> bool:
@@ -237,17 +239,17 @@ def is_role(name: str) -> bool:
 
 
 def _said_to_be_one(subject: str, predicate: str, other: str) -> tuple[str, str] | None:
-    said = words(predicate)
+    predicate_words = words(predicate)
     if not predicate_name(predicate)[1]:
         return None
-    if len(said) > 1 and said[-1] == "of":
+    if len(predicate_words) > 1 and predicate_words[-1] == "of":
         # "Clara is the name of my wife", "TS is an alias of TypeScript"
-        subject, other, said = other, subject, said[:-1]
-    name, known = subject_name(subject), subject_name(other)
-    asked = "_".join(word for word in said if word not in _FILLERS)
-    if known == USER or (named := _named_by(asked, name)) is None:
+        subject, other, predicate_words = other, subject, predicate_words[:-1]
+    name, other_name = subject_name(subject), subject_name(other)
+    relation = "_".join(word for word in predicate_words if word not in _FILLERS)
+    if other_name == USER or (named := _named_by(relation, name)) is None:
         return None
-    return None if asked in _ONE_PERSON and not _is_name(other.strip() or "-") else (named, known)
+    return None if relation in _ONE_PERSON and not _is_name(other.strip() or "-") else (named, other_name)
 
 
 def _named_by(predicate: str, subject: str) -> str | None:
@@ -263,12 +265,12 @@ def _named_by(predicate: str, subject: str) -> str | None:
     return None
 
 
-def assign_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> list[Names]:
-    """Where turns of one session belong, in their order. ``known`` maps the names of the owner's wings to wings: a
+def assign_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> list[Names]:
+    """Where turns of one session belong, in their order. ``wings`` maps the names of the owner's wings to wings: a
     wing that at least half of the turns name is theirs, else they are the user's.
     """
     texts = [turn.content for turn in turns]
-    wing = _dominant(texts, known)
+    wing = _dominant(texts, wings)
     topics = shared_topics(texts)
     return [
         Names(
@@ -283,24 +285,24 @@ def assign_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> list[Name
     ]
 
 
-def moved_turns(turns: Sequence[Memory], known: Mapping[str, str]) -> tuple[list[Memory], list[Names]]:
+def moved_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> tuple[list[Memory], list[Names]]:
     """The turns of one conversation, in their order, that stand in the user's wing and belong into another one by now
     (its subject had no wing when they came), and where; none, where the conversation as a whole is about nothing known.
     """
-    wing = _dominant([turn.content[:_LONGEST_LOOK] for turn in turns], known)
-    own = known.get(USER, USER)
+    wing = _dominant([turn.content[:_LONGEST_LOOK] for turn in turns], wings)
+    own = wings.get(USER, USER)
     if wing in (USER, own):
         return [], []
-    places = assign_turns(turns, known)
+    places = assign_turns(turns, wings)
     moving = [(turn, place) for turn, place in zip(turns, places, strict=True) if turn.wing in (None, USER, own)]
     names = [msgspec.structs.replace(place, wing=wing, moves=True) for _, place in moving]
     return [turn for turn, _ in moving], names
 
 
-def _dominant(texts: Sequence[str], known: Mapping[str, str]) -> str:
+def _dominant(texts: Sequence[str], wings: Mapping[str, str]) -> str:
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update({known[name] for name in _mentioned(text, known.keys())})
+        counts.update({wings[name] for name in _mentioned(text, wings.keys())})
     best = max(((count, wing) for wing, count in counts.items() if wing != USER), default=(0, USER))
     return best[1] if best[0] * 2 >= len(texts) else USER
 
@@ -322,17 +324,17 @@ def _mentioned(text: str, names: Set[str]) -> Set[str]:
     if len(names) > _MOST_SOUGHT or not text.isascii():
         return mentions(text) & names
     # a slug of an ASCII word has no hyphen, so that a name's hyphens tell its words
-    said = f"-{'-'.join(_slugs(text))}-"
-    return {name for name in names if name and name.count("-") < _LONGEST_MENTION and f"-{name}-" in said}
+    slugs = f"-{'-'.join(_slugs(text))}-"
+    return {name for name in names if name and name.count("-") < _LONGEST_MENTION and f"-{name}-" in slugs}
 
 
 def shared_topics(texts: Sequence[str]) -> list[str]:
     """For each text its topic: of its words the one that most of the texts share; without one, the topic goes on."""
     terms = [list(_topics(text)) for text in texts]
-    counts = Counter(term for found in terms for term in found)
+    counts = Counter(term for topic_terms in terms for term in topic_terms)
     topics, current = [], GENERAL
-    for found in terms:
-        best = max(found, key=lambda term: counts[term], default=None)
+    for topic_terms in terms:
+        best = max(topic_terms, key=lambda term: counts[term], default=None)
         if best is not None and counts[best] >= _LEAST_TEXTS:
             current = best
         topics.append(current)

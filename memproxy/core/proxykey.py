@@ -85,10 +85,10 @@ def _parts(record: str) -> tuple[bytes, bytes] | None:
     """Salt and hash."""
     try:
         kind, *parts = record.split("$")
-        salt, made = (base64.b64decode(part, altchars=b"-_", validate=True) for part in parts)
+        salt, digest = (base64.b64decode(part, altchars=b"-_", validate=True) for part in parts)
     except (ValueError, binascii.Error):
         return None
-    return (salt, made) if (kind, len(salt), len(made)) == ("blake2b", _SALT_BYTES, _HASH_BYTES) else None
+    return (salt, digest) if (kind, len(salt), len(digest)) == ("blake2b", _SALT_BYTES, _HASH_BYTES) else None
 
 
 def _digest(key: str, salt: bytes) -> bytes:

@@ -169,12 +169,12 @@ def _replaced(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], s
         return pattern.sub(replacement, text)
     pieces, done, begin = [], 0, 0
     while begin < len(text):
-        found = pattern.search(text, begin, begin + AT_ONCE)
-        if found is None or found.start() >= begin + AT_ONCE - _LONGEST:
+        match = pattern.search(text, begin, begin + AT_ONCE)
+        if match is None or match.start() >= begin + AT_ONCE - _LONGEST:
             begin += AT_ONCE - _LONGEST  # what begins further on, the next piece shows whole
             continue
-        pieces += [text[done : found.start()], replacement(found)]
-        done = begin = found.end()
+        pieces += [text[done : match.start()], replacement(match)]
+        done = begin = match.end()
     return "".join([*pieces, text[done:]])
 
 
@@ -186,8 +186,8 @@ def _card_or_not(match: re.Match[str]) -> str:
 def _passes_luhn(digits: str) -> bool:
     """The check digit of ISO/IEC 7812: from the right, every second digit doubled, the sum divisible by ten."""
     total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (1 + place % 2)
+    for index, digit in enumerate(reversed(digits)):
+        value = int(digit) * (1 + index % 2)
         total += value - 9 if value > 9 else value
     return total % 10 == 0
 

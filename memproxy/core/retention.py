@@ -64,14 +64,14 @@ def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float
     last = max(memory.updated_at, memory.last_accessed_at or memory.updated_at)
     recency = 0.5 ** (max(0.0, (now - last).total_seconds() / 3600) / weights.half_life_h)
     retrievals = min(memory.access_count, weights.most_retrievals) / weights.most_retrievals
-    said = feedback_of(memory)
-    against = said.wrong + said.correction
+    feedback = feedback_of(memory)
+    against = feedback.wrong + feedback.correction
     return float(
         weights.confidence * confidence
         + weights.recency * recency
         + weights.retrievals * retrievals
         + weights.importance * (memory.importance - MIDDLE_IMPORTANCE)
-        + weights.feedback * ((said.helpful - against) / (said.helpful + against + 1))
+        + weights.feedback * ((feedback.helpful - against) / (feedback.helpful + against + 1))
     )
 
 
@@ -91,12 +91,12 @@ def due(memories: Iterable[Memory], policy: Policy, *, now: datetime) -> list[Du
     """
     scored = [(one, score(one, now=now)) for one in memories]
     gone = [Due(memory=one, reason=EXPIRED, score=worth) for one, worth in scored if is_expired(one, now)]
-    left = [pair for pair in scored if not is_expired(pair[0], now)]
-    over = len(left) - policy.most if policy.most is not None else 0
+    unexpired = [pair for pair in scored if not is_expired(pair[0], now)]
+    over = len(unexpired) - policy.most if policy.most is not None else 0
     if over <= 0:
         return gone
-    left.sort(key=lambda pair: (not is_history(pair[0]), pair[1], pair[0].created_at, pair[0].id))
-    return gone + [Due(memory=one, reason=OVER_LIMIT, score=worth) for one, worth in left[:over]]
+    unexpired.sort(key=lambda pair: (not is_history(pair[0]), pair[1], pair[0].created_at, pair[0].id))
+    return gone + [Due(memory=one, reason=OVER_LIMIT, score=worth) for one, worth in unexpired[:over]]
 
 
 def batches(gone: Sequence[Due], most: int) -> list[list[Due]]:

@@ -73,8 +73,8 @@ def same_place(one: Memory, other: Memory) -> bool:
     first, second = slot_name(one), slot_name(other)
     if first is None or second is None or first == second or not (is_listed(one) or is_listed(other)):
         return True
-    item, known = value_name(one.object or ""), value_name(other.object or "")
-    return bool(item and known) and (contains(item, known) or contains(known, item))
+    item, other_item = value_name(one.object or ""), value_name(other.object or "")
+    return bool(item and other_item) and (contains(item, other_item) or contains(other_item, item))
 
 
 def is_listed(memory: Memory) -> bool:
@@ -91,32 +91,32 @@ def affirms(memory: Memory) -> bool:
 def names(text: str) -> frozenset[str]:
     """Capitalised words other than a sentence's first one: people, places, days."""
     tokens = [token.strip(".,;:!?\"'()“”’") for token in text.split()]
-    found = (token.removesuffix("'s") for token in tokens[1:] if token[:1].isupper())
-    return frozenset(singular(value_name(name)) for name in found) - {_USER}
+    capitalised = (token.removesuffix("'s") for token in tokens[1:] if token[:1].isupper())
+    return frozenset(singular(value_name(name)) for name in capitalised) - {_USER}
 
 
-def changes(candidate: Memory, known: Memory, *, corrects: bool = False) -> bool:
+def changes(candidate: Memory, old: Memory, *, corrects: bool = False) -> bool:
     """Whether this is clearly the known statement with one value changed. Episodes never change, they accumulate.
 
     ``corrects``: it was said as a correction, which marks a change whatever its words.
     """
-    if candidate.kind is Kind.EPISODIC or not same_place(candidate, known) or not same_aspect(candidate, known):
+    if candidate.kind is Kind.EPISODIC or not same_place(candidate, old) or not same_aspect(candidate, old):
         return False
-    if is_listed(candidate) or is_listed(known) or (not corrects and names_another(candidate.content, known.content)):
+    if is_listed(candidate) or is_listed(old) or (not corrects and names_another(candidate.content, old.content)):
         return False
-    if _of_another(candidate, known) or _of_another(known, candidate):
+    if _of_another(candidate, old) or _of_another(old, candidate):
         return False
     marked = corrects or marks_change(candidate)
-    first, second = names(candidate.content), names(known.content)
+    first, second = names(candidate.content), names(old.content)
     names_differ = first != second
     left = topic(candidate.content) - first - second
-    right = topic(known.content) - first - second
-    if affirms(candidate) != affirms(known):
+    right = topic(old.content) - first - second
+    if affirms(candidate) != affirms(old):
         return not names_differ and left - _NEGATIVE == right - _NEGATIVE
-    if numbers(candidate.content) != numbers(known.content):
+    if numbers(candidate.content) != numbers(old.content):
         alike = _jaccard(left | first, right | second) >= LEXICAL_RELATED
         return alike if marked else left == right and not names_differ
-    single = _single_answer(candidate.content) and _single_answer(known.content)
+    single = _single_answer(candidate.content) and _single_answer(old.content)
     return names_differ and left == right and (marked or single)
 
 
@@ -124,14 +124,14 @@ def names_another(one: str, other: str) -> bool:
     """Whether two statements are of one form and have another thing in one place, beside another value: the budget
     "for roof is 500" and the one "for garden is 1001" are two, and so are a "Spanish tutor" and a "French tutor".
     """
-    first, second = said(one), said(other)
+    first, second = compared_words(one), compared_words(other)
     form = SequenceMatcher(None, first, second, autojunk=False)
     parts = [part for part in form.get_opcodes() if part[0] != "equal"]
     if any(kind != "replace" for kind, *_ in parts):
         return False
     if numbers(one) == numbers(other):
         owned = [_OWNED.match(text) for text in (one, other)]
-        ends = [len(said(found["x"])) if found else 0 for found in owned]
+        ends = [len(compared_words(owner["x"])) if owner else 0 for owner in owned]
         parts = [part for part in parts if part[2] <= ends[0] and part[4] <= ends[1]] if len(parts) > 1 else []
     return any(_is_thing(first[a:b]) and _is_thing(second[c:d]) for _, a, b, c, d in parts)
 
@@ -139,10 +139,10 @@ def names_another(one: str, other: str) -> bool:
 _OWNED = re.compile(r"User's (?P<x>.+?) (?:is|are)\b")
 
 
-def said(text: str) -> list[str]:
+def compared_words(text: str) -> list[str]:
     """The words of a statement as they are compared: numbers in one form, no articles, no user."""
-    found = value_name(text.replace("’", "'")).split("_")
-    return [word for word in map(singular, found) if word and word != _USER]
+    tokens = value_name(text.replace("’", "'")).split("_")
+    return [word for word in map(singular, tokens) if word and word != _USER]
 
 
 def _is_thing(part: list[str]) -> bool:
@@ -181,8 +181,8 @@ def same_aspect(one: Memory, other: Memory) -> bool:
 
 
 def _single_answer(text: str) -> bool:
-    said = words(text)
-    return any(pair in _SINGLE_ANSWER for pair in itertools.pairwise(said))
+    text_words = words(text)
+    return any(pair in _SINGLE_ANSWER for pair in itertools.pairwise(text_words))
 
 
 def repeats(text: str, old: Memory, new: Memory | None) -> bool:
@@ -192,11 +192,11 @@ def repeats(text: str, old: Memory, new: Memory | None) -> bool:
     old_value, new_value = old.object or "", (new.object or "") if new is not None else ""
     now_said = numbers(new_value or new.content) if new is not None else frozenset[str]()
     before = numbers(old_value or old.content)
-    said = numbers(text)
-    if said & (now_said - before):
+    turn_numbers = numbers(text)
+    if turn_numbers & (now_said - before):
         return False
     if old_numbers := before - now_said:
-        return old_numbers <= said and bool((topic(old.content) - topic(old_value)) & topic(text))
+        return old_numbers <= turn_numbers and bool((topic(old.content) - topic(old_value)) & topic(text))
     name, other = value_name(old_value), value_name(new_value)
     if not name or name == other or not contains(text, name) or (other and contains(text, other)):
         return False

@@ -177,8 +177,8 @@ def words(text: str, *, whole: bool = False) -> list[str]:
     """The words of a name in lower case (snake, kebab and camel case taken apart), plurals made singular. ``whole``: a
     proper name, in which capitals make no words ("TypeScript" and "Typescript" are one).
     """
-    given = unicodedata.normalize("NFKC", text)
-    plain = (given if whole else _CAMEL.sub(" ", given)).casefold()
+    normal = unicodedata.normalize("NFKC", text)
+    plain = (normal if whole else _CAMEL.sub(" ", normal)).casefold()
     plain = plain.replace("’", "'").replace("n't", " not")
     return [singular(word) for word in re.findall(r"[^\W_]+(?:\+\+|#)?", re.sub(r"'s\b|s'(?=\W|$)", "", plain))]
 
@@ -198,32 +198,32 @@ def singular(word: str) -> str:
 
 def subject_name(subject: str) -> str:
     """The subject as a slot names it: ``user`` for the user however referred to, else its words joined."""
-    kept = [word for word in words(_OF_THE_USER.sub("", subject.strip()), whole=True) if word not in _ARTICLES]
-    if not kept or all(word in _USER for word in kept):
+    name_words = [word for word in words(_OF_THE_USER.sub("", subject.strip()), whole=True) if word not in _ARTICLES]
+    if not name_words or all(word in _USER for word in name_words):
         return "user"
-    return "_".join(word for word in kept if word not in {"my", "your"})
+    return "_".join(word for word in name_words if word not in {"my", "your"})
 
 
 def predicate_name(predicate: str) -> tuple[str, bool]:
     """The predicate as a slot names it, and whether it affirms ("no longer has dog" -> ``dog``, False)."""
-    said = words(predicate)
-    affirms = not any(word in _NEGATIONS for word in said)
-    kept = _asking(said)
-    if (likes := _POLARITY.get(kept[0]) if kept else None) is not None:
+    predicate_words = words(predicate)
+    affirms = not any(word in _NEGATIONS for word in predicate_words)
+    asking = _asking(predicate_words)
+    if (likes := _POLARITY.get(asking[0]) if asking else None) is not None:
         return FEEL_ABOUT, likes == affirms
-    if any(tuple(kept[: len(start)]) == start for start in _OPEN):
+    if any(tuple(asking[: len(start)]) == start for start in _OPEN):
         return FEEL_ABOUT, affirms
-    if kept[:1] == ["own"] and has_many("_".join(kept[1:])):
-        del kept[0]  # "owns dog" is "has dog"
-    name = "_".join(kept or said)
+    if asking[:1] == ["own"] and has_many("_".join(asking[1:])):
+        del asking[0]  # "owns dog" is "has dog"
+    name = "_".join(asking or predicate_words)
     if name in ENDS:
         return ENDS[name], not affirms
     return SAME.get(name, name), affirms
 
 
-def _asking(said: Sequence[str]) -> list[str]:
+def _asking(predicate_words: Sequence[str]) -> list[str]:
     """The words of a predicate that say what it asks."""
-    return [word for word in said if word not in _EMPTY and word not in _NEGATIONS]
+    return [word for word in predicate_words if word not in _EMPTY and word not in _NEGATIONS]
 
 
 def has_many(predicate: str) -> bool:
@@ -253,15 +253,15 @@ def same_value(one: str, other: str) -> bool:
 
 
 def _without_currency(value: str) -> str:
-    kept = [part for part in value.split("_") if part.lstrip("+-") not in _CURRENCY_NAMES]
-    return "_".join(kept)
+    parts = [part for part in value.split("_") if part.lstrip("+-") not in _CURRENCY_NAMES]
+    return "_".join(parts)
 
 
 def numbers(text: str) -> frozenset[str]:
     """All numbers in a text, made comparable ("10,000", "10k" and "10000.0" are ``10000``)."""
     if text.isascii() and not _DIGIT.search(text):  # most texts and terms have none
         return frozenset()
-    return frozenset(found for token in _value_tokens(text) if (found := _number(token)))
+    return frozenset(number for token in _value_tokens(text) if (number := _number(token)))
 
 
 def _value_tokens(text: str) -> list[str]:
@@ -312,15 +312,15 @@ def _named(memory: Memory) -> _Named:
 def _without_aspect(item: str, aspect: str | None) -> str:
     """The thing itself: "TypeScript generics" is TypeScript where the aspect is "generics"."""
     part = frozenset(words(aspect or ""))
-    kept = [word for word in words(item, whole=True) if word not in part and word not in _ARTICLES]
-    return "_".join(kept) or value_name(item)
+    item_words = [word for word in words(item, whole=True) if word not in part and word not in _ARTICLES]
+    return "_".join(item_words) or value_name(item)
 
 
 def stance_of(predicate: str | None) -> str | None:
     """The stance that a predicate says by itself ("likes", "hates"); None for others."""
     name, affirms = predicate_name(predicate or "")
-    kept = _asking(words(predicate or ""))
-    if name != FEEL_ABOUT or not kept or kept[0] not in _POLARITY:
+    asking = _asking(words(predicate or ""))
+    if name != FEEL_ABOUT or not asking or asking[0] not in _POLARITY:
         return None
     return "positive" if affirms else "negative"
 
@@ -341,9 +341,9 @@ def slot_name(memory: Memory) -> str | None:
     if memory.kind is Kind.EPISODIC:
         day = memory.valid_from or memory.created_at
         parts.append(day.astimezone(UTC).date().isoformat())
-    place = [f"project={memory.project_id}"] if memory.project_id else []
-    place += [f"agent={memory.agent_id}"] if memory.agent_id else []
-    return "|".join([*place, *parts])
+    owner = [f"project={memory.project_id}"] if memory.project_id else []
+    owner += [f"agent={memory.agent_id}"] if memory.agent_id else []
+    return "|".join([*owner, *parts])
 
 
 def slot_value(memory: Memory) -> str:
@@ -354,8 +354,8 @@ def slot_value(memory: Memory) -> str:
     if named.predicate == REGARD:
         return sign(memory.stance, affirms=True)
     if named.predicate == FEEL_ABOUT:
-        said = None if stance_of(memory.predicate) and memory.stance != "mixed" else memory.stance
-        return f"{sign(said, affirms=named.affirms)}{named.object}"
+        stance = None if stance_of(memory.predicate) and memory.stance != "mixed" else memory.stance
+        return f"{sign(stance, affirms=named.affirms)}{named.object}"
     return f"{'+' if named.affirms else '-'}{named.object}"
 
 
@@ -365,8 +365,10 @@ def denies_another(candidate: Memory, holder: Memory) -> bool:
     """
     if not candidate.object or not holder.object:
         return False
-    said, held = _named(candidate), _named(holder)
-    if said.affirms or not held.affirms or said.predicate in (FEEL_ABOUT, REGARD):
+    denial, held = _named(candidate), _named(holder)
+    if denial.affirms or not held.affirms or denial.predicate in (FEEL_ABOUT, REGARD):
         return False
-    denied = set(said.object.split("_")) - set(said.predicate.split("_")) - _EMPTY - {"any", "all", "job", "anymore"}
+    denied = (
+        set(denial.object.split("_")) - set(denial.predicate.split("_")) - _EMPTY - {"any", "all", "job", "anymore"}
+    )
     return bool(denied) and not denied & set(held.object.split("_"))

@@ -81,8 +81,8 @@ def telling(text: str, weights: Weights | None = None) -> float:
     """The log odds that a message tells something, those of the sentence or clause of it that is likeliest to: "my
     boyfriend is vegan, what can I make him" asks and tells.
     """
-    known = weights or shipped()
-    return max((odds_of(one, known) for part in _parts(text) for one in (part, *clauses(part))), default=-math.inf)
+    used = weights or shipped()
+    return max((odds_of(one, used) for part in _parts(text) for one in (part, *clauses(part))), default=-math.inf)
 
 
 def _parts(text: str) -> list[str]:
@@ -98,22 +98,22 @@ def clauses(part: str) -> list[str]:
     return [one for one in cut if len(one.split()) >= _CLAUSE_WORDS] if len(cut) > 1 else []
 
 
-def odds_of(part: str, known: Weights) -> float:
+def odds_of(part: str, weights: Weights) -> float:
     """The log odds of one part, by these weights."""
-    places = features(part, known.size)
-    total = sum(map(known.weights.__getitem__, places)) / math.sqrt(max(1, len(places)))
-    return float(total + known.weights[known.size]) * known.scale
+    places = features(part, weights.size)
+    total = sum(map(weights.weights.__getitem__, places)) / math.sqrt(max(1, len(places)))
+    return float(total + weights.weights[weights.size]) * weights.scale
 
 
 def features(part: str, size: int) -> frozenset[int]:
     """What is seen of a part of a message, each as one of ``size`` numbers."""
     low = clean(part).strip().lower().replace("’", "'")
-    found: list[str] = []
-    seen: set[int] = set()
+    tokens: list[str] = []
+    numbers: set[int] = set()
     for word in words(low)[:_MOST_WORDS]:
-        found += word[:_MOST_SIGNS] if is_unspaced(word[0]) else (word,)
-        seen |= _of_word(word, size)
-    return frozenset(seen | _placed(_around(part, low, found), size))
+        tokens += word[:_MOST_SIGNS] if is_unspaced(word[0]) else (word,)
+        numbers |= _of_word(word, size)
+    return frozenset(numbers | _placed(_around(part, low, tokens), size))
 
 
 def _placed(signs: Iterable[str], size: int) -> frozenset[int]:
@@ -132,13 +132,13 @@ def _of_word(word: str, size: int) -> frozenset[int]:
     return _placed((*grams, f"w{word}"), size)
 
 
-def _around(part: str, low: str, found: Sequence[str]) -> Iterator[str]:
+def _around(part: str, low: str, tokens: Sequence[str]) -> Iterator[str]:
     """What a part shows beside its words: how it begins and ends, how long it is, which signs it has."""
-    yield from (f"b{' '.join(found[:count])}" for count in range(1, min(_FIRST_WORDS, len(found)) + 1))
-    yield f"e{found[-1] if found else ''}"
+    yield from (f"b{' '.join(tokens[:count])}" for count in range(1, min(_FIRST_WORDS, len(tokens)) + 1))
+    yield f"e{tokens[-1] if tokens else ''}"
     end = low.rstrip(_QUOTES)[-1:]
     yield f"E{'a' if end.isalnum() else end}"
-    yield f"L{min(_LONGEST, int(math.log2(len(found) + 1)))}"
+    yield f"L{min(_LONGEST, int(math.log2(len(tokens) + 1)))}"
     if "?" in low or "？" in low:
         yield "Q"
     if any(map(str.isdigit, low)):

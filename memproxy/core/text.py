@@ -100,8 +100,8 @@ def _pairs(match: re.Match[str]) -> str:
 def words(text: str) -> list[str]:
     """The words of a text in lower case, in order; a run of an unspaced script is one word."""
     low = clean(text).lower().replace("’", "'")
-    found: list[str] = (_PLAIN_WORD if low.isascii() else _WORD).findall(low)
-    return found
+    tokens: list[str] = (_PLAIN_WORD if low.isascii() else _WORD).findall(low)
+    return tokens
 
 
 def key_terms(text: str, limit: int = 12) -> list[str]:
@@ -113,11 +113,11 @@ def key_terms(text: str, limit: int = 12) -> list[str]:
 def has_key_terms(text: str, count: int) -> bool:
     """Whether a text has at least ``count`` `key_terms`; it is read no further than that."""
     low = clean(text).lower().replace("’", "'")
-    found = set[str]()
+    key = set[str]()
     for match in (_PLAIN_WORD if low.isascii() else _WORD).finditer(low):
         if _is_key_term(term := match[0].removesuffix("'s")):
-            found.add(term)
-            if len(found) >= count:
+            key.add(term)
+            if len(key) >= count:
                 return True
     return False
 

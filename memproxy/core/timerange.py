@@ -144,8 +144,8 @@ def _whole_month(first: date) -> tuple[date, date]:
 
 
 def _months_later(day: date, months: int) -> date:
-    place = day.year * 12 + day.month - 1 + months
-    year, month = divmod(place, 12)
+    month_number = day.year * 12 + day.month - 1 + months
+    year, month = divmod(month_number, 12)
     return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
 

@@ -115,10 +115,10 @@ def text_digest(text: str) -> str:
     """
     if len(text) > LONG_TEXT:
         return _digest(text.strip())
-    known = _known_of_short((hash(text), len(text)))
-    if not known:
-        known.append(_digest(" ".join(text.split())))
-    return known[0]
+    digests = _known_of_short((hash(text), len(text)))
+    if not digests:
+        digests.append(_digest(" ".join(text.split())))
+    return digests[0]
 
 
 class _Named(tuple[int, int]):
@@ -137,16 +137,16 @@ def _digest(folded: str) -> str:
     return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def quoted_digests(instructions: Sequence[str], said: Sequence[str]) -> list[str]:
+def quoted_digests(instructions: Sequence[str], user_texts: Sequence[str]) -> list[str]:
     """Digests (`text_digest`) of the lines and sentences of a request's instructions, and of the last of what its user
-    ``said`` (oldest first): a memory that stands there word for word is in the request already.
+    ``user_texts`` (oldest first): a memory that stands there word for word is in the request already.
 
     Quotes, list marks, a short heading ("Profile: ") and the full stop make no difference. What tells nothing by itself
     ("Yes.") is left out, and so is the middle of a long text.
     """
     if len(instructions) > 2 * INSTRUCTING_MESSAGES:
         instructions = [*instructions[:INSTRUCTING_MESSAGES], *instructions[-INSTRUCTING_MESSAGES:]]
-    texts = (*instructions, *said[-QUOTING_MESSAGES:])
+    texts = (*instructions, *user_texts[-QUOTING_MESSAGES:])
     return list(dict.fromkeys(digest for text in texts if text for digest in _quoted(text)))
 
 
@@ -174,13 +174,13 @@ def _pieces(text: str) -> list[str]:
 
 def _sentences(line: str) -> list[str]:
     """The sentences of a line that has several, without what closes a quote behind them."""
-    found, start = [], 0
+    sentences_of_line, start = [], 0
     for end in _SENTENCE_END.finditer(line):
         sentence = line[start : end.start() + 1]
         if sentence.rpartition(" ")[2] not in ABBREVIATIONS:
-            found.append(sentence)
+            sentences_of_line.append(sentence)
             start = end.end()
-    return [*found, line[start:]] if found else []
+    return [*sentences_of_line, line[start:]] if sentences_of_line else []
 
 
 def _forms(piece: str, *, headed: bool = True) -> list[str]:
@@ -208,13 +208,13 @@ def make_turns(
     Their ``metadata`` has ``role``, the speaker's ``name``, and as ``seq`` the message's place within this call: by it
     messages of one time keep their order.
     """
-    seen = Counter[tuple[str, str, datetime]]()
+    counts = Counter[tuple[str, str, datetime]]()
     turns = []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         said_at = (message.timestamp or now).astimezone(UTC)
         key = (message.role, message.content, said_at)
-        identifier = turn_id(scope, message, seen[key], said_at)
-        seen[key] += 1
+        identifier = turn_id(scope, message, counts[key], said_at)
+        counts[key] += 1
         named = {"name": message.name} if message.name else {}
         turns.append(
             Memory(
@@ -231,7 +231,7 @@ def make_turns(
                 turn_ids=[identifier],
                 created_at=said_at,
                 updated_at=said_at,
-                metadata={**(metadata or {}), "role": message.role, "seq": place, **named},
+                metadata={**(metadata or {}), "role": message.role, "seq": index, **named},
             )
         )
     return turns

@@ -119,15 +119,15 @@ def _compared(
     after text, and of those; where each text begins, and how many tokens it has.
     """
     counts = _counts(packed, tokens.shape[1]) if len(tokens) else []
-    readable = [place for place, count in enumerate(counts) if count]
-    sizes = np.array([counts[place] for place in readable], np.intp)
+    readable = [index for index, count in enumerate(counts) if count]
+    sizes = np.array([counts[index] for index in readable], np.intp)
     if not readable:
         return [], np.zeros((0, 0), np.float32), sizes, sizes
     width = _width(tokens.shape[1])
     # what is beyond `MOST_TOKENS` is cut off; a text with none has nothing beyond its header
     most = _HEADER_BYTES + MOST_TOKENS * width
-    kept = [packed[place][_HEADER_BYTES:most] for place in readable]
-    bits = np.frombuffer(b"".join(kept), np.uint8).reshape(-1, width)
+    bodies = [packed[index][_HEADER_BYTES:most] for index in readable]
+    bits = np.frombuffer(b"".join(bodies), np.uint8).reshape(-1, width)
     return readable, _products(bits, tokens), np.cumsum(sizes) - sizes, sizes
 
 
@@ -148,7 +148,7 @@ def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
     width = _width(question.shape[1])
     wide = np.zeros((width * 8, len(question)), np.float32)
     wide[: question.shape[1]] = question.T / np.sqrt(question.shape[1])
-    found = np.empty((len(bits), len(question)), np.float32)
+    cosines = np.empty((len(bits), len(question)), np.float32)
     at_once = min(_AT_ONCE, _MULTIPLIED // wide.size)
     at_once = at_once if at_once >= _FEWEST else _AT_ONCE
     unpacked = np.empty((min(len(bits), at_once), width, 8), np.float32)
@@ -156,8 +156,8 @@ def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
         some = bits[start : start + at_once]
         # "clip", as "raise" would copy what it writes; a byte is never out of range
         signs = _SIGNS.take(some, axis=0, out=unpacked[: len(some)], mode="clip")
-        np.matmul(signs.reshape(len(some), -1), wide, out=found[start : start + at_once])
-    return found
+        np.matmul(signs.reshape(len(some), -1), wide, out=cosines[start : start + at_once])
+    return cosines
 
 
 def _width(numbers: int) -> int:

@@ -98,13 +98,13 @@ def words_of(key: str, category: str | None, tags: list[str], data: Any) -> str:
 
 def _texts(data: Any) -> Iterator[str]:
     """The texts, names and numbers in JSON data, in their order; not deeper than JSON was read."""
-    left, taken = [data], 0
-    while left and taken < SEARCHED:
-        value = left.pop()
+    waiting, length = [data], 0
+    while waiting and length < SEARCHED:
+        value = waiting.pop()
         if isinstance(value, dict):
-            left += [one for name, held in reversed(value.items()) for one in (held, name)]
+            waiting += [one for name, held in reversed(value.items()) for one in (held, name)]
         elif isinstance(value, list):
-            left += reversed(value)
+            waiting += reversed(value)
         elif value is not None and not isinstance(value, bool):
-            taken += len(text := str(value))
+            length += len(text := str(value))
             yield text

@@ -37,10 +37,10 @@ from memproxy.core.similar import (
     Neighbour,
     affirms,
     changes,
+    compared_words,
     lexical_overlap,
     marks_change,
     names,
-    said,
     same_aspect,
 )
 from memproxy.core.slots import (
@@ -107,7 +107,9 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
     """Whether the newer one is the older one with another value, or with the opposite."""
     if affirms(older) != affirms(newer):
         return changes(newer, older)
-    before, after = ([word for word in said(entry.content) if word not in CHANGE_WORDS] for entry in (older, newer))
+    before, after = (
+        [word for word in compared_words(entry.content) if word not in CHANGE_WORDS] for entry in (older, newer)
+    )
     parts = [part for part in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if part[0] != "equal"]
     if [kind for kind, *_ in parts] != ["replace"]:
         return False
@@ -116,11 +118,11 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
         return False
     if all(numbers(word) for word in (*before[start:end], *after[start_after:end_after])):
         return True
-    subjects = {tuple(said(entry.subject)) for entry in near if entry.subject}
+    subjects = {tuple(compared_words(entry.subject)) for entry in near if entry.subject}
     for entry in (older, newer, *near):
         if not entry.object or has_many(predicate_name(entry.predicate or "")[0]):
             continue
-        value = tuple(said(entry.object))
+        value = tuple(compared_words(entry.object))
         for words, first, last in ((before, start, end), (after, start_after, end_after)):
             starts = range(max(0, last - len(value)), first + 1)
             if value not in subjects and any(tuple(words[at : at + len(value)]) == value for at in starts):
@@ -135,7 +137,7 @@ def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) 
     middles = set()
     for entry in entries:
         if not marks_change(entry):
-            words = said(entry.content)
+            words = compared_words(entry.content)
             if (
                 len(words) > len(head) + len(tail)
                 and words[: len(head)] == head
@@ -188,7 +190,7 @@ def _named_apart(one: Memory, other: Memory) -> bool:
 
 def is_worded_alike(one: str, other: str) -> bool:
     """The same words in the same order, or with the sentence's two parts the other way round."""
-    first, second = said(one), said(other)
+    first, second = compared_words(one), compared_words(other)
     if len(first) != len(second) or not first:
         return False
     return any(first[shift:] + first[:shift] == second for shift in range(len(first)))
@@ -196,7 +198,7 @@ def is_worded_alike(one: str, other: str) -> bool:
 
 def _is_a_slip(one: Memory, other: Memory) -> bool:
     """Whether a single slip of the pen, in a word that is neither a name nor a number, is all that differs."""
-    first, second = said(one.content), said(other.content)
+    first, second = compared_words(one.content), compared_words(other.content)
     if len(first) != len(second) or len(first) > _MOST_APART or numbers(one.content) != numbers(other.content):
         return False
     apart = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]

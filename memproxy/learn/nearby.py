@@ -21,8 +21,8 @@ from memproxy.core.facts import (
     retracted_at,
     said_at,
     segment,
+    stated_before,
     take_back,
-    told_already,
 )
 from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.scope import Scope
@@ -113,7 +113,7 @@ async def chain(view: PlanView, candidate: Memory) -> list[Memory]:
         past = await view.past(slot)
         if len(past) >= MOST_PAST:
             past += await view.stated_by(slot, candidate.turn_ids)
-        if (again := told_already(candidate, past)) is not None:
+        if (again := stated_before(candidate, past)) is not None:
             return await view.chain_of(again)
         ended = segment(candidate, past)
         last = ended.id if ended is not None else await view.holder(slot)

@@ -21,10 +21,10 @@ from memproxy.core.history import (
     KeptState,
     Role,
     cut_of,
+    entries_to_list,
     may_cut,
     read_kept,
     state_block,
-    told_of,
     working_block,
 )
 from memproxy.core.protocol import ReplayAsked
@@ -243,7 +243,7 @@ class Conversations:
             return msgspec.structs.replace(
                 conversed, carried=msgspec.structs.replace(conversed.carried, reasons=reasons)
             )
-        shown = told_of(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
+        shown = entries_to_list(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
         carried = msgspec.structs.replace(conversed.carried, entries=[entry.key for entry in shown])
         if not shown:
             return msgspec.structs.replace(conversed, carried=carried)

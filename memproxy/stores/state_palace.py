@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from memproxy.core.palace import Names, circle, circles, is_role, is_told, pointer, read_circle, read_pointer
+from memproxy.core.palace import Names, circle, circles, is_role, is_shown_to, pointer, read_circle, read_pointer
 from memproxy.core.scope import OwnerKey, Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
@@ -69,8 +69,8 @@ class Palace:
             if names.same or names.moves:
                 rooms.clear()  # another name of a wing, or another wing of a conversation
             for one, other in names.same:
-                self._same(one, other, names.told)
-            key = (names.drawer, names.wing, names.room, names.told)
+                self._same(one, other, names.circles_here)
+            key = (names.drawer, names.wing, names.room, names.circles_here)
             room = rooms.get(key) or rooms.setdefault(key, self._room(names))
             closet = ("closet", room.pointer, names.closet)
             if closet not in closets:
@@ -98,7 +98,7 @@ class Palace:
         return self._last[kind, room]
 
     def _room(self, names: Names) -> _Room:
-        number = self._home(names) if names.drawer else self._wing(names.wing, names.told)
+        number = self._home(names) if names.drawer else self._wing(names.wing, names.circles_here)
         room = self._number("room", pointer(number), names.room)
         ((wing,), *_) = self._all("name", "kind = 'wing' AND parent = '' AND number = ?", number)
         return _Room(wing, pointer(number, room), (number, room))
@@ -108,7 +108,7 @@ class Palace:
         home = self._find("home", _TOP, names.room)
         if home is not None and not names.moves:
             return home
-        number = self._wing(names.wing, names.told)
+        number = self._wing(names.wing, names.circles_here)
         self._keep([(("home", _TOP, names.room), number)])
         return number
 
@@ -177,7 +177,7 @@ class Palace:
         aliases = {
             name: of[number]
             for kind, within, name, number in rows
-            if kind == "alias" and number in of and (within in in_circles if writing else is_told(within, *here))
+            if kind == "alias" and number in of and (within in in_circles if writing else is_shown_to(within, *here))
         }
         # who sees all finds every wing by its own name
         by_name = wings | aliases if writing or here != (None, None) else aliases | wings

@@ -13,12 +13,12 @@ from memproxy.core.history import (
     Said,
     State,
     cut_of,
+    entries_to_list,
     may_cut,
     read_kept,
     replayed,
     state_block,
     step_of,
-    told_of,
     working_block,
 )
 from memproxy.core.working_memory import WorkingEntry
@@ -116,13 +116,13 @@ def entry(key: str, **fields: object) -> WorkingEntry:
 
 def test_an_inventory_names_own_entries_first_and_others_only_where_that_is_asked_for() -> None:
     entries = [entry("agent/other/notes"), entry("team/findings-index"), entry("session/s/plan"), entry("agent/me/x")]
-    own = told_of(entries, session="s", agent="me", others=False)
+    own = entries_to_list(entries, session="s", agent="me", others=False)
     assert [one.key for one in own] == ["session/s/plan", "agent/me/x"]
-    every = [one.key for one in told_of(entries, session="s", agent="me", others=True)]
+    every = [one.key for one in entries_to_list(entries, session="s", agent="me", others=True)]
     assert every == ["session/s/plan", "agent/me/x", "team/findings-index", "agent/other/notes"]
-    assert len(told_of([entry(f"a/{number}") for number in range(50)], session=None, agent=None, others=True)) == (
-        MOST_ENTRIES
-    )
+    assert len(
+        entries_to_list([entry(f"a/{number}") for number in range(50)], session=None, agent=None, others=True)
+    ) == (MOST_ENTRIES)
 
 
 def test_an_inventory_tells_age_and_expiry_and_nothing_of_the_contents() -> None:

@@ -13,7 +13,17 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memproxy.core.facts import Operation, begins, decide, last_said_at, place, repeat, segment, take_back, told_already
+from memproxy.core.facts import (
+    Operation,
+    begins,
+    decide,
+    last_said_at,
+    place,
+    repeat,
+    segment,
+    stated_before,
+    take_back,
+)
 from memproxy.core.memory import Memory
 from memproxy.core.protocol import PlanBody
 from memproxy.core.slots import slot_name
@@ -92,7 +102,7 @@ class Book:
         self.told[candidate.turn_ids[0]] = candidate.id
 
     def chain(self, candidate: Memory) -> list[Memory]:
-        again = told_already(candidate, [memory for memory in self.known.values() if not memory.active])
+        again = stated_before(candidate, [memory for memory in self.known.values() if not memory.active])
         if again is not None:
             return self.whole(again)
         end = segment(candidate, list(self.known.values()))
