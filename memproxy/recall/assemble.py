@@ -71,17 +71,17 @@ def assemble(
     frame = (block.OPEN.format(nonce=nonce), (heading or HEADING).strip(), block.CLOSE.format(nonce=nonce))
     tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
-    kept: list[_Line] = []
-    for line in (_made(scored, terms, now, profile=profile) for scored in chosen):
+    lines: list[_Line] = []
+    for line in (_line_of(scored, terms, now, profile=profile) for scored in chosen):
         if tokens + line.cost <= max_tokens:
-            kept.append(line)
+            lines.append(line)
             tokens += line.cost
-    if not kept:
+    if not lines:
         return Block()
     return Block(
-        text="\n".join((*frame[:2], *(one.shown for one in kept), frame[2])),
+        text="\n".join((*frame[:2], *(one.shown for one in lines), frame[2])),
         tokens=tokens,
-        citations=[_citation(one.scored, one.text) for one in kept],
+        citations=[_citation(one.scored, one.text) for one in lines],
     )
 
 
@@ -91,10 +91,10 @@ def _estimated(text: str) -> int:
     return estimate(text)
 
 
-def _made(scored: Scored, terms: frozenset[str], now: datetime, *, profile: bool) -> _Line:
+def _line_of(scored: Scored, terms: frozenset[str], now: datetime, *, profile: bool) -> _Line:
     content, most = scored.memory.content, LINE_CHARACTERS
     if profile:
-        content, most = _told(scored.memory), PROFILE_LINE_CHARACTERS
+        content, most = _telling_text(scored.memory), PROFILE_LINE_CHARACTERS
     text = block.quote(trim(content, terms, most))
     shown = _line(scored.memory, text, now)
     return _Line(scored, text, shown, estimate(shown) + 1)
@@ -128,11 +128,11 @@ def _citation(scored: Scored, text: str) -> Citation:
     )
 
 
-def _told(memory: Memory) -> str:
+def _telling_text(memory: Memory) -> str:
     """What a memory says; of a message the sentences that tell something, if there are any."""
     parts = sentences(memory.content)[:_WEIGHED] if memory.kind is Kind.TURN else []
-    told = [part for part in parts if telling(part) >= LEAST]
-    return f"{' '.join(told)} …" if 0 < len(told) < len(parts) else memory.content
+    telling_parts = [part for part in parts if telling(part) >= LEAST]
+    return f"{' '.join(telling_parts)} …" if 0 < len(telling_parts) < len(parts) else memory.content
 
 
 def trim(text: str, terms: frozenset[str], limit: int) -> str:
@@ -143,15 +143,15 @@ def trim(text: str, terms: frozenset[str], limit: int) -> str:
         return text
     parts = sentences(text) or [text]
 
-    def told(place: int) -> float:
-        return telling(parts[place]) if place < _WEIGHED else -math.inf
+    def odds(index: int) -> float:
+        return telling(parts[index]) if index < _WEIGHED else -math.inf
 
     best = max(
-        range(len(parts)), key=lambda place: (len(terms.intersection(key_terms(parts[place], 64))), told(place), -place)
+        range(len(parts)), key=lambda index: (len(terms.intersection(key_terms(parts[index], 64))), odds(index), -index)
     )
     first, last = _grow(parts, best, limit)
-    kept = " ".join(parts[first : last + 1])
-    return f"{'… ' if first else ''}{kept[:limit]}{' …' if last + 1 < len(parts) or len(kept) > limit else ''}"
+    excerpt = " ".join(parts[first : last + 1])
+    return f"{'… ' if first else ''}{excerpt[:limit]}{' …' if last + 1 < len(parts) or len(excerpt) > limit else ''}"
 
 
 def _grow(parts: Sequence[str], best: int, limit: int) -> tuple[int, int]:

@@ -95,7 +95,7 @@ class CandidateTable:
         self.counted = counted
         self._by_words = by_words
         every = result.candidates
-        self.candidates = every if places is None else [every[place] for place in places.tolist()]
+        self.candidates = every if places is None else [every[index] for index in places.tolist()]
         self.memories = [one.memory for one in self.candidates]
 
     def only(
@@ -104,7 +104,7 @@ class CandidateTable:
         """The candidates at these places by themselves; those that are ``silent`` do not count, unless there are no
         others. ``by_words``: as if none had a vector.
         """
-        counted = np.array([place not in silent for place in places], np.bool_) if silent else None
+        counted = np.array([index not in silent for index in places], np.bool_) if silent else None
         if counted is not None and (counted.all() or not counted.any()):
             counted = None
         among_all = self.places
@@ -159,14 +159,14 @@ class CandidateTable:
         """The places of so many of the user's messages that count, likeliest first."""
         counts = self.among_counted(self.by_user > 0)
         order = np.argsort(-odds, kind="stable")
-        found: list[int] = order[counts[order]][:most].tolist()
-        return found
+        likeliest: list[int] = order[counts[order]][:most].tolist()
+        return likeliest
 
-    def tells(self, place: int) -> float:
+    def tells(self, index: int) -> float:
         """The log odds that a message tells something."""
-        reading = self.result.readings[place if self.places is None else self.places[place]]
+        reading = self.result.readings[index if self.places is None else self.places[index]]
         if reading.tells is None:
-            reading.tells = telling(self.memories[place].content)
+            reading.tells = telling(self.memories[index].content)
         return reading.tells
 
     @per_candidate
@@ -218,10 +218,12 @@ class CandidateTable:
         topics, vector, readings = self.result.topics, self.result.searched.dense, self.result.readings
         if topics is None or vector is None:
             return np.zeros(len(self.candidates))
-        asked = topics.asked(vector)
-        nothing = bytes(4 * len(asked))
-        told = [topics.read(one, reading) or nothing for one, reading in zip(self.candidates, readings, strict=True)]
-        near = np.frombuffer(b"".join(told), np.float32).reshape(-1, len(asked)) * asked
+        question_topics = topics.nearness(vector)
+        nothing = bytes(4 * len(question_topics))
+        candidate_topics = [
+            topics.read(one, reading) or nothing for one, reading in zip(self.candidates, readings, strict=True)
+        ]
+        near = np.frombuffer(b"".join(candidate_topics), np.float32).reshape(-1, len(question_topics)) * question_topics
         best: Array = near.max(axis=1).astype(float)
         return best
 
@@ -232,13 +234,13 @@ class CandidateTable:
 
     def tokens(self, places: Sequence[int]) -> list[bytes]:
         """`Candidate.tokens` of those at some places."""
-        return [self.candidates[place].tokens for place in places]
+        return [self.candidates[index].tokens for index in places]
 
     @lazy
     def _speakers(self) -> list[str]:
         readings = self.result.readings
         places = range(len(readings)) if self.places is None else self.places.tolist()
-        return [readings[place].speaker for place in places]
+        return [readings[index].speaker for index in places]
 
     @lazy
     def asked_speakers(self) -> frozenset[str]:
@@ -332,8 +334,8 @@ class CandidateTable:
         if self.whole is not None:
             return self.whole.turns_in_order
         turns = self.is_turn.nonzero()[0]
-        place, microsecond = (self.numbers[name].view(np.int64)[turns] for name in (PLACE, MICROSECOND))
-        in_order: NDArray[np.intp] = turns[np.lexsort((place, microsecond, self.session[turns]))]
+        seq, microsecond = (self.numbers[name].view(np.int64)[turns] for name in (PLACE, MICROSECOND))
+        in_order: NDArray[np.intp] = turns[np.lexsort((seq, microsecond, self.session[turns]))]
         return in_order
 
     def _adjoining(
@@ -341,15 +343,15 @@ class CandidateTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`around` of turns in ``order`` (places in the whole table), which are ``here`` in this one."""
         session = (self if self.whole is None else self.whole).session[order]
-        microsecond, place = (self.numbers[name].view(np.int64)[order] for name in (MICROSECOND, PLACE))
+        microsecond, seq = (self.numbers[name].view(np.int64)[order] for name in (MICROSECOND, PLACE))
         apart = microsecond[1:] - microsecond[:-1]
-        follows = place[1:] == place[:-1] + 1
+        follows = seq[1:] == seq[:-1] + 1
         # messages of one call may have times of their own
-        near = np.where(apart == 0, follows, (follows | (place[1:] == 0)) & (apart <= _ADJOINING))
+        near = np.where(apart == 0, follows, (follows | (seq[1:] == 0)) & (apart <= _ADJOINING))
         adjoin = near & (session[1:] == session[:-1])
         before, after = np.full((2, len(self.candidates)), NOBODY)
-        one, following = here[:-1][adjoin], here[1:][adjoin]
-        before[following], after[one] = one, following
+        preceding, following = here[:-1][adjoin], here[1:][adjoin]
+        before[following], after[preceding] = preceding, following
         return before, after
 
 

@@ -25,7 +25,7 @@ class Deadline:
     def __init__(self, deadline_s: float) -> None:
         self.notes: list[str] = []
         self._start = time.perf_counter()
-        self._left = deadline_s
+        self._remaining_s = deadline_s
         self._stages: dict[str, float] = {}
 
     @asynccontextmanager
@@ -37,10 +37,10 @@ class Deadline:
         """
         start = time.perf_counter()
         try:
-            async with asyncio.timeout(max(0.0, self._left)):
+            async with asyncio.timeout(max(0.0, self._remaining_s)):
                 yield
         finally:
-            self._left -= time.perf_counter() - start
+            self._remaining_s -= time.perf_counter() - start
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

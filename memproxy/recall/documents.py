@@ -41,10 +41,10 @@ def dense_text(memory: Memory) -> str:
     """What the embedder reads: the statement itself; for a turn by a named speaker the name stands before it, and a
     fact about the user is read as he would say it, for so he asks.
     """
-    return _said(memory) if memory.kind is Kind.TURN else in_first_person(memory.content)
+    return _with_speaker(memory) if memory.kind is Kind.TURN else in_first_person(memory.content)
 
 
-def _said(memory: Memory) -> str:
+def _with_speaker(memory: Memory) -> str:
     name = memory.metadata.get("name") if memory.kind is Kind.TURN else None
     return f"{name}: {memory.content}" if isinstance(name, str) and name else memory.content
 
@@ -54,8 +54,8 @@ def in_first_person(fact: str) -> str:
     if not fact.startswith("User"):
         return fact
     for pattern, own in _OF_THE_USER:
-        if (found := pattern.match(fact)) is not None:
-            return found.expand(own) + fact[found.end() :]
+        if (match := pattern.match(fact)) is not None:
+            return match.expand(own) + fact[match.end() :]
     return fact
 
 
@@ -67,9 +67,9 @@ def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> st
     only asks for something of the user's own lends nothing: asked often, its words would be those of many turns.
     """
     near = [one for one in (before, after) if one is not None and not only_asks(one)]
-    own = [_said(memory)] * (OWN_WEIGHT if near else 1)
+    own = [_with_speaker(memory)] * (OWN_WEIGHT if near else 1)
     labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
-    around = [_said(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
+    around = [_with_speaker(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
     return "\n".join(part for part in (*own, *labels, *around) if part)
 
 

@@ -47,15 +47,15 @@ def asks_for_past(question: str) -> bool:
     return len(question) <= _READ and odds_of(question, shipped()) >= LEAST
 
 
-def likeliest_facts(found: Sequence[Scored], floor: float) -> list[Scored]:
+def likeliest_facts(scored: Sequence[Scored], floor: float) -> list[Scored]:
     """The likeliest facts at the floor, best first; what they took the place of may be given."""
-    return [one for one in found if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
+    return [one for one in scored if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
 
 
 async def with_former(
-    store: MemoryStore, scope: Scope, found: Sequence[Scored], facts: Sequence[Scored], holds_at: datetime | None
+    store: MemoryStore, scope: Scope, scored: Sequence[Scored], facts: Sequence[Scored], holds_at: datetime | None
 ) -> list[Scored]:
-    """Everything ``found``, best first, and behind each of the ``facts`` among it what it took the place of; with
+    """Everything ``scored``, best first, and behind each of the ``facts`` among it what it took the place of; with
     ``holds_at`` what holds at that time, and no more.
 
     Raises:
@@ -63,10 +63,10 @@ async def with_former(
     """
     before: dict[str, list[Scored]] = {one.memory.id: [] for one in facts}
     heads = {one.memory.id: one.memory for one in facts}
-    seen = {one.memory.id for one in found}
+    looked_up = {one.memory.id for one in scored}
     for step in range(1, STEPS + 1):
-        stored = await store.get(scope, sorted(_names(heads.values(), seen)))
-        seen |= stored.keys()
+        stored = await store.get(scope, sorted(_names(heads.values(), looked_up)))
+        looked_up |= stored.keys()
         heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
         for one in facts:
             former = heads.get(one.memory.id)
@@ -75,11 +75,11 @@ async def with_former(
                 before[one.memory.id].append(msgspec.structs.replace(one, memory=former, signals=signals))
         if not heads:
             break
-    return [each for one in found for each in (one, *before.get(one.memory.id, ()))]
+    return [each for one in scored for each in (one, *before.get(one.memory.id, ()))]
 
 
-def _names(heads: Iterable[Memory], seen: set[str]) -> set[str]:
-    return {one.supersedes for one in heads if one.supersedes is not None} - seen
+def _names(heads: Iterable[Memory], looked_up: set[str]) -> set[str]:
+    return {one.supersedes for one in heads if one.supersedes is not None} - looked_up
 
 
 def _held(memory: Memory, holds_at: datetime | None) -> bool:

@@ -60,7 +60,7 @@ class HotInProcess:
 
     def __init__(self, *, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._kept: BoundedCache[OwnerKey, dict[HotPlace, tuple[float, list[Memory]]]] = BoundedCache(
+        self._entries: BoundedCache[OwnerKey, dict[HotPlace, tuple[float, list[Memory]]]] = BoundedCache(
             KEPT_BYTES, _bytes
         )
         self._changes = Counter[OwnerKey]()
@@ -70,17 +70,17 @@ class HotInProcess:
         return f"{self._cleared}-{self._changes[owner]}"
 
     async def places(self, owner: OwnerKey) -> list[HotPlace]:
-        return list(self._kept.get(owner) or ())
+        return list(self._entries.get(owner) or ())
 
     async def forget(self, owner: OwnerKey) -> list[HotPlace]:
         if len(self._changes) >= _MOST_OWNERS:  # what is read just now counts for nobody
             self._cleared += 1
             self._changes.clear()
         self._changes[owner] += 1
-        return list(self._kept.pop(owner) or ())
+        return list(self._entries.pop(owner) or ())
 
     async def read(self, owner: OwnerKey, place: HotPlace) -> list[Memory] | None:
-        until, memories = (self._kept.get(owner) or {}).get(place, (0.0, None))
+        until, memories = (self._entries.get(owner) or {}).get(place, (0.0, None))
         return memories if until > monotonic() else None
 
     async def write(
@@ -88,14 +88,14 @@ class HotInProcess:
     ) -> bool:
         if generation != await self.generation(owner):
             return False
-        kept = (monotonic() + self._ttl_s, [memory for _, memory in memories])
-        self._kept.put(owner, {**(self._kept.get(owner) or {}), place: kept})
+        entry = (monotonic() + self._ttl_s, [memory for _, memory in memories])
+        self._entries.put(owner, {**(self._entries.get(owner) or {}), place: entry})
         return True
 
     def clear(self) -> None:
         """Forget everybody's."""
-        for owner in list(self._kept):
-            self._kept.pop(owner)
+        for owner in list(self._entries):
+            self._entries.pop(owner)
         self._cleared += 1
         self._changes.clear()
 
@@ -115,9 +115,9 @@ class Hot:
     """
 
     def __init__(
-        self, kept: HotStore, *, store: MemoryStore, settings: Settings, clock: Clock, changes: ChangeNotices
+        self, cache: HotStore, *, store: MemoryStore, settings: Settings, clock: Clock, changes: ChangeNotices
     ) -> None:
-        self._kept = kept
+        self._cache = cache
         self._store = store
         self._clock = clock
         self._limits = Limits.of(settings, RecallLimits())
@@ -141,9 +141,9 @@ class Hot:
 
     def recalled(self, scope: Scope) -> None:
         """A recall was answered: keep its user's memories soon, in the background. Returns at once."""
-        read_at = self._read_at.get(scope.owner, {}).get(_place(scope), -math.inf)
+        read_at = self._read_at.get(scope.owner, {}).get(_place_of(scope), -math.inf)
         if monotonic() - read_at >= self._every_s:
-            self._soon(scope.owner, _place(scope), 0.0)
+            self._soon(scope.owner, _place_of(scope), 0.0)
 
     async def memories(self, scope: Scope) -> list[Memory]:
         """What is kept for the scope and holds now, best first; nothing while something of the owner's that is to be
@@ -153,11 +153,11 @@ class Hot:
             return []
         try:
             async with asyncio.timeout(READ_S):
-                found = await self._kept.read(scope.owner, _place(scope))
+                cached = await self._cache.read(scope.owner, _place_of(scope))
         except (CacheUnavailable, TimeoutError):
             return []
         now = self._clock.now()
-        return [one for one in found or () if _may_see(scope, one) and is_gone(one, now) is None]
+        return [one for one in cached or () if _may_see(scope, one) and is_gone(one, now) is None]
 
     async def facts(self, scope: Scope, limits: Limits, count: int) -> list[Scored] | None:
         """The stable facts of the scope, as `listed.stable_facts`; None: they are not kept, or the request wants others
@@ -166,10 +166,10 @@ class Hot:
         if set(limits.kinds) & STABLE_KINDS != set(self._limits.kinds) & STABLE_KINDS or count > self._facts:
             return None
         now = self._clock.now()
-        found = [
+        stable = [
             one for one in await self.memories(scope) if one.kind in STABLE_KINDS and listed.holds(one, limits, now)
         ]
-        newest = sorted(found, key=lambda one: one.created_at, reverse=True)
+        newest = sorted(stable, key=lambda one: one.created_at, reverse=True)
         return listed.most_important(newest, count) or None
 
     async def hold(self, scope: Scope, number: int) -> None:
@@ -188,10 +188,10 @@ class Hot:
 
     def _heard(self, change: Change | None) -> None:
         """Others changed something. What all processes share they have changed there, too."""
-        if not isinstance(self._kept, HotInProcess):
+        if not isinstance(self._cache, HotInProcess):
             return
         if change is None:
-            self._kept.clear()
+            self._cache.clear()
             self._read_at.clear()
         else:
             self._tasks.start(self._forget((change.tenant, change.user)), "forget")
@@ -200,18 +200,18 @@ class Hot:
         """The store changed. New verbatim turns make nothing kept wrong: they may only displace it."""
         owner = scope.owner
         if written is None or any(one.kind is not Kind.TURN for one in written):
-            if isinstance(self._kept, HotInProcess):
+            if isinstance(self._cache, HotInProcess):
                 self._changes.publish(Change(*owner, What.REPLACED))  # others keep them, too
             await self._forget(owner)
             return
         with suppress(CacheUnavailable):
-            for place in await self._kept.places(owner):
+            for place in await self._cache.places(owner):
                 self._soon(owner, place, SOON_S)
 
     async def _forget(self, owner: OwnerKey) -> None:
         self._read_at.pop(owner, None)
         with suppress(CacheUnavailable):  # whoever keeps them sees to it that they are not used
-            for place in await self._kept.forget(owner):
+            for place in await self._cache.forget(owner):
                 self._soon(owner, place, SOON_S)
 
     def _soon(self, owner: OwnerKey, place: HotPlace, delay_s: float) -> None:
@@ -231,15 +231,15 @@ class Hot:
             if self._is_held(owner):
                 return
             async with asyncio.timeout(REFRESH_S):
-                generation = await self._kept.generation(owner)
+                generation = await self._cache.generation(owner)
                 chosen = await self._chosen(_scope(owner, place))
-                kept = await self._kept.write(owner, place, chosen, generation)
+                is_written = await self._cache.write(owner, place, chosen, generation)
             await asyncio.sleep(REST * (monotonic() - began))
         except (CacheUnavailable, StoreUnavailable, TimeoutError):
             return  # the next recall asks for it again
         finally:
             self._reading.release()
-        if not kept:  # it was changed meanwhile
+        if not is_written:  # it was changed meanwhile
             self._soon(owner, place, SOON_S)
             return
         self._read_at.setdefault(owner, {})[place] = monotonic()
@@ -251,17 +251,17 @@ class Hot:
         """The best of the scope's memories that may be given out, and the facts that a session begins with, with their
         scores. Of turns, which are all as certain, the newest are looked at.
         """
-        now, found = self._clock.now(), list[Memory]()
+        now, memories = self._clock.now(), list[Memory]()
         kinds = tuple(kind for kind in self._limits.kinds if kind is not Kind.TURN)
         where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=now)
         if kinds:
-            found = [one async for page in listed.pages(self._store, scope, where) for one in page]
-        of_facts = [one for one in found if one.kind in STABLE_KINDS and listed.holds(one, self._limits, now)]
+            memories = [one async for page in listed.pages(self._store, scope, where) for one in page]
+        of_facts = [one for one in memories if one.kind in STABLE_KINDS and listed.holds(one, self._limits, now)]
         facts = [one.memory for one in listed.most_important(of_facts, self._facts)]
         if Kind.TURN in self._limits.kinds:
             where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False, telling=True, now=now)
-            found += (await self._store.page(scope, where, limit=2 * self._most)).memories
-        good = [one for one in found if is_gone(one, now) is None and not tells_nothing(one)]
+            memories += (await self._store.page(scope, where, limit=2 * self._most)).memories
+        good = [one for one in memories if is_gone(one, now) is None and not tells_nothing(one)]
         best = sorted(good, key=lambda one: -score(one, WEIGHTS, now=now))[: self._most]
         chosen = {(one.session_id if one.kind is Kind.TURN else None, one.id): one for one in (*best, *facts)}
         return [(score(one, WEIGHTS, now=now), one) for one in chosen.values()]
@@ -272,7 +272,7 @@ def _may_see(scope: Scope, memory: Memory) -> bool:
     return scope.owner == (memory.tenant, memory.user_id) and scope.sees(memory.project_id, memory.agent_id)
 
 
-def _place(scope: Scope) -> HotPlace:
+def _place_of(scope: Scope) -> HotPlace:
     return scope.project, scope.agent
 
 

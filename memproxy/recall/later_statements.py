@@ -65,42 +65,44 @@ def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array,
     places of those whose place it takes.
     """
     order = table.likeliest_said(odds, AMONG)
-    said = {place: tokens for place, tokens in zip(order, table.tokens(order), strict=True) if tokens}
-    found, instead = odds.copy(), []
-    looked = [place for place in order[:MOST] if odds[place] >= least and place in said]
-    for place in looked:
-        later = followed_by(place, said, table.memories, table.tells)
+    messages = {index: tokens for index, tokens in zip(order, table.tokens(order), strict=True) if tokens}
+    raised, instead = odds.copy(), []
+    looked = [index for index in order[:MOST] if odds[index] >= least and index in messages]
+    for index in looked:
+        later = followed_by(index, messages, table.memories, table.tells)
         if not later:
             continue
         for other, likely in later.items():
-            found[other] = max(found[other], OWN * odds[other] + FOLLOWS * likely + WORTH)
+            raised[other] = max(raised[other], OWN * odds[other] + FOLLOWS * likely + WORTH)
         newest = _newest(later, lambda other: table.memories[other].created_at)
         if later[newest] < SAME:
             continue
-        found[newest] = max(found[newest], found[place] + _STEP + min(0.0, later[newest] - ABOUT))
+        raised[newest] = max(raised[newest], raised[index] + _STEP + min(0.0, later[newest] - ABOUT))
         # "My garden budget" stays beside a later "My kitchen budget" where the garden is asked for
-        if any(later[other] >= INSTEAD and table.coverage[other] >= table.coverage[place] for other in later):
-            instead.append(place)
+        if any(later[other] >= INSTEAD and table.coverage[other] >= table.coverage[index] for other in later):
+            instead.append(index)
         if newest not in looked:
             looked.append(newest)
-    return found, instead
+    return raised, instead
 
 
 def successors(candidates: Sequence[Candidate]) -> tuple[dict[int, int], set[int]]:
     """For the places of messages that a later one among them is about: the newest such one's place. And those whose
     place it takes, as they say no more than it: who moved still has the name that he told with his old address.
     """
-    said = {place: one.tokens for place, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN}
+    messages = {
+        index: one.tokens for index, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN
+    }
     memories = [one.memory for one in candidates]
-    terms = {place: len(key_terms(memories[place].content, _TERMS)) for place in said}
-    tells = functools.cache(lambda place: telling(memories[place].content))
+    terms = {index: len(key_terms(memories[index].content, _TERMS)) for index in messages}
+    tells = functools.cache(lambda index: telling(memories[index].content))
     about, instead = {}, set()
-    for place in said:
-        later = followed_by(place, said, memories, tells)
-        if any(likely >= INSTEAD and terms[place] <= terms[other] for other, likely in later.items()):
-            instead.add(place)
+    for index in messages:
+        later = followed_by(index, messages, memories, tells)
+        if any(likely >= INSTEAD and terms[index] <= terms[other] for other, likely in later.items()):
+            instead.add(index)
         if max(later.values(), default=LATER) >= SAME:
-            about[place] = _newest(later, lambda other: memories[other].created_at)
+            about[index] = _newest(later, lambda other: memories[other].created_at)
     return about, instead
 
 
@@ -111,15 +113,15 @@ def _newest(later: Mapping[int, float], said_at: Callable[[int], datetime]) -> i
 
 
 def followed_by(
-    place: int, said: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
+    index: int, messages: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
 ) -> dict[int, float]:
     """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes
     long and is asked of these alone.
     """
-    others, first = [other for other in said if other != place], memories[place].created_at
+    others, first = [other for other in messages if other != index], memories[index].created_at
     if not any(memories[other].created_at > first for other in others):
         return {}
-    likely = _follows(said[place], [said[other] for other in others]).tolist()
+    likely = _follows(messages[index], [messages[other] for other in others]).tolist()
     return {
         other: value
         for other, value in zip(others, likely, strict=True)

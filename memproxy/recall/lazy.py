@@ -28,5 +28,5 @@ class lazy(Generic[Value]):  # noqa: N801 - used as a decorator, as `property` i
     def __get__(self, instance: object | None, owner: type) -> Self | Value:
         if instance is None:
             return self
-        made = instance.__dict__[self._name] = self._make(instance)
-        return made
+        value = instance.__dict__[self._name] = self._make(instance)
+        return value

@@ -83,12 +83,12 @@ def _phrase(match: re.Match[str]) -> Phrase:
 
 
 async def followed(
-    question: str, found: Sequence[Scored], search: Callable[[str], Awaitable[Sequence[Scored]]]
+    question: str, scored: Sequence[Scored], search: Callable[[str], Awaitable[Sequence[Scored]]]
 ) -> list[Scored]:
-    """Everything ``found`` for a question, and what ``search`` finds for it with its relations resolved by stored
+    """Everything ``scored`` for a question, and what ``search`` finds for it with its relations resolved by stored
     facts.
     """
-    facts = [one.memory for one in found if one.memory.kind is not Kind.TURN]
+    facts = [one.memory for one in scored if one.memory.kind is not Kind.TURN]
     seeds: list[Memory] = []
     name = ""
     while len(seeds) < MOST_HOPS and (phrase := phrase_of(question)) is not None:
@@ -99,23 +99,23 @@ async def followed(
         seeds.append(seed)
         question = replaced(question, phrase, name)
     if not seeds:
-        return list(found)
+        return list(scored)
     beyond = [one for one in await search(question) if _is_about(one.memory, name)]
-    return _joined(found, beyond, len(seeds), frozenset(seed.id for seed in seeds))
+    return _joined(scored, beyond, len(seeds), frozenset(seed.id for seed in seeds))
 
 
 def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None:
     """The fact that resolves the phrase, and the name in it (`USER` for the user); None when there is no such fact, or
     several that disagree.
     """
-    known = list(_edges(facts))
-    wanted = subject_name(phrase.name)
+    relations = list(_edges(facts))
+    named = subject_name(phrase.name)
     # "the dog" is Biscuit where a fact says that Biscuit is a dog
-    names = {wanted, *(subject_name(one.subject) for _, one in known if _is_one_of(one, wanted))} - {USER}
-    if wanted == USER:
+    names = {named, *(subject_name(one.subject) for _, one in relations if _is_one_of(one, named))} - {USER}
+    if named == USER:
         names = {USER}
     ends: dict[str, tuple[Memory, str]] = {}
-    for memory, edge in known:
+    for memory, edge in relations:
         subject, target = subject_name(edge.subject), subject_name(edge.object)
         if not _says(phrase.role, edge.predicate):
             continue
@@ -123,7 +123,7 @@ def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None
             ends.setdefault(target, (memory, edge.object))
         elif target in names:
             ends.setdefault(subject, (memory, edge.subject))
-    if len(ends) != 1 or wanted in ends:
+    if len(ends) != 1 or named in ends:
         return None
     name, (memory, end) = ends.popitem()
     return memory, USER if name == USER else end.strip()
@@ -169,27 +169,27 @@ def replaced(question: str, phrase: Phrase, name: str) -> str:
 def _is_about(memory: Memory, name: str) -> bool:
     """Whether a memory is about somebody: by name, or about the user because the user said it."""
     if name != USER:
-        said = set(_words(" ".join((memory.content, *memory.entities, memory.subject or ""))))
-        return said.issuperset(_words(name))
+        memory_words = set(_words(" ".join((memory.content, *memory.entities, memory.subject or ""))))
+        return memory_words.issuperset(_words(name))
     if memory.kind is Kind.TURN:
         return memory.trust is Trust.USER
     return subject_name(memory.subject or memory.content.split(" ", 1)[0]) == USER
 
 
-def _joined(found: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds: frozenset[str]) -> list[Scored]:
+def _joined(scored: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds: frozenset[str]) -> list[Scored]:
     """Merge both, each memory once, best first; what was found ``beyond`` that many hops counts less (see `strength`).
     Seeds, the facts that led there, keep their own score.
     """
-    known = {one.key: one for one in found}
+    by_key = {one.key: one for one in scored}
     for one in beyond:
-        before = known.get(one.key)
+        before = by_key.get(one.key)
         if one.memory.id not in seeds and (before is None or strength(before) < one.score):
             signals = one.signals | {HOPS: float(hops)}
-            known[one.key] = msgspec.structs.replace(one, score=one.score * DECAY**hops, signals=signals)
-    return best_first(list(known.values()))
+            by_key[one.key] = msgspec.structs.replace(one, score=one.score * DECAY**hops, signals=signals)
+    return best_first(list(by_key.values()))
 
 
-def strength(one: Scored) -> float:
+def strength(scored: Scored) -> float:
     """The score that is compared with the floor: one walked edge lowers it, further ones do not."""
-    walked = one.signals.get(HOPS)
-    return one.score if walked is None else one.score / float(DECAY ** (walked - 1))
+    walked = scored.signals.get(HOPS)
+    return scored.score if walked is None else scored.score / float(DECAY ** (walked - 1))

@@ -47,17 +47,17 @@ async def of_days(store: MemoryStore, scope: Scope, where: MemoryFilter, query: 
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    found: list[Memory] = []
+    memories: list[Memory] = []
     earliest = min(span.start for span in query.spans)
     async for page in pages(store, scope, where):
-        found += [
+        memories += [
             one for one in page if any(span.days_away(one.valid_from or one.created_at) == 0 for span in query.spans)
         ]
         if page and page[-1].created_at < earliest:
             break
     return [
         Scored(memory=memory, score=_SCORE - _STEP * number, signals={BY_DAY: 1.0})
-        for number, memory in enumerate(found)
+        for number, memory in enumerate(memories)
     ]
 
 

@@ -92,13 +92,13 @@ class OtherWords:
 
     def _beside(self, groups: str) -> Mapping[int, tuple[int, ...]]:
         """Which terms stand in a group with each."""
-        found: dict[int, dict[int, None]] = {}
+        related: dict[int, dict[int, None]] = {}
         for group in groups.split(","):
             terms = [self._lexical.encode_query(word).indices for word in group.split()]
             together = dict.fromkeys(term for one in terms for term in one)
             for term in together:
-                found.setdefault(term, {}).update(together)
-        return MappingProxyType({term: tuple(one for one in beside if one != term) for term, beside in found.items()})
+                related.setdefault(term, {}).update(together)
+        return MappingProxyType({term: tuple(one for one in beside if one != term) for term, beside in related.items()})
 
 
 def _others(terms: Iterable[int], beside: Mapping[int, Sequence[int]]) -> list[int]:

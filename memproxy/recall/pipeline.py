@@ -65,12 +65,12 @@ class _General(Exception):
 
 
 class _Sought(msgspec.Struct, frozen=True, kw_only=True):
-    """What one recall looks for: for whom, within which limits, and until when. ``said`` are the user's last messages,
+    """What one recall looks for: for whom, within which limits, and until when. ``messages`` are the user's last ones,
     oldest first.
     """
 
     scope: Scope
-    said: list[str]
+    messages: list[str]
     limits: Limits
     deadline: Deadline
     only_if_told: bool
@@ -126,7 +126,7 @@ class Recall:
     def embedder_state(self) -> str:
         """The embedder's state, still ``loading`` while the examples of topics wait for it."""
         state = self._embedder.state
-        return "loading" if state == "ready" and not self._ranker.topics.known else state
+        return "loading" if state == "ready" and not self._ranker.topics.has_vectors else state
 
     async def recall(self, request: RecallRequest, *, explained: int = EXPLAINED) -> RecallAnswer:
         """The block to inject. Trouble is in the answer (``degraded`` with ``store`` or ``timeout``), never raised.
@@ -143,36 +143,36 @@ class Recall:
         try:
             await self.own_words.wait(request.scope, deadline)
             request = await with_earlier(self._store, request, deadline, now=self._clock.now())
-            asked = _Sought(
+            sought = _Sought(
                 scope=request.scope,
-                said=request.queries,
+                messages=request.queries,
                 limits=limits,
                 deadline=deadline,
                 only_if_told=request.only_if_told,
                 rerank=request.limits.rerank is not False,
             )
-            query = await self._rewritten(asked)
-            query, found = await self._found(asked, query)
-            stable = await self._stable(asked) if request.first_turn else []
+            query = await self._rewritten(sought)
+            query, scored = await self._search_parts(sought, query)
+            stable = await self._stable(sought) if request.first_turn else []
         except _General:
             return without(deadline, "skipped", "fact", query=query)
         except TimeoutError:
-            return await self._kept(request, limits, deadline, query, "timeout", explained=explained)
+            return await self._from_cache(request, limits, deadline, query, "timeout", explained=explained)
         except StoreUnavailable:
-            return await self._kept(request, limits, deadline, query, "store", explained=explained)
+            return await self._from_cache(request, limits, deadline, query, "store", explained=explained)
         with deadline.stage("assemble"):
-            judged = self._judged(request, found, stable, limits)
+            judged = self._judged(request, scored, stable, limits)
             block = self._assemble(judged, query, request, limits)
-        told = explained if request.explain else 0
-        return answered(block, judged, query, deadline, floor=limits.floor, explained=told)
+        shown = explained if request.explain else 0
+        return answered(block, judged, query, deadline, floor=limits.floor, explained=shown)
 
     async def without_store(self, request: RecallRequest) -> RecallAnswer:
         """The block while the store was never open: of hot memories, where there are any."""
         limits, query = Limits.of(self._settings, request.limits), with_context(request.queries)
         deadline = Deadline(self._deadline_s)
-        return await self._kept(request, limits, deadline, query, "store", explained=EXPLAINED)
+        return await self._from_cache(request, limits, deadline, query, "store", explained=EXPLAINED)
 
-    async def _kept(
+    async def _from_cache(
         self, request: RecallRequest, limits: Limits, deadline: Deadline, query: str, reason: str, *, explained: int
     ) -> RecallAnswer:
         """The block of hot memories, found by words and judged like all others: ``degraded`` with ``cache``; with
@@ -190,14 +190,14 @@ class Recall:
                 return nothing
             hybrid = HybridQuery(bm25=self._other_words.encoded(query))
             aside, noise = set_aside(query, candidates)
-            asked = Query(query, self._clock.now())
-            found = self._ranker.rank(asked, hybrid, candidates, aside=aside, noise=noise, ranked=False)
-            judged = self._judged(request, found, [], limits)
+            read_query = Query(query, self._clock.now())
+            scored = self._ranker.rank(read_query, hybrid, candidates, aside=aside, noise=noise, ranked=False)
+            judged = self._judged(request, scored, [], limits)
             block = self._assemble(judged, query, request, limits)
         if not block.text:
             return without(deadline, "degraded", reason, query=query)
-        told = explained if request.explain else 0
-        answer = answered(block, judged, query, deadline, floor=limits.floor, explained=told)
+        shown = explained if request.explain else 0
+        answer = answered(block, judged, query, deadline, floor=limits.floor, explained=shown)
         return msgspec.structs.replace(answer, result="degraded", reason="cache")
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
@@ -209,102 +209,105 @@ class Recall:
         text = shorten(query)
         with paid_by(scope.tenant):
             hybrid = await self._embedded(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
-        found = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
-        return self._ranker.rank(Query(text, where.as_of or self._clock.now()), hybrid, found)[:limit]
+        candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+        return self._ranker.rank(Query(text, where.as_of or self._clock.now()), hybrid, candidates)[:limit]
 
-    async def _rewritten(self, asked: _Sought) -> str:
+    async def _rewritten(self, sought: _Sought) -> str:
         """What is searched first: the last message, completed where it is vague."""
         mode = self._settings.rewrite.mode
         if mode == "none":
-            return shorten(asked.said[-1])
-        if mode == "llm" and self._rewriter is not None and leans_on_context(asked.said):
+            return shorten(sought.messages[-1])
+        if mode == "llm" and self._rewriter is not None and leans_on_context(sought.messages):
             try:
-                with asked.deadline.stage("rewrite"):
-                    return await self._rewriter.completed(asked.scope.tenant, asked.said)
+                with sought.deadline.stage("rewrite"):
+                    return await self._rewriter.completed(sought.scope.tenant, sought.messages)
             except ModelError as error:
-                asked.deadline.went_on_without("rewrite", error)
-        return by_itself(asked.said) or with_context(asked.said)
+                sought.deadline.went_on_without("rewrite", error)
+        return by_itself(sought.messages) or with_context(sought.messages)
 
-    async def _found(self, asked: _Sought, query: str) -> tuple[str, list[Scored]]:
+    async def _search_parts(self, sought: _Sought, query: str) -> tuple[str, list[Scored]]:
         """What was searched for in the end, and all that it found, best first."""
-        async with asked.deadline.in_time():
+        async with sought.deadline.in_time():
             parts = parts_of(query)
-            told = asked.only_if_told and len(parts) == 1
-            searches = [await self._find(asked, part, only_if_told=told) for part in parts]
-            found = searches[0] if len(searches) == 1 else merged(searches)
-        if self._settings.rewrite.mode == "hyde" and all(one.score < asked.limits.floor for one in found):
-            query, found = await self._by_statement(asked, query, found)
-        found = await self._with_former(asked, await self._linked(asked, query, found))
-        if self._reranker is None or not found or not asked.rerank:
-            return query, found
+            only_told = sought.only_if_told and len(parts) == 1
+            searches = [await self._find(sought, part, only_if_told=only_told) for part in parts]
+            scored = searches[0] if len(searches) == 1 else merged(searches)
+        if self._settings.rewrite.mode == "hyde" and all(one.score < sought.limits.floor for one in scored):
+            query, scored = await self._by_statement(sought, query, scored)
+        scored = await self._with_former(sought, await self._linked(sought, query, scored))
+        if self._reranker is None or not scored or not sought.rerank:
+            return query, scored
         try:
-            with asked.deadline.stage("rerank"):
-                return query, await reranked(self._reranker, asked.scope.tenant, query, found)
+            with sought.deadline.stage("rerank"):
+                return query, await reranked(self._reranker, sought.scope.tenant, query, scored)
         except ModelError as error:
-            asked.deadline.went_on_without("rerank", error)
-            return query, found
+            sought.deadline.went_on_without("rerank", error)
+            return query, scored
 
-    async def _by_statement(self, asked: _Sought, query: str, found: list[Scored]) -> tuple[str, list[Scored]]:
+    async def _by_statement(self, sought: _Sought, query: str, scored: list[Scored]) -> tuple[str, list[Scored]]:
         """The search again, by what a model thinks that the answer looks like."""
         if self._rewriter is None:
-            return query, found
+            return query, scored
         try:
-            with asked.deadline.stage("rewrite"):
-                statement = await self._rewriter.statement(asked.scope.tenant, asked.said)
+            with sought.deadline.stage("rewrite"):
+                statement = await self._rewriter.statement(sought.scope.tenant, sought.messages)
         except ModelError as error:
-            asked.deadline.went_on_without("rewrite", error)
-            return query, found
-        async with asked.deadline.in_time():
-            return statement, await self._find(asked, statement)
+            sought.deadline.went_on_without("rewrite", error)
+            return query, scored
+        async with sought.deadline.in_time():
+            return statement, await self._find(sought, statement)
 
-    async def _linked(self, asked: _Sought, query: str, found: list[Scored]) -> list[Scored]:
+    async def _linked(self, sought: _Sought, query: str, scored: list[Scored]) -> list[Scored]:
         """The candidates with those behind a relation in the query; without them when there is no time."""
         phrase = links.phrase_of(query) if self._recipe.hops else None
-        if phrase is None or links.follow(phrase, (one.memory for one in found)) is None:
-            return found
+        if phrase is None or links.follow(phrase, (one.memory for one in scored)) is None:
+            return scored
         try:
-            with asked.deadline.stage("hops"):
-                async with asked.deadline.in_time():
-                    return await links.followed(query, found, lambda other: self._find(asked, other))
+            with sought.deadline.stage("hops"):
+                async with sought.deadline.in_time():
+                    return await links.followed(query, scored, lambda other: self._find(sought, other))
         except (TimeoutError, StoreUnavailable) as error:
-            asked.deadline.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
-            return found
+            sought.deadline.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
+            return scored
 
-    async def _with_former(self, asked: _Sought, found: list[Scored]) -> list[Scored]:
+    async def _with_former(self, sought: _Sought, scored: list[Scored]) -> list[Scored]:
         """The candidates with former statements, where the query asks for them or what replaces them is still to begin;
         without them when there is no time.
         """
-        facts, now = likeliest_facts(found, asked.limits.floor), self._clock.now()
-        past = asks_for_past(asked.said[-1])
+        facts, now = likeliest_facts(scored, sought.limits.floor), self._clock.now()
+        past = asks_for_past(sought.messages[-1])
         if past:
-            for one in found:
+            for one in scored:
                 one.signals.pop(REPLACED, None)
         elif not (facts := [one for one in facts if begins(one.memory) > now]):
-            return found
+            return scored
         try:
-            with asked.deadline.stage("former"):
-                async with asked.deadline.in_time():
-                    return await with_former(self._store, asked.scope, found, facts, None if past else now)
+            with sought.deadline.stage("former"):
+                async with sought.deadline.in_time():
+                    return await with_former(self._store, sought.scope, scored, facts, None if past else now)
         except (TimeoutError, StoreUnavailable) as error:
-            asked.deadline.notes.append(f"former: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
-            return found
+            sought.deadline.notes.append(f"former: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
+            return scored
 
-    async def _stable(self, asked: _Sought) -> list[Scored]:
+    async def _stable(self, sought: _Sought) -> list[Scored]:
         """The facts that a session begins with."""
         count = self._settings.recall.first_turn_facts
         if not count:
             return []
-        with asked.deadline.stage("first_turn"):
-            if self._hot is not None and (kept := await self._hot.facts(asked.scope, asked.limits, count)) is not None:
-                return kept
-            async with asked.deadline.in_time():
-                return await listed.stable_facts(self._store, asked.scope, asked.limits, count, self._clock.now())
+        with sought.deadline.stage("first_turn"):
+            if (
+                self._hot is not None
+                and (cached := await self._hot.facts(sought.scope, sought.limits, count)) is not None
+            ):
+                return cached
+            async with sought.deadline.in_time():
+                return await listed.stable_facts(self._store, sought.scope, sought.limits, count, self._clock.now())
 
-    async def _find(self, asked: _Sought, text: str, *, only_if_told: bool = False) -> list[Scored]:
+    async def _find(self, sought: _Sought, text: str, *, only_if_told: bool = False) -> list[Scored]:
         """What is found for one question, likeliest first."""
-        deadline, scope, query = asked.deadline, asked.scope, Query(text, self._clock.now())
+        deadline, scope, query = sought.deadline, sought.scope, Query(text, self._clock.now())
         where = MemoryFilter(
-            kinds=asked.limits.kinds,
+            kinds=sought.limits.kinds,
             active=True,
             quarantined=False,
             telling=not query.type.assistant_said,
@@ -312,9 +315,9 @@ class Recall:
         )
         with deadline.stage("embed"), paid_by(scope.tenant):
             hybrid = await self._embedded(text, EMBED_SHARE * self._deadline_s, least=0, where=where)
-            hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in asked.limits.kinds else 0)
+            hybrid = msgspec.structs.replace(hybrid, facts=FACTS if Kind.TURN in sought.limits.kinds else 0)
         if (topic := self._ranker.topics.inventory(hybrid.dense)) is not None:
-            return await self._profile(asked, topic, where)
+            return await self._profile(sought, topic, where)
         with deadline.stage("search"):
             if listed.asks_by_day(query):
                 return await listed.of_days(self._store, scope, where, query)
@@ -327,7 +330,7 @@ class Recall:
             aside, noise = set_aside(text, candidates)
             return self._ranker.rank(query, hybrid, candidates, aside=aside, noise=noise, ranked=False)
 
-    async def _profile(self, asked: _Sought, topic: int, where: MemoryFilter) -> list[Scored]:
+    async def _profile(self, sought: _Sought, topic: int, where: MemoryFilter) -> list[Scored]:
         """What tells most of a topic of which all that is known is asked for."""
         ranker = self._ranker
         nearest = HybridQuery(
@@ -337,9 +340,9 @@ class Recall:
             facts=topics.PROFILE_LINES,
             where=where,
         )
-        with asked.deadline.stage("search"):
-            candidates = await self._store.search(asked.scope, nearest)
-        with asked.deadline.stage("rank"):
+        with sought.deadline.stage("search"):
+            candidates = await self._store.search(sought.scope, nearest)
+        with sought.deadline.stage("rank"):
             return ranker.profile(candidates, topic)
 
     async def _embedded(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:
@@ -371,14 +374,14 @@ class Recall:
         )
 
     def _judged(
-        self, request: RecallRequest, found: Sequence[Scored], stable: Sequence[Scored], limits: Limits
+        self, request: RecallRequest, scored: Sequence[Scored], stable: Sequence[Scored], limits: Limits
     ) -> Judgements:
         """Why each may be injected or not; the stable facts of a first turn, which need no score, come last."""
         now, present, shown = self._clock.now(), frozenset(request.present), frozenset(request.shown)
-        if _is_profile(found) and request.limits.retrieval_limit is None:
+        if _is_profile(scored) and request.limits.retrieval_limit is None:
             limits = msgspec.structs.replace(limits, limit=max(topics.PROFILE_LINES, limits.limit))
         judged = select(
-            found,
+            scored,
             limits,
             query=request.queries[-1],
             present=present,
@@ -388,10 +391,10 @@ class Recall:
         )
         if not stable:
             return judged
-        kept = frozenset(one.memory.id for one in judged.kept)
+        kept_ids = frozenset(one.memory.id for one in judged.kept)
         every = msgspec.structs.replace(limits, floor=0.0, limit=len(stable))
-        added = select(stable, every, present=present, shown=shown | kept, now=now)
-        return judged.followed_by([one for one in added if one.scored.memory.id not in kept])
+        added = select(stable, every, present=present, shown=shown | kept_ids, now=now)
+        return judged.followed_by([one for one in added if one.scored.memory.id not in kept_ids])
 
     def _assemble(self, judged: Judgements, query: str, request: RecallRequest, limits: Limits) -> Block:
         return assemble(
@@ -405,5 +408,5 @@ class Recall:
         )
 
 
-def _is_profile(found: Sequence[Scored]) -> bool:
-    return any(topics.PROFILE in one.signals for one in found)
+def _is_profile(scored: Sequence[Scored]) -> bool:
+    return any(topics.PROFILE in one.signals for one in scored)

@@ -59,8 +59,8 @@ class Ranker:
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
         """How each looks on its surface; what is made is kept beside them."""
-        known, read = readings_of([one.notes for one in candidates]), self._reader.of
-        return [made or read(one.memory, one.notes) for made, one in zip(known, candidates, strict=True)]
+        earlier, read = readings_of([one.notes for one in candidates]), self._reader.of
+        return [reading or read(one.memory, one.notes) for reading, one in zip(earlier, candidates, strict=True)]
 
     def bears(self, searched: HybridQuery, candidates: Sequence[Candidate]) -> bool:
         """Whether one of them bears on a topic that the question is near to (`topics.Topics.bears`)."""
@@ -95,8 +95,8 @@ class Ranker:
         if not aside - noise:
             return best_first(self._scored(everyone, ranked=ranked))
         scored = self._scored(everyone, sorted(aside | noise), ranked=ranked)
-        if left := [place for place in places if place not in aside and place not in noise]:
-            scored += self._scored(table.only(left), ranked=ranked)
+        if rest := [index for index in places if index not in aside and index not in noise]:
+            scored += self._scored(table.only(rest), ranked=ranked)
         return best_first(scored)
 
     def _scored(self, table: CandidateTable, places: Sequence[int] | None = None, *, ranked: bool) -> list[Scored]:
@@ -106,12 +106,12 @@ class Ranker:
         candidates, scores = table.candidates, odds.tolist()
         signals = _signals(table, columns, places)
         places = range(len(candidates)) if places is None else places
-        for place, told in zip(places, signals, strict=True):
-            if place in replaced:
-                told[REPLACED] = 1.0
+        for index, named in zip(places, signals, strict=True):
+            if index in replaced:
+                named[REPLACED] = 1.0
         return [
-            Scored(memory=candidates[place].memory, score=scores[place], signals=told, notes=candidates[place].notes)
-            for place, told in zip(places, signals, strict=True)
+            Scored(memory=candidates[index].memory, score=scores[index], signals=named, notes=candidates[index].notes)
+            for index, named in zip(places, signals, strict=True)
         ]
 
     def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
@@ -119,26 +119,26 @@ class Ranker:
         later about the same stands before it.
         """
         whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
-        found = profile(candidates, self.read(candidates), self.topics, topic)
-        about, outdated = later_statements.successors([one for one, _ in found])
+        statements = profile(candidates, self.read(candidates), self.topics, topic)
+        about, outdated = later_statements.successors([one for one, _ in statements])
         order: list[int] = []
 
-        def put(place: int) -> None:
-            if place not in order:
-                if place in about:
-                    put(about[place])
-                order.append(place)
+        def put(index: int) -> None:
+            if index not in order:
+                if index in about:
+                    put(about[index])
+                order.append(index)
 
-        for place in range(len(found)):
-            put(place)
+        for index in range(len(statements)):
+            put(index)
         return [
             Scored(
-                memory=found[place][0].memory,
+                memory=statements[index][0].memory,
                 score=_PROFILE_SCORE - _PROFILE_STEP * number,
-                signals={"topic": found[place][1]} | whole | ({REPLACED: 1.0} if place in outdated else {}),
-                notes=found[place][0].notes,
+                signals={"topic": statements[index][1]} | whole | ({REPLACED: 1.0} if index in outdated else {}),
+                notes=statements[index][0].notes,
             )
-            for number, place in enumerate(order)
+            for number, index in enumerate(order)
         ]
 
     def table(
@@ -160,18 +160,18 @@ class Ranker:
             readings=readings,
             terms=terms,
             generic=self._generic,
-            held=self._reader.found(query.text, terms, readings, words),
+            held=self._reader.held_terms(query.text, terms, readings, words),
             words=words,
-            topics=self.topics if self.topics.known else None,
+            topics=self.topics if self.topics.has_vectors else None,
         )
         return CandidateTable(result)
 
     def columns(self, table: CandidateTable) -> Columns:
         """What the recipe's stages see, by name."""
-        found: Columns = {}
+        columns: Columns = {}
         for name in self._recipe.stages:
-            found |= STAGES[name](table)
-        return found
+            columns |= STAGES[name](table)
+        return columns
 
 
 def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Set[int]]:
@@ -180,24 +180,26 @@ def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Se
     (what was superseded, and the question itself).
     """
     noise = {
-        place
-        for place, one in enumerate(candidates)
+        index
+        for index, one in enumerate(candidates)
         if one.memory.superseded_by is not None or repeats(one.memory, query)
     }
-    facts = (one.memory for place, one in enumerate(candidates) if one.memory.kind is not _TURN and place not in noise)
+    facts = (one.memory for index, one in enumerate(candidates) if one.memory.kind is not _TURN and index not in noise)
     sources = {turn for fact in facts for turn in fact.turn_ids}
-    told = {place for place, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources}
-    said_again = _older_copies({place: one.memory for place, one in enumerate(candidates) if place not in noise})
-    return (told - noise) | said_again, noise
+    told_by_fact = {
+        index for index, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources
+    }
+    said_again = _older_copies({index: one.memory for index, one in enumerate(candidates) if index not in noise})
+    return (told_by_fact - noise) | said_again, noise
 
 
 def _older_copies(memories: Mapping[int, Memory]) -> set[int]:
     """The places of all but the newest of those that have the same words."""
     newest: dict[str, int] = {}
-    for place, memory in memories.items():
-        last = newest.setdefault(memory.content, place)
+    for index, memory in memories.items():
+        last = newest.setdefault(memory.content, index)
         if memory.created_at > memories[last].created_at:
-            newest[memory.content] = place
+            newest[memory.content] = index
     return memories.keys() - newest.values()
 
 
@@ -215,10 +217,10 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
     if all(map(gt, scores, scores[1:])):
         return ordered  # no ties, as nearly always
 
-    def place(one: Scored) -> tuple[Any, ...]:
+    def rank(one: Scored) -> tuple[Any, ...]:
         return (-one.score, -one.memory.created_at.timestamp(), one.memory.id)
 
-    return sorted(ordered, key=place)
+    return sorted(ordered, key=rank)
 
 
 def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
@@ -234,18 +236,18 @@ def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
     return sorted(best.values(), key=lambda one: (-total[one.key], -one.score))
 
 
-def looked_at(recipe: Recipe, query: HybridQuery, found: Sequence[Candidate]) -> list[Candidate]:
+def looked_at(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Candidate]:
     """What was found; where no memory has tokens yet to compare the question's with, what a search for fewer would have
     found (facts stay: they may be there for their kind).
     """
     most = recipe.candidates
     # a search for more than a recipe wants was asked for so many by somebody
-    if query.tokens is None or query.limit > recipe.by_tokens or any(one.tokens for one in found):
-        return list(found)
-    near = sorted((one for one in found if one.cosine is not None), key=lambda one: -(one.cosine or 0.0))
-    told = sorted((one for one in found if one.bm25), key=lambda one: -(one.bm25 or 0.0))
-    kept = {id(one) for one in (*near[:most], *told[:most])}
-    return [one for one in found if id(one) in kept or one.memory.kind is not _TURN]
+    if query.tokens is None or query.limit > recipe.by_tokens or any(one.tokens for one in candidates):
+        return list(candidates)
+    near = sorted((one for one in candidates if one.cosine is not None), key=lambda one: -(one.cosine or 0.0))
+    matching = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))
+    best = {id(one) for one in (*near[:most], *matching[:most])}
+    return [one for one in candidates if id(one) in best or one.memory.kind is not _TURN]
 
 
 SHOWN_SIGNALS = frozenset(
@@ -259,12 +261,12 @@ def _signals(table: CandidateTable, columns: Columns, places: Sequence[int] | No
     rows = slice(None) if places is None else np.array(places, np.intp)
     cosine = table.cosine[rows]
     scores = zip(table.bm25[rows].tolist(), table.coverage[rows].tolist(), cosine.tolist(), strict=True)
-    told = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
-    for place in table.without_vector[rows].nonzero()[0].tolist():
-        del told[place]["cosine"]
+    signals = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
+    for row in table.without_vector[rows].nonzero()[0].tolist():
+        del signals[row]["cosine"]
     for name in [name for name, column in columns.items() if name in SHOWN_SIGNALS and column is not table.nothing]:
         values = columns[name][rows]
         there = values.nonzero()[0]  # most columns are 0 for all
-        for place, value in zip(there.tolist(), values[there].tolist(), strict=True):
-            told[place][name] = value
-    return told
+        for row, value in zip(there.tolist(), values[there].tolist(), strict=True):
+            signals[row][name] = value
+    return signals

@@ -84,10 +84,10 @@ class Reading(msgspec.Struct):
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
     """The reading that was made of each memory before, if it still is there."""
-    found: list[Any] = list(map(attrgetter("derived"), notes))
-    if set(map(type, found)) <= {Reading}:
-        return found  # as nearly always
-    return [made if isinstance(made, Reading) else None for made in found]
+    derived: list[Any] = list(map(attrgetter("derived"), notes))
+    if set(map(type, derived)) <= {Reading}:
+        return derived  # as nearly always
+    return [one if isinstance(one, Reading) else None for one in derived]
 
 
 def numbers_of(readings: Sequence[Reading]) -> NDArray[np.float64]:
@@ -110,10 +110,10 @@ class Reader:
 
     def of(self, memory: Memory, notes: Notes) -> Reading:
         """The reading kept beside the memory; made and kept from now on if there is none."""
-        made = notes.derived
-        if not isinstance(made, Reading):
-            made = notes.derived = self.read(memory)
-        return made
+        reading = notes.derived
+        if not isinstance(reading, Reading):
+            reading = notes.derived = self.read(memory)
+        return reading
 
     def read(self, memory: Memory) -> Reading:
         """The reading of its text (`documents.dense_text`), with its tags, entities and category among the words."""
@@ -138,7 +138,7 @@ class Reader:
         """The terms of a query or of a few words."""
         return frozenset(self._lexical.encode_query(text).indices)
 
-    def found(
+    def held_terms(
         self, query: str, terms: Sequence[int], readings: Sequence[Reading], index: WordIndex | None = None
     ) -> NDArray[np.bool_]:
         """Which of the texts (columns) have which of a query's ``terms`` (rows). ``index`` is that of all texts."""
@@ -151,9 +151,9 @@ class Reader:
             for term in self._terms_of(word):
                 if term in rows:
                     held[rows[term], places] = True
-        for place in [place for place, reading in enumerate(readings) if reading.terms is not None]:
-            held[:, place] = False
-            held[[rows[term] for term in rows.keys() & (readings[place].terms or ())], place] = True
+        for column in [column for column, reading in enumerate(readings) if reading.terms is not None]:
+            held[:, column] = False
+            held[[rows[term] for term in rows.keys() & (readings[column].terms or ())], column] = True
         return held
 
     def _likely(self, query: str, terms: Set[int], index: WordIndex) -> Iterator[tuple[bytes, Numbers]]:
@@ -176,9 +176,9 @@ def _numbers(memory: Memory, reading: Reading) -> bytes:
     if is_turn:
         for name, sign in SIGNS.items():
             numbers[SIGN_PLACES[name]] = sign(reading)
-    place = memory.metadata.get("seq", 0)
-    place = max(-_FARTHEST_PLACE, min(_FARTHEST_PLACE, place)) if isinstance(place, int) else 0
-    stands = array("q", (hash(memory.session_id), round(memory.created_at.timestamp() * 1_000_000), place))
+    seq = memory.metadata.get("seq", 0)
+    seq = max(-_FARTHEST_PLACE, min(_FARTHEST_PLACE, seq)) if isinstance(seq, int) else 0
+    stands = array("q", (hash(memory.session_id), round(memory.created_at.timestamp() * 1_000_000), seq))
     return array("d", numbers).tobytes() + stands.tobytes()
 
 

@@ -21,9 +21,9 @@ class Judgement(RecallAnswer, frozen=True, kw_only=True):
     def explained(self, most: int) -> RecallAnswer:
         """The answer alone, with ``most`` of the candidates beside those that may be in the block (0: none at all)."""
         shown = {citation.memory_id for citation in self.citations}
-        told = self.judged.told(most) if most else []
+        listed = self.judged.explained(most) if most else []
         fields = {name: getattr(self, name) for name in RecallAnswer.__struct_fields__}
-        return RecallAnswer(**fields | {"candidates": [_explain(one, shown) for one in told]})
+        return RecallAnswer(**fields | {"candidates": [_explain(one, shown) for one in listed]})
 
 
 def answered(
@@ -33,7 +33,7 @@ def answered(
     them can be asked for later.
     """
     shown = {citation.memory_id for citation in block.citations}
-    kept = [one.memory for one in judged.kept]
+    memories = [one.memory for one in judged.kept]
     answer = Judgement(
         result="injected" if block.text else "empty",
         context=block.text,
@@ -43,7 +43,7 @@ def answered(
         query=query,
         floor=floor,
         notes=deadline.notes,
-        expiring={one.id: one.expires_at for one in kept if one.expires_at is not None and one.id in shown},
+        expiring={one.id: one.expires_at for one in memories if one.expires_at is not None and one.id in shown},
         judged=judged,
     )
     return answer.explained(explained) if explained else answer

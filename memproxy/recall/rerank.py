@@ -51,10 +51,10 @@ class ModelReranker:
         self._redact = redact_kinds
 
     async def rerank(self, tenant: str, query: str, texts: Sequence[str]) -> list[float]:
-        memories = [{"number": place, "text": self._quoted(text)} for place, text in enumerate(texts, 1)]
+        memories = [{"number": number, "text": self._quoted(text)} for number, text in enumerate(texts, 1)]
         lines = [json.dumps(one, ensure_ascii=False) for one in memories]
-        asked = json.dumps({"query": self._quoted(shorten(query))}, ensure_ascii=False)
-        parts = ["Query (data):", asked, "", "Memories (data):", *lines, "", "Answer with the JSON object only."]
+        query_line = json.dumps({"query": self._quoted(shorten(query))}, ensure_ascii=False)
+        parts = ["Query (data):", query_line, "", "Memories (data):", *lines, "", "Answer with the JSON object only."]
         answer = await self._model.ask(tenant, system=self._prompt, user="\n".join(parts), json_mode=True)
         return read_scores(answer, len(texts))
 
@@ -89,10 +89,10 @@ class LocalReranker:
                 self._loading = self._load_again()
             raise ModelUnavailable(f"the local reranking model is not there: {self._state}")
         read = [text[:_READ_CHARACTERS] for text in texts]
-        asked = asyncio.get_running_loop().run_in_executor(self._worker, self._model, query[:_READ_CHARACTERS], read)
+        scoring = asyncio.get_running_loop().run_in_executor(self._worker, self._model, query[:_READ_CHARACTERS], read)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return [_logistic(score) for score in await asked]
+                return [_logistic(score) for score in await scoring]
         except TimeoutError as error:
             raise ModelUnavailable(
                 f"the local reranking model took longer than recall.rerank_timeout_s ({self._timeout_s:g} s)"
@@ -153,13 +153,13 @@ def read_scores(answer: str, count: int) -> list[float]:
     return scores
 
 
-async def reranked(reranker: Reranker, tenant: str, query: str, found: Sequence[Scored]) -> list[Scored]:
+async def reranked(reranker: Reranker, tenant: str, query: str, scored: Sequence[Scored]) -> list[Scored]:
     """All that was found, the best `RERANKED` with the model's word in their scores, best first.
 
     Raises:
         ModelError: the model cannot be asked, or its answer cannot be read.
     """
-    best, rest = found[:RERANKED], found[RERANKED:]
+    best, rest = scored[:RERANKED], scored[RERANKED:]
     judged = await reranker.rerank(tenant, query, [one.memory.content for one in best])
     corrected = [_corrected(one, score) for one, score in zip(best, judged, strict=True)]
     return best_first([*corrected, *rest])

@@ -56,8 +56,8 @@ async def with_earlier(
                 page = await store.page(scope, where, limit=_TURNS_READ)
     except (TimeoutError, StoreUnavailable):
         return request
-    said = [turn.content for turn in in_order(page.memories) if turn.trust is Trust.USER]
-    return msgspec.structs.replace(request, queries=[*said[-EARLIER_MESSAGES:], *request.queries])
+    messages = [turn.content for turn in in_order(page.memories) if turn.trust is Trust.USER]
+    return msgspec.structs.replace(request, queries=[*messages[-EARLIER_MESSAGES:], *request.queries])
 
 
 def with_context(queries: Sequence[str]) -> str:
@@ -146,16 +146,16 @@ def usable(answer: str, queries: Sequence[str]) -> str:
     if len(lines) != 1:
         raise ModelUnreadable(f"the model was asked for one line and wrote {len(lines)}")
     line = _DECORATION.sub("", " ".join(lines[0].split())).strip("\"'“”«»` ")
-    said = frozenset().union(*(_topics(text) for text in queries))
-    if not 0 < len(line) <= MOST_CHARACTERS or not said & _topics(line):
+    topics = frozenset().union(*(_topics(text) for text in queries))
+    if not 0 < len(line) <= MOST_CHARACTERS or not topics & _topics(line):
         raise ModelUnreadable("what the model wrote has nothing of the user's messages, or is no short line")
     return line
 
 
 def _topics(text: str) -> frozenset[str]:
     """The words that carry the topic, cut to their first letters (plurals and the like count as the same)."""
-    found = (word.removesuffix("'s")[:_STEM] for word in words(spaced(shorten(text))) if word not in STOPWORDS)
-    return frozenset(found)
+    stems = (word.removesuffix("'s")[:_STEM] for word in words(spaced(shorten(text))) if word not in STOPWORDS)
+    return frozenset(stems)
 
 
 _STEM = 5

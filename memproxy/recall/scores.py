@@ -63,16 +63,16 @@ class Asked(msgspec.Struct, frozen=True):
         return cls(query.speaks_of_self, float(query.asks_for_many), len(table.result.terms), query.own_odds)
 
 
-def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
+def by_themselves(question: Asked, columns: Columns, nothing: Array) -> Columns:
     """Features of candidates that do not depend on their order, by name: how well each matches, with squares and
     products, because only both together, or nearly all words, make it certain; what is `Asked`; and whether the
     question names a speaker. A feature that is 0 for all of them is ``nothing`` itself.
     """
     crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
-    mine, many, own, length = asked.mine, asked.many, asked.own, math.log1p(asked.terms)
+    mine, many, own, length = question.mine, question.many, question.own, math.log1p(question.terms)
     coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
     named = float(bool(columns.get("speaker", nothing).any()))
-    found = {
+    by_name = {
         "crowd": crowd,
         "terms": nothing + length,
         "whole": (coverage >= WHOLE).astype(float),
@@ -99,12 +99,12 @@ def by_themselves(asked: Asked, columns: Columns, nothing: Array) -> Columns:
         "named_late": _where(named, late, nothing),
     }
     if late is not nothing:
-        found |= {"coverage_late": coverage * late, "late_squared": late**2, "late_crowd": late * crowd}
-    return found
+        by_name |= {"coverage_late": coverage * late, "late_squared": late**2, "late_crowd": late * crowd}
+    return by_name
 
 
 def features(
-    asked: Asked,
+    question: Asked,
     columns: Columns,
     odds: Array,
     free: Array,
@@ -123,11 +123,11 @@ def features(
     ``count`` is the number of candidates, where not all of them count.
     """
     nothing = np.zeros(len(odds)) if nothing is None else nothing
-    alone = by_themselves(asked, columns, nothing) if alone is None else alone
+    alone = by_themselves(question, columns, nothing) if alone is None else alone
     best_first = np.sort(odds[members])[::-1]
     behind = np.minimum(best_first[0] - odds, _MOST_BEHIND)
     above, near = _above(odds, best_first), math.log(float(np.exp(best_first - best_first[0]).sum()))
-    many, count = asked.many, len(odds) if count is None else count
+    many, count = question.many, len(odds) if count is None else count
     return {
         **{name: columns[name] for name in _TAKEN if name in columns},
         "free": free,
@@ -148,25 +148,25 @@ def _where(holds: float, column: Array, nothing: Array) -> Array:
     return column if holds else nothing
 
 
-def in_order(told: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
-    """Log odds ``told`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
+def in_order(likely: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
+    """Log odds ``likely`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
     no likelier than those that match better. Others keep what they were told.
     """
     places = members.nonzero()[0]
-    found = told.copy()
+    lowered = likely.copy()
     if len(places):
-        ranked = _best_first(places, odds, told)
+        ranked = _best_first(places, odds, likely)
         matching = odds[ranked]
-        found[ranked] = np.minimum.accumulate(told[ranked]) - STEP * (matching[0] - matching)
-    return found
+        lowered[ranked] = np.minimum.accumulate(likely[ranked]) - STEP * (matching[0] - matching)
+    return lowered
 
 
-def _best_first(places: NDArray[np.intp], odds: Array, told: Array) -> NDArray[np.intp]:
+def _best_first(places: NDArray[np.intp], odds: Array, likely: Array) -> NDArray[np.intp]:
     """Those at the places by descending odds; where these are equal, by what they are told."""
     ranked = places[(-odds[places]).argsort()]
     matching = odds[ranked]
     if np.logical_or.reduce(matching[1:] == matching[:-1]):  # as hardly ever
-        return places[np.lexsort((-told[places], -odds[places]))]
+        return places[np.lexsort((-likely[places], -odds[places]))]
     return ranked
 
 
@@ -205,9 +205,9 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
         if without.any():
             sums = np.where(without, weighted(columns, recipe.lexical, count), sums)
         return np.clip(sums, 0.0, 1.0), []
-    seen = _Seen.of(table, columns, ranked=ranked)
+    shared = _SharedFeatures.of(table, columns, ranked=ranked)
     if table.has_no_vectors:
-        odds = _odds(seen, columns, recipe.lexical, recipe.lexical_level, without)
+        odds = _odds(shared, columns, recipe.lexical, recipe.lexical_level, without)
         return _as_scores(table, odds, ranked=ranked)
     sums = weighted(columns, recipe.hybrid, count, table.nothing)
     compared = np.zeros(count, dtype=np.bool_)
@@ -215,10 +215,10 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
         compared = table.has_tokens & (table.is_turn > 0)
     odds = sums
     if not (compared | without).all():  # else the other weights apply to no candidate
-        odds = _odds(seen, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
+        odds = _odds(shared, columns, recipe.hybrid, recipe.hybrid_level, ~without, sums=sums)
     if recipe.late is not None and compared.any():
         by_vector = {"by_vector": free(recipe.hybrid, columns, sums)}
-        odds = np.where(compared, _odds(seen, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
+        odds = np.where(compared, _odds(shared, columns | by_vector, recipe.late, recipe.late_level, compared), odds)
     if without.any():
         odds = np.where(without, _by_words(recipe, table, odds, without, ranked=ranked), odds)
     return _as_scores(table, odds, ranked=ranked)
@@ -230,27 +230,27 @@ def _as_scores(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Arr
         return fusion.probability(odds), []
     if table.has_no_vectors:
         return fusion.probability(odds - SURPLUS), []
-    found, replaced = with_later(table, odds - SURPLUS * (1 - table.is_turn), LIKELY)
-    return fusion.probability(found), replaced
+    raised, replaced = with_later(table, odds - SURPLUS * (1 - table.is_turn), LIKELY)
+    return fusion.probability(raised), replaced
 
 
-class _Seen(msgspec.Struct, gc=False):
+class _SharedFeatures(msgspec.Struct, gc=False):
     """What is seen of the candidates by all weights alike (`by_themselves`)."""
 
-    asked: Asked
+    question: Asked
     alone: Columns
     nothing: Array
     counted: NDArray[np.bool_] | None
     ranked: bool
 
     @classmethod
-    def of(cls, table: CandidateTable, columns: Columns, *, ranked: bool) -> "_Seen":
-        asked = Asked.of(table)
-        return cls(asked, by_themselves(asked, columns, table.nothing), table.nothing, table.counted, ranked)
+    def of(cls, table: CandidateTable, columns: Columns, *, ranked: bool) -> "_SharedFeatures":
+        question = Asked.of(table)
+        return cls(question, by_themselves(question, columns, table.nothing), table.nothing, table.counted, ranked)
 
 
 def _odds(
-    seen: _Seen,
+    shared: _SharedFeatures,
     columns: Columns,
     order: Weights,
     level: Weights,
@@ -261,19 +261,21 @@ def _odds(
     """Log odds by the weights ``level``, in the order of the weights ``order``; for the ``members``. ``sums`` by
     ``order``, where they are known.
     """
-    sums = weighted(columns, order, len(members), seen.nothing) if sums is None else sums
-    free_sums, counted = free(order, columns, sums), seen.counted
+    sums = weighted(columns, order, len(members), shared.nothing) if sums is None else sums
+    free_sums, counted = free(order, columns, sums), shared.counted
 
-    def told(some: NDArray[np.bool_], count: int | None = None) -> Array:
-        alone, nothing = seen.alone, seen.nothing
-        found = features(seen.asked, columns, sums, free_sums, some, alone=alone, nothing=nothing, count=count)
-        odds = weighted(found, level, len(members), nothing)
-        return in_order(odds, sums, some) if seen.ranked else odds
+    def level_odds(some: NDArray[np.bool_], count: int | None = None) -> Array:
+        alone, nothing = shared.alone, shared.nothing
+        seen_features = features(
+            shared.question, columns, sums, free_sums, some, alone=alone, nothing=nothing, count=count
+        )
+        odds = weighted(seen_features, level, len(members), nothing)
+        return in_order(odds, sums, some) if shared.ranked else odds
 
     if counted is None or not np.logical_or.reduce(members & counted):
-        return told(members)
+        return level_odds(members)
     # what does not count is held against all
-    return np.where(counted, told(members & counted, int(np.count_nonzero(counted))), told(members))
+    return np.where(counted, level_odds(members & counted, int(np.count_nonzero(counted))), level_odds(members))
 
 
 def free(weights: Weights, columns: Columns, sums: Array) -> Array:
@@ -295,9 +297,9 @@ def _by_words(recipe: Recipe, table: CandidateTable, odds: Array, without: NDArr
         if name != LATE:
             columns |= STAGES[name](by_words)
     everyone = np.ones(len(rows), dtype=np.bool_)
-    seen = _Seen.of(by_words, columns, ranked=ranked)
+    shared = _SharedFeatures.of(by_words, columns, ranked=ranked)
     odds = odds.copy()
-    odds[rows] = _odds(seen, columns, recipe.lexical, recipe.lexical_level, everyone)
+    odds[rows] = _odds(shared, columns, recipe.lexical, recipe.lexical_level, everyone)
     return odds
 
 

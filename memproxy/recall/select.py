@@ -70,15 +70,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     min_trust: Trust
 
     @classmethod
-    def of(cls, settings: Settings, asked: RecallLimits) -> "Limits":
+    def of(cls, settings: Settings, request: RecallLimits) -> "Limits":
         """A request narrows the configured kinds, never widens them; the numbers it names replace the configured."""
         recall = settings.recall
-        kinds = [Kind(name) for name in recall.kinds if asked.memory_types is None or name in asked.memory_types]
+        kinds = [Kind(name) for name in recall.kinds if request.memory_types is None or name in request.memory_types]
         return cls(
             kinds=tuple(kinds),
-            limit=recall.limit if asked.retrieval_limit is None else asked.retrieval_limit,
-            floor=recall.similarity_threshold if asked.similarity_threshold is None else asked.similarity_threshold,
-            max_tokens=recall.max_tokens if asked.max_tokens is None else asked.max_tokens,
+            limit=recall.limit if request.retrieval_limit is None else request.retrieval_limit,
+            floor=recall.similarity_threshold if request.similarity_threshold is None else request.similarity_threshold,
+            max_tokens=recall.max_tokens if request.max_tokens is None else request.max_tokens,
             min_confidence=recall.min_confidence,
             min_trust=Trust(settings.learn.min_trust),
         )
@@ -113,18 +113,18 @@ class Judgements(Sequence[Judged]):
         return len(self._judged) + len(self._rest)
 
     @overload
-    def __getitem__(self, place: int) -> Judged: ...
+    def __getitem__(self, index: int) -> Judged: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[Judged]: ...
+    def __getitem__(self, index: slice) -> list[Judged]: ...
 
-    def __getitem__(self, place: int | slice) -> Judged | list[Judged]:
-        return self._all()[place]
+    def __getitem__(self, index: int | slice) -> Judged | list[Judged]:
+        return self._all()[index]
 
     def __iter__(self) -> Iterator[Judged]:
         return iter(self._all())
 
-    def told(self, most: int) -> list[Judged]:
+    def explained(self, most: int) -> list[Judged]:
         """So many of those left out, in order with whatever is kept."""
         most += len(self.kept)
         more = self._rest[: max(0, most - len(self._judged))]
@@ -183,14 +183,14 @@ def select(
     return Judgements(judged, rest, reason)
 
 
-def why_left_out(found: Sequence[Scored], limits: Limits, query: str, *, now: datetime) -> list[str | None]:
+def why_left_out(scored: Sequence[Scored], limits: Limits, query: str, *, now: datetime) -> list[str | None]:
     """Why a recall for this query leaves each of these out. A message that tells nothing is no candidate of it."""
-    asked = Query(query, now).type.assistant_said
-    candidates = [one for one in found if asked or not tells_nothing(one.memory)]
+    asks_assistant = Query(query, now).type.assistant_said
+    candidates = [one for one in scored if asks_assistant or not tells_nothing(one.memory)]
     judged = select(candidates, limits, present=frozenset(), now=now, query=query)
-    known = {id(one.scored): one.rejected for one in judged}
+    reasons = {id(one.scored): one.rejected for one in judged}
     why = "tells_nothing"
-    return [known.get(id(one), why) for one in found]
+    return [reasons.get(id(one), why) for one in scored]
 
 
 def _worth_judging(scored: Sequence[Scored], floor: float, shown: Set[str]) -> int:
@@ -227,17 +227,17 @@ class _Selection:
         self._elbow = elbow
         self._lowest = math.inf
         self._present = present
-        self._seen = set(present)
-        self._given: dict[str, set[str]] = {}
+        self._seen_digests = set(present)
+        self._given_facts: dict[str, set[str]] = {}
         self._kept: dict[int, Scored] = {}
         self._first, self._rest, self._reason = first, rest, reason
 
     @lazy
-    def _wanted(self) -> frozenset[str]:
+    def _question_terms(self) -> frozenset[str]:
         return frozenset(key_terms(self._query, _QUESTION_TERMS))
 
     @lazy
-    def _told(self) -> frozenset[str]:
+    def _told_turns(self) -> frozenset[str]:
         """The turns that are told by themselves or by a fact."""
         telling = [one.scored.memory for one in self._first if one.rejected is None or one.rejected == "shown"]
         return frozenset(name for memory in telling for name in _tells(memory))
@@ -274,17 +274,17 @@ class _Selection:
         displaces turns before it (`_told_by`).
         """
         reason = reason or self._repetition(one.memory) or self._drop(one)
-        told = self._told_by(one) if reason in (None, "shown") else []
-        if reason is None and len(self._kept) - len(told) >= self._limit:
-            reason, told = "limit", []
-        for place in told:
-            self.judged[place] = Judged(self._kept.pop(place), "fact")
+        displaced = self._told_by(one) if reason in (None, "shown") else []
+        if reason is None and len(self._kept) - len(displaced) >= self._limit:
+            reason, displaced = "limit", []
+        for index in displaced:
+            self.judged[index] = Judged(self._kept.pop(index), "fact")
         if reason is None:
             self._kept[len(self.judged)] = one
             self._lowest = min(self._lowest, _odds(one))
-            self._seen.add(text_digest(one.memory.content))
+            self._seen_digests.add(text_digest(one.memory.content))
         if reason in (None, "shown") and one.memory.kind is not Kind.TURN:
-            _note(self._given, one.memory)
+            _note(self._given_facts, one.memory)
         self.judged.append(Judged(one, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
@@ -292,13 +292,13 @@ class _Selection:
         turns are told otherwise, or what the request already contains: these words, or all the turns that it was
         learned from.
         """
-        if memory.kind is Kind.TURN and memory.id in self._given and not self._says_more(memory):
+        if memory.kind is Kind.TURN and memory.id in self._given_facts and not self._says_more(memory):
             return "fact"
-        if memory.kind is Kind.EPISODIC and memory.turn_ids and self._told.issuperset(memory.turn_ids):
+        if memory.kind is Kind.EPISODIC and memory.turn_ids and self._told_turns.issuperset(memory.turn_ids):
             return "fact"
         if memory.kind is not Kind.TURN and memory.turn_ids and self._are_held(memory.turn_ids):
             return "present"
-        return "present" if text_digest(memory.content) in self._seen else None
+        return "present" if text_digest(memory.content) in self._seen_digests else None
 
     def _drop(self, one: Scored) -> str | None:
         """Whether its score lies far below those that are kept."""
@@ -312,33 +312,37 @@ class _Selection:
             return []
         sources = frozenset(fact.memory.turn_ids)
         return [
-            place
-            for place, one in self._kept.items()
-            if one.memory.kind is Kind.TURN
-            and one.memory.id in sources
-            and one.score <= fact.score + TURN_AHEAD_OF_FACT
-            and not self._says_more(one.memory, fact.memory.content, wanted=self._wanted)
+            index
+            for index, kept_turn in self._kept.items()
+            if kept_turn.memory.kind is Kind.TURN
+            and kept_turn.memory.id in sources
+            and kept_turn.score <= fact.score + TURN_AHEAD_OF_FACT
+            and not self._says_more(kept_turn.memory, fact.memory.content, question_terms=self._question_terms)
         ]
 
-    def _says_more(self, turn: Memory, *facts: str, wanted: frozenset[str] = frozenset()) -> bool:
+    def _says_more(self, turn: Memory, *facts: str, question_terms: frozenset[str] = frozenset()) -> bool:
         """Whether a message says more than those of its facts that are given: another fact was learned from it, it has
-        a name or a number that none of them has, or it has other words while they lack half or more of what is
-        ``wanted`` (the question's key terms): "which sport does Leo do" beside "User's son is named Leo".
+        a name or a number that none of them has, or it has other words while they lack half or more of
+        the question's key terms: "which sport does Leo do" beside "User's son is named Leo".
 
         A fact that says less than its message must not stand for it: of "I'm allergic to peanuts and shellfish" two
         facts are learned, and a question may find one of them only.
         """
-        given = self._given.get(turn.id, set()).union(facts)
-        if len(turn.content) > _LONG or self._learned.get(turn.id, set()) - given:
+        given_facts = self._given_facts.get(turn.id, set()).union(facts)
+        if len(turn.content) > _LONG or self._learned.get(turn.id, set()) - given_facts:
             return True
-        told = " ".join(given)
-        if numbers(turn.content) - numbers(told):
+        facts_text = " ".join(given_facts)
+        if numbers(turn.content) - numbers(facts_text):
             return True
-        known = _roots(told)
-        if not known.issuperset(name[:_ROOT].lower() for name in _NAME.findall(turn.content)):
+        fact_roots = _roots(facts_text)
+        if not fact_roots.issuperset(name[:_ROOT].lower() for name in _NAME.findall(turn.content)):
             return True
-        still_open = sum(term[:_ROOT] not in known for term in wanted)
-        return bool(still_open) and 2 * still_open >= len(wanted) and len(_roots(turn.content) - known) >= _MORE
+        still_open = sum(term[:_ROOT] not in fact_roots for term in question_terms)
+        return (
+            bool(still_open)
+            and 2 * still_open >= len(question_terms)
+            and len(_roots(turn.content) - fact_roots) >= _MORE
+        )
 
 
 def _roots(text: str) -> set[str]:
@@ -367,9 +371,9 @@ def _tells(memory: Memory) -> Sequence[str]:
     return (memory.id,) if memory.kind is Kind.TURN else memory.turn_ids
 
 
-def _odds(one: Scored) -> float:
+def _odds(scored: Scored) -> float:
     """The log odds of a score, as the floor looks at it."""
-    return log_odds(strength(one), surest=_SUREST)
+    return log_odds(strength(scored), surest=_SUREST)
 
 
 def is_gone(memory: Memory, now: datetime, *, past: bool = False) -> str | None:

@@ -46,15 +46,15 @@ def speaks_of(query: str, candidates: Sequence[Candidate]) -> bool:
     if any(one.cosine is not None and one.cosine >= NEAR for one in candidates):
         return True
     stems = list(dict.fromkeys(term[:_STEM] for term in key_terms(spaced(query), _TERMS)))
-    found = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))[:_READ]
-    if not stems or not found:
+    matching = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))[:_READ]
+    if not stems or not matching:
         return False
-    held = [_held(stems, one.memory.content[:_READ_CHARACTERS].lower()) for one in found]
+    held = [_held(stems, one.memory.content[:_READ_CHARACTERS].lower()) for one in matching]
     names = {name.lower()[:_STEM] for name in _NAME.findall(query)}
     if any(names & one for one in held):
         return True
     counts = Counter(stem for one in held for stem in one)
-    weights = {stem: math.log(1 + len(found) / (counts[stem] + 1)) for stem in stems}
+    weights = {stem: math.log(1 + len(matching) / (counts[stem] + 1)) for stem in stems}
     enough = HELD * sum(weights.values())
     return any(sum(weights[stem] for stem in one) > enough for one in held)
 
@@ -64,5 +64,5 @@ def _held(stems: Sequence[str], low: str) -> frozenset[str]:
     there = tuple(stem for stem in stems if stem in low)
     if not there:
         return frozenset()
-    said = [word for word in words(spaced(low)) if word.startswith(there)]
-    return frozenset(stem for stem in there if any(word.startswith(stem) for word in said))
+    text_words = [word for word in words(spaced(low)) if word.startswith(there)]
+    return frozenset(stem for stem in there if any(word.startswith(stem) for word in text_words))

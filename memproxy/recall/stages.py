@@ -111,12 +111,12 @@ def speakers(table: CandidateTable) -> Columns:
     """Whether a memory is by the speaker that the query asks for: a named one, the user ("my"), or the assistant ("you
     suggested"). Boosts, never filters.
     """
-    said, asked = table.query.type.assistant_said, table.asked_speakers
+    assistant_said, asked_for = table.query.type.assistant_said, table.asked_speakers
     by_model = table.by_assistant
     return {
-        "speaker": table.said_by(*asked) if len(asked) == 1 else table.nothing,
-        "your_words": said * by_model if said else table.nothing,
-        "not_your_words": said * table.by_user if said else table.nothing,
+        "speaker": table.said_by(*asked_for) if len(asked_for) == 1 else table.nothing,
+        "your_words": assistant_said * by_model if assistant_said else table.nothing,
+        "not_your_words": assistant_said * table.by_user if assistant_said else table.nothing,
         "not_my_words": table.not_my_words,
         "assistant": by_model,
     }
@@ -132,9 +132,9 @@ def times(table: CandidateTable) -> Columns:
         moments = [memory.valid_from or memory.created_at for memory in table.memories]
         away = np.array([min(span.days_away(moment) for span in spans) for moment in moments])
         near = np.clip(1 - away / NEAR_DAYS, 0.0, 1.0)
-        told = (away == 0).astype(float)
-        counted = told if table.counted is None else told[table.counted]
-        inside = told * min(MOST_INSIDE, math.log((len(counted) + 1) / (float(counted.sum()) + 0.5)))
+        is_inside = (away == 0).astype(float)
+        counted = is_inside if table.counted is None else is_inside[table.counted]
+        inside = is_inside * min(MOST_INSIDE, math.log((len(counted) + 1) / (float(counted.sum()) + 0.5)))
     newest = nothing
     if table.query.asks_for_latest and len(table.memories) > 1:
         newest = _order(table.created, table.counted)
@@ -144,8 +144,8 @@ def times(table: CandidateTable) -> Columns:
 def expectations(table: CandidateTable) -> Columns:
     """Whether a turn has the kind of answer that the question wants: a number, a name, a word of time."""
     asks = table.query.type
-    asked = {"number": asks.number, "name": asks.name, "time": asks.time}
-    number, name, time = (table.surface(sign) if wanted else table.nothing for sign, wanted in asked.items())
+    asks_for = {"number": asks.number, "name": asks.name, "time": asks.time}
+    number, name, time = (table.surface(sign) if is_asked else table.nothing for sign, is_asked in asks_for.items())
     return {"number": number, "name": name, "time_word": time}
 
 
@@ -199,12 +199,14 @@ def _session_words(table: CandidateTable) -> Array:
     words, turns = table.query.single_words, table.is_turn > 0
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns):
-        held, counted, told = table.has_words, table.counted, table.among_counted(turns)
+        held, counted, in_turns = table.has_words, table.counted, table.among_counted(turns)
         together = np.zeros((int(table.session.max(initial=-1)) + 1, len(words)), dtype=np.bool_)
-        np.logical_or.at(together, table.session[told], held[told])
+        np.logical_or.at(together, table.session[in_turns], held[in_turns])
         shares = fusion.shares(held if counted is None else held[counted], list(words.values()))
-        found = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
-        standing[turns] = fusion.places(found[table.session[turns]], None if counted is None else counted[turns])
+        session_shares = np.add.reduce(together.T * shares[:, None], axis=0)  # not by `@`: see `fusion.coverage`
+        standing[turns] = fusion.places(
+            session_shares[table.session[turns]], None if counted is None else counted[turns]
+        )
     return standing
 
 

@@ -71,41 +71,41 @@ class Topics:
         self._everything = 0
 
     @property
-    def known(self) -> bool:
+    def has_vectors(self) -> bool:
         """Whether there are vectors."""
         return bool(self._asks)
 
     async def prepare(self, embedder: Embedder) -> None:
         """Have the examples embedded, if that was not done and can be now; called now and then."""
-        if self.known or embedder.state != "ready":
+        if self.has_vectors or embedder.state != "ready":
             return
         topics = shipped()
         texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
         try:
-            made = await embedder.embed_texts(texts)
+            embedded = await embedder.embed_texts(texts)
         except EmbedderUnavailable as error:
             log.info("the examples of topics are embedded later: %s", error.message)
             return
-        self.take(topics, dict(zip(texts, (np.asarray(parts[0], np.float64) for parts in made), strict=True)))
+        self.take(topics, dict(zip(texts, (np.asarray(parts[0], np.float64) for parts in embedded), strict=True)))
 
     def take(self, topics: Mapping[str, _Topic], vectors: Mapping[str, Vectors]) -> None:
         """The vectors of all examples."""
         self._tells = [np.stack([vectors[text] for text in topic.tells]) for topic in topics.values()]
         self._asks = [np.stack([vectors[text] for text in topic.asks]) for topic in topics.values()]
-        self._inventories = {place: one.inventory for place, one in enumerate(topics.values()) if one.inventory}
+        self._inventories = {index: one.inventory for index, one in enumerate(topics.values()) if one.inventory}
         self._everything = list(topics).index(EVERYTHING)
 
-    def asked(self, question: Sequence[float] | Vectors) -> Vectors:
+    def nearness(self, question: Sequence[float] | Vectors) -> Vectors:
         """How near a question's vector is to the questions of each topic, at least 0."""
         return np.array([_near(examples, np.asarray(question)) for examples in self._asks])
 
     def inventory(self, question: Sequence[float] | None) -> int | None:
         """The topic of which all that is known is asked for, by its place; None where nothing of the kind is asked."""
-        if question is None or not self.known:
+        if question is None or not self.has_vectors:
             return None
-        near = {place: _near(self._asks[place], np.asarray(question)) for place in self._inventories}
-        asked = [place for place, value in near.items() if value >= self._inventories[place]]
-        return max(asked, key=near.__getitem__, default=None)
+        near = {index: _near(self._asks[index], np.asarray(question)) for index in self._inventories}
+        near_enough = [index for index, value in near.items() if value >= self._inventories[index]]
+        return max(near_enough, key=near.__getitem__, default=None)
 
     def is_everything(self, topic: int) -> bool:
         """Whether it is the topic of all that is known."""
@@ -127,17 +127,19 @@ class Topics:
 
     def bears(self, question: Sequence[float], candidates: Sequence[Candidate], readings: Sequence[Reading]) -> bool:
         """Whether one of the memories bears on a topic that the question is near to."""
-        asked = self.asked(question) if self.known else np.zeros(0)
-        if not len(asked) or asked.max() < BEARS:
+        question_topics = self.nearness(question) if self.has_vectors else np.zeros(0)
+        if not len(question_topics) or question_topics.max() < BEARS:
             return False
-        told = (self.read(one, reading) for one, reading in zip(candidates, readings, strict=True))
-        return any(float((np.frombuffer(near, np.float32) * asked).max()) >= BEARS for near in told if near)
+        memory_topics = (self.read(one, reading) for one, reading in zip(candidates, readings, strict=True))
+        return any(
+            float((np.frombuffer(near, np.float32) * question_topics).max()) >= BEARS for near in memory_topics if near
+        )
 
     def centre(self, topic: int) -> list[float]:
         """Where statements lie that bear on a topic."""
         mean = self._tells[topic].mean(axis=0)
-        found: list[float] = (mean / np.linalg.norm(mean)).tolist()
-        return found
+        direction: list[float] = (mean / np.linalg.norm(mean)).tolist()
+        return direction
 
 
 def _near(examples: Vectors, vector: Vectors) -> float:
@@ -155,19 +157,20 @@ def profile(
     """
     whole = topics.is_everything(topic)
     near = [
-        np.frombuffer(topics.read(one, made) or b"", np.float32) for one, made in zip(candidates, readings, strict=True)
+        np.frombuffer(topics.read(one, reading) or b"", np.float32)
+        for one, reading in zip(candidates, readings, strict=True)
     ]
     learned = {turn for one in candidates if one.memory.kind is not Kind.TURN for turn in one.memory.turn_ids}
     groups: dict[int, list[tuple[tuple[float, ...], int]]] = {}
-    for place, one in enumerate(candidates):
-        memory, topical = one.memory, near[place]
+    for index, one in enumerate(candidates):
+        memory, topical = one.memory, near[index]
         is_turn = memory.kind is Kind.TURN
         if memory.superseded_by is not None or (is_turn and memory.id in learned):
             continue
         bears = float(topical.max(initial=0.0)) if whole else float(topical[topic]) if len(topical) else 0.0
         unsure = is_turn and len(memory.content) <= _SHORT and telling(memory.content) < SURELY
         key = (float(is_turn + unsure), -memory.importance if whole else 0.0, -bears)
-        groups.setdefault(int(topical.argmax()) if whole and len(topical) else 0, []).append((key, place))
-    ranks = [(key[0], rank, key, place) for group in groups.values() for rank, (key, place) in enumerate(sorted(group))]
-    best = [place for _, _, _, place in sorted(ranks)][: 2 * PROFILE_LINES]
-    return [(candidates[place], float(near[place].max(initial=0.0))) for place in best]
+        groups.setdefault(int(topical.argmax()) if whole and len(topical) else 0, []).append((key, index))
+    ranks = [(key[0], rank, key, index) for group in groups.values() for rank, (key, index) in enumerate(sorted(group))]
+    best = [index for _, _, _, index in sorted(ranks)][: 2 * PROFILE_LINES]
+    return [(candidates[index], float(near[index].max(initial=0.0))) for index in best]

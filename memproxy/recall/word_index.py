@@ -43,13 +43,13 @@ class WordIndex:
     def having(self, part: bytes) -> list[int]:
         """The texts that have this part: one word, or two that one space is between, and a space at both ends."""
         first, *other = part.split()
-        found = self._spelled(first, (self._codes == _code(first)).nonzero()[0])
+        matches = self._spelled(first, (self._codes == _code(first)).nonzero()[0])
         for word in other:
-            if not len(found):
+            if not len(matches):
                 break
-            after = found[self._is_close[found]] + 1
-            found = self._spelled(word, after[self._codes[after] == _code(word)])
-        return list(dict.fromkeys(self._texts(found).tolist())) if len(found) else []
+            after = matches[self._is_close[matches]] + 1
+            matches = self._spelled(word, after[self._codes[after] == _code(word)])
+        return list(dict.fromkeys(self._texts(matches).tolist())) if len(matches) else []
 
     def beginning(self, start: bytes) -> Iterator[tuple[bytes, Numbers]]:
         """The words that begin with these letters, `_CODED` at most, each with the texts that have it, some of them
@@ -94,7 +94,7 @@ class WordIndex:
         if len(word) < _CODED:
             return alike
         starts, ends = self._edges
-        same = [place for place in alike.tolist() if self._all[starts[place] : ends[place]] == word]
+        same = [index for index in alike.tolist() if self._all[starts[index] : ends[index]] == word]
         return np.array(same, np.intp)
 
     def _named(self, places: Numbers) -> Iterator[tuple[bytes, Numbers]]:

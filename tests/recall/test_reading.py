@@ -13,7 +13,7 @@ LEXICAL = Bm25Encoder()
 def found(query: str, text: str) -> frozenset[int]:
     reader = Reader(LEXICAL)
     terms = sorted(reader.terms(query))
-    held = reader.found(query, terms, [reader.read(turn(text))])
+    held = reader.held_terms(query, terms, [reader.read(turn(text))])
     return frozenset(term for term, (has,) in zip(terms, held.tolist(), strict=True) if has)
 
 

@@ -68,7 +68,7 @@ def test_what_is_below_the_floor_is_judged_as_what_is_above_it_is() -> None:
         ]
         assert judged.kept == []
     for most in (1, 3, 9):
-        assert select(scored, limits, present=frozenset(), now=NOW).told(most) == list(judged)[:most]
+        assert select(scored, limits, present=frozenset(), now=NOW).explained(most) == list(judged)[:most]
 
 
 def test_a_shown_fact_below_the_floor_still_stands_for_its_message() -> None:

@@ -122,5 +122,5 @@ def test_every_topic_has_examples_of_both_kinds() -> None:
 
 def test_without_vectors_nothing_is_near_to_any_topic() -> None:
     topics = Topics()
-    assert not topics.known
+    assert not topics.has_vectors
     assert topics.inventory([1.0] * 384) is None

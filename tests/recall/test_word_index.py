@@ -26,8 +26,8 @@ READER = Reader(Bm25Encoder())
 def test_terms_of_many_texts_are_those_of_each(query: str, texts: list[str]) -> None:
     terms = sorted(READER.terms(query))
     readings = [READER.read(turn(text)) for text in texts]
-    together = READER.found(query, terms, readings).T.tolist()
-    assert together == [READER.found(query, terms, [one])[:, 0].tolist() for one in readings]
+    together = READER.held_terms(query, terms, readings).T.tolist()
+    assert together == [READER.held_terms(query, terms, [one])[:, 0].tolist() for one in readings]
 
 
 @example(query="run city", texts=["my bee", "run city run city"])
