@@ -152,11 +152,11 @@ async def with_subcategories(api: Backends, scope: Scope, where: MemoryFilter) -
     prefixes = tuple(f"{name.rstrip('*').rstrip('/')}/" for name in where.categories if name.endswith(("/", "/*")))
     if not prefixes:
         return where
-    found = [name for name in where.categories if not name.endswith(("/", "/*"))]
+    names = [name for name in where.categories if not name.endswith(("/", "/*"))]
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=where.now)):
-        found += [memory.category for memory in page if memory.category and memory.category.startswith(prefixes)]
+        names += [memory.category for memory in page if memory.category and memory.category.startswith(prefixes)]
     # prefixes are no category: they match nothing, where no category at all would match everything
-    return msgspec.structs.replace(where, categories=tuple(dict.fromkeys(found)) or prefixes)
+    return msgspec.structs.replace(where, categories=tuple(dict.fromkeys(names)) or prefixes)
 
 
 class CategoriesQuery(PlaceQuery):

@@ -275,16 +275,16 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
     visited = {memory.id}
 
     async def followed(link: str) -> list[Memory]:
-        found: list[Memory] = []
+        linked: list[Memory] = []
         name: str | None = getattr(memory, link)
-        while name is not None and name not in visited and len(found) < LONGEST_HISTORY:
+        while name is not None and name not in visited and len(linked) < LONGEST_HISTORY:
             visited.add(name)
             try:
-                found.append(await find(api, scope, name))
+                linked.append(await find(api, scope, name))
             except NotFound:  # forgotten or expired: the chain ends there
                 break
-            name = getattr(found[-1], link)
-        return found
+            name = getattr(linked[-1], link)
+        return linked
 
     before = await followed("supersedes")
     if not before and (turn := await corrected(api, scope, memory)) is not None:

@@ -207,6 +207,6 @@ def _folding() -> dict[int, str]:
         if len(plain) == 1 and plain[0] != chr(code):
             forms[code] = plain[0]
     forms |= {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
-    for seen, others in _LOOK_ALIKES.items():
-        forms |= {ord(form): seen for other in others for form in (other, other.upper()) if len(form) == 1}
+    for letter, others in _LOOK_ALIKES.items():
+        forms |= {ord(form): letter for other in others for form in (other, other.upper()) if len(form) == 1}
     return forms

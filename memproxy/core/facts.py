@@ -284,17 +284,17 @@ _MOST_OF_IT = 0.67
 """Share of the words of a statement called wrong that a known one must hold to be it."""
 
 
-def named_by(replaces: str, known: Sequence[Memory]) -> Memory | None:
+def named_by(replaces: str, statements: Sequence[Memory]) -> Memory | None:
     """The statement that a correction names word for word, case, blanks and end marks aside; where none is that, the
     only one that says it in nearly the same words. None where it names a value alone.
     """
-    exact = [memory for memory in known if says_exactly(memory, replaces)]
+    exact = [memory for memory in statements if says_exactly(memory, replaces)]
     if exact:
         return max(exact, key=last_said_at)
     named_terms = terms(replaces)
     if len(words(replaces)) < _WHOLE or not named_terms:
         return None
-    near = [memory for memory in known if _says_nearly(memory, replaces, named_terms)]
+    near = [memory for memory in statements if _says_nearly(memory, replaces, named_terms)]
     return near[0] if len(near) == 1 else None
 
 
@@ -490,11 +490,11 @@ def only_asks_to_forget(text: str, quotes: Sequence[str]) -> bool:
     """Whether a message does nothing but ask to forget, in the words ``quotes``. One that continues after a comma may
     say more ("Forget the budget, money is no object").
     """
-    asked = [_quoted(quote) for quote in quotes]
+    order_quotes = [_quoted(quote) for quote in quotes]
     telling = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
     return bool(telling) and all(
         _ORDER.search(sentence) is not None
-        and any(_quoted(sentence) in quote or quote in _quoted(sentence) for quote in asked if quote)
+        and any(_quoted(sentence) in quote or quote in _quoted(sentence) for quote in order_quotes if quote)
         and sum(bool(key_terms(clause)) for clause in _CLAUSE_END.split(sentence)) == 1
         for sentence in telling
     )

@@ -106,14 +106,14 @@ def features(plain: str, text: str, frequent: Set[str]) -> Iterator[str]:
     words = ["0" if word.isdecimal() else word for word in words_of(plain)]
     yield from words
     yield from (f"{one} {two}" for one, two in pairwise(["^", *words, "$"]))
-    yield from (f"{place} {word}" for place, word in enumerate(words[:2]))
+    yield from (f"{index} {word}" for index, word in enumerate(words[:2]))
     yield "^ " + " ".join(words[:3])
     # what stands around words that are not frequent: "when is the *?" asks for something of one's own, whatever it is
     frame = ["^", *(word if word in frequent or word == "0" else "*" for word in words), "$"]
     for size in (3, 4):
-        yield from (f"#{' '.join(frame[place : place + size])}" for place in range(len(frame) - size + 1))
+        yield from (f"#{' '.join(frame[index : index + size])}" for index in range(len(frame) - size + 1))
     letters = f" {plain[:_MOST_LETTERS]} "
-    yield from (f"_{letters[place : place + 3]}" for place in range(len(letters) - 2))
+    yield from (f"_{letters[index : index + 3]}" for index in range(len(letters) - 2))
     yield "end" if plain[-1:].isalnum() else f"end{plain[-1:]}"
     yield from (f"words{length}" for length in _LENGTHS if len(words) >= length)
     yield "Capital" if _CAPITAL.search(text, 0, MOST_READ) else "no Capital"

@@ -57,8 +57,8 @@ def topic(text: str) -> frozenset[str]:
 def one_topic(one: Memory, other: Memory) -> bool:
     """The same words but for names: "User lives in Berlin", "User lives in Rome" (0.6 apart for MiniLM)."""
     named = names(one.content) | names(other.content)
-    left, right = topic(one.content) - named, topic(other.content) - named
-    return bool(left) and left == right
+    first, second = topic(one.content) - named, topic(other.content) - named
+    return bool(first) and first == second
 
 
 def says_the_same(one: Memory, other: Memory) -> bool:
@@ -109,15 +109,15 @@ def changes(candidate: Memory, old: Memory, *, corrects: bool = False) -> bool:
     marked = corrects or marks_change(candidate)
     first, second = names(candidate.content), names(old.content)
     names_differ = first != second
-    left = topic(candidate.content) - first - second
-    right = topic(old.content) - first - second
+    first_topic = topic(candidate.content) - first - second
+    second_topic = topic(old.content) - first - second
     if affirms(candidate) != affirms(old):
-        return not names_differ and left - _NEGATIVE == right - _NEGATIVE
+        return not names_differ and first_topic - _NEGATIVE == second_topic - _NEGATIVE
     if numbers(candidate.content) != numbers(old.content):
-        alike = _jaccard(left | first, right | second) >= LEXICAL_RELATED
-        return alike if marked else left == right and not names_differ
+        alike = _jaccard(first_topic | first, second_topic | second) >= LEXICAL_RELATED
+        return alike if marked else first_topic == second_topic and not names_differ
     single = _single_answer(candidate.content) and _single_answer(old.content)
-    return names_differ and left == right and (marked or single)
+    return names_differ and first_topic == second_topic and (marked or single)
 
 
 def names_another(one: str, other: str) -> bool:

@@ -56,14 +56,14 @@ def spans_in_statement(text: str, said_at: datetime) -> list[Span]:
 
 def _named(text: str, now: datetime, patterns: "Sequence[tuple[re.Pattern[str], Reader]]") -> list[Span]:
     rest, today = text[:_MOST_READ].lower(), now.astimezone(UTC).date()
-    found: list[Span] = []
+    named_spans: list[Span] = []
     for pattern, read in patterns:
         matches = list(pattern.finditer(rest))
         if not matches:  # as of nearly all patterns in nearly all questions
             continue
-        found.extend(span for match in matches if (span := _read(read, match, today)) is not None)
+        named_spans.extend(span for match in matches if (span := _read(read, match, today)) is not None)
         rest = pattern.sub(" ", rest)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(named_spans))
 
 
 def asks_for_latest(text: str) -> bool:

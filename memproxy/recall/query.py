@@ -106,8 +106,8 @@ class Query:
     @lazy
     def single_words(self) -> dict[bytes, bool]:
         """Its words, and whether each has no topic ("did", "when"); of a query that was pasted the first ones."""
-        found = list(dict.fromkeys(spelled(self.text[:_READ]).split()))
-        return {word: word in _FUNCTION_WORDS for word in found[:MOST_WORDS]}
+        spelled_words = list(dict.fromkeys(spelled(self.text[:_READ]).split()))
+        return {word: word in _FUNCTION_WORDS for word in spelled_words[:MOST_WORDS]}
 
 
 def parts_of(query: str) -> list[str]:
