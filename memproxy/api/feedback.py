@@ -175,8 +175,8 @@ def _changes_with_turn(fact: Memory, signal: str) -> bool:
 
 
 def _distinct(memories: list[Memory]) -> list[Memory]:
-    """Without turns that are told by a fact among them, and, beside others, without summaries: these end with what they
-    tell.
+    """The memories without turns that a fact among them tells, and, beside others, without summaries: these end with
+    what they tell.
     """
     facts = [memory for memory in memories if memory.kind is not Kind.TURN and memory.predicate != SUMMARY]
     covered = {(memory.session_id, name) for memory in facts for name in memory.turn_ids}

@@ -308,7 +308,7 @@ def _owner_of(scope: Scope, memory: Memory) -> Scope:
 
 
 def place_of(scope: Scope, memory: Memory) -> Scope:
-    """The same in the memory's project and agent, whose callers see the change in `/v1/memory/activity`."""
+    """The scope in the memory's project and agent, whose callers see the change in `/v1/memory/activity`."""
     return _owner_of(scope, memory).at(memory.project_id, memory.agent_id)
 
 

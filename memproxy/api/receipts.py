@@ -209,7 +209,7 @@ def with_contents(candidates: Sequence[Mapping[str, Any]], contents: Mapping[str
 
 async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str, Memory]:
     """Those of these memories that the caller's project (agent) sees: a request outside of any may have been given
-    another's. None while the store is away.
+    another's. Empty while the store is away.
     """
     everywhere = msgspec.structs.replace(scope, session=None)
     distinct = list(dict.fromkeys(ids))

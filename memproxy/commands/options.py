@@ -65,8 +65,8 @@ User = Annotated[str, named("--user", "Whose memory.", "U")]
 Whole = Annotated[
     str | None, named("--tenant", "Taken, and without effect: this concerns the whole installation.", "T", hidden=True)
 ]
-"""Every command takes a tenant. Where it has no effect the help does not list it, and `told_of_all` says so when one is
-named.
+"""Every command takes a tenant. Where it has no effect the help does not list it, and `tell_of_all_tenants` says so
+when one is named.
 """
 Config = Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).", metavar="FILE")]
 Unread = Annotated[
@@ -144,7 +144,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The same of a group of commands."""
+    """A group of commands that also tells the version."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Called by typer with what stands after the group's name."""

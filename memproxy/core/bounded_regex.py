@@ -26,22 +26,22 @@ class BoundedPattern:
         self.most = most
 
     def search(self, text: str) -> re.Match[str] | None:
-        """As of a compiled one."""
+        """As `re.Pattern` does, up to the bound."""
         return self.compiled.search(text, 0, self.most)
 
     def match(self, text: str) -> re.Match[str] | None:
-        """As of a compiled one."""
+        """As `re.Pattern` does, up to the bound."""
         return self.compiled.match(text, 0, self.most)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """As of a compiled one."""
+        """As `re.Pattern` does, up to the bound."""
         return self.compiled.finditer(text, 0, self.most)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
-        """As of a compiled one; a longer text does not match as a whole."""
+        """As `re.Pattern` does; a longer text does not match as a whole."""
         return self.compiled.fullmatch(text) if len(text) <= self.most else None
 
     def split(self, text: str, maxsplit: int = 0) -> list[str]:
-        """As of a compiled one; what is behind the bound stays with the last part."""
+        """As `re.Pattern` does; what is behind the bound stays with the last part."""
         *first, last = self.compiled.split(text[: self.most], maxsplit)
         return [*first, last + text[self.most :]]

@@ -7,7 +7,7 @@ OPEN_S = 1.0
 """Pause after `FAILURES_TO_OPEN` failures in a row, so that a hanging service costs no request."""
 
 REFUSED_OPEN_S = 0.1
-"""The same for a service that refuses connections: that is known at once, and it is being started again."""
+"""The pause where the service refuses connections: that costs no wait, and it is being started again."""
 
 
 class Breaker:

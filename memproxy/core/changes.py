@@ -45,7 +45,7 @@ class Change(NamedTuple):
 
 
 OnChange = Callable[[Change | None], None]
-"""Is told a change; None: any number of changes of anybody may have been missed, so that nothing kept counts."""
+"""Called with each change; None: changes of anybody may have been missed, so that nothing cached counts."""
 
 
 class ChangeNotices:

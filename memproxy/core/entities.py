@@ -306,7 +306,7 @@ class Census:
         self._last_seen[key] = max(at, self._last_seen.get(key, at))
 
     def entities(self) -> dict[str, Entity]:
-        """What was found, by key. A sentence's first word is counted to a name if any memory begins a name with it."""
+        """The entities, by key. A sentence's first word is counted to a name if any memory begins a name with it."""
         unsure, self._unsure = self._unsure, []
         for one, at in unsure:
             self._count(_looked_at(f"{one.first} {one.name}", "") if one.first in self._firsts else one, at)

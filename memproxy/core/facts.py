@@ -125,7 +125,7 @@ def states_beginning(memory: Memory) -> bool:
 
 
 def position(candidate: Memory, chain: Sequence[Memory]) -> int:
-    """How many of the chain stand before the candidate in time."""
+    """The candidate's index in the chain: how many of it stand before the candidate in time."""
     here = len(chain)
     while here and is_older(candidate, chain[here - 1]):
         here -= 1

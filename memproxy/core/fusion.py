@@ -30,7 +30,7 @@ wholly, the same as one of the question.
 """
 
 PRIOR_DOCUMENTS = 50
-"""The same for how rare a word is: it is counted as if that many more memories, none having it, were there."""
+"""A word's rarity is counted as if that many more memories, none having it, were there."""
 
 CROWD_BASE = 5
 """Whether there are one or three candidates says little; one or a hundred says a lot."""
@@ -40,7 +40,7 @@ GENERIC_WEIGHT = 0.3
 
 
 FUNCTION_WEIGHT = 0.3
-"""The same of a word without a topic ("when", "did"), where those are looked at."""
+"""The same share for a word without a topic ("when", "did"), where those are looked at."""
 
 LATE = ("late", "late_standing", "late_window")
 """What `late_columns` names."""

@@ -190,7 +190,7 @@ def noted_id(metadata: Mapping[str, Any], name: str) -> str | None:
 
 
 def noted_ids(metadata: Mapping[str, Any], name: str) -> list[str]:
-    """The same of a list of ids."""
+    """The ids listed under this name in a memory's metadata."""
     value = metadata.get(name)
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 

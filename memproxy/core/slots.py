@@ -17,7 +17,7 @@ FEEL_ABOUT = "feel_about"
 """The common name of all predicates that say somebody's opinion of a thing."""
 
 REGARD = "regard"
-"""The same where the thing itself is the subject ("TypeScript's generics": "annoying")."""
+"""The common name of such predicates where the thing itself is the subject ("TypeScript's generics": "annoying")."""
 
 _SIGNS = {"positive": "+", "negative": "-", "mixed": "~", "neutral": "0"}
 _HELD = frozenset({"positive", "negative", "mixed"})

@@ -226,7 +226,7 @@ class Recall:
         return by_itself(sought.messages) or with_context(sought.messages)
 
     async def _search_parts(self, sought: _Sought, query: str) -> tuple[str, list[Scored]]:
-        """What was searched for in the end, and all that it found, best first."""
+        """The text that was searched for in the end, and all candidates, best first."""
         async with sought.deadline.in_time():
             parts = parts_of(query)
             only_told = sought.only_if_told and len(parts) == 1

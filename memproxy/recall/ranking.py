@@ -58,7 +58,7 @@ class Ranker:
         self._generic = self._reader.terms(" ".join(GENERIC_WORDS | STOPWORDS))
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
-        """How each looks on its surface; what is made is kept beside them."""
+        """The reading of each candidate's surface; one that is made is kept beside the candidate."""
         earlier, read = readings_of([one.notes for one in candidates]), self._reader.of
         return [reading or read(one.memory, one.notes) for reading, one in zip(earlier, candidates, strict=True)]
 

@@ -162,7 +162,7 @@ def in_order(likely: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
 
 
 def _best_first(places: NDArray[np.intp], odds: Array, likely: Array) -> NDArray[np.intp]:
-    """Those at the places by descending odds; where these are equal, by what they are told."""
+    """The places by descending odds; where these are equal, by ``likely``."""
     ranked = places[(-odds[places]).argsort()]
     matching = odds[ranked]
     if np.logical_or.reduce(matching[1:] == matching[:-1]):  # as hardly ever

@@ -106,7 +106,7 @@ class Judgements(Sequence[Judged]):
 
     @property
     def kept(self) -> list[Scored]:
-        """Those that nothing speaks against."""
+        """The candidates that pass every check."""
         return [one.scored for one in self._judged if one.rejected is None]
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class Judgements(Sequence[Judged]):
         return iter(self._all())
 
     def explained(self, most: int) -> list[Judged]:
-        """So many of those left out, in order with whatever is kept."""
+        """The candidates that are kept, and ``most`` of those left out, in their order."""
         most += len(self.kept)
         more = self._rest[: max(0, most - len(self._judged))]
         others = [one for one in self._judged[most:] if one.rejected is None]

@@ -90,7 +90,7 @@ class WordIndex:
         return np.append(starts[1:] - ends[:-1] == 1, False)
 
     def _spelled(self, word: bytes, alike: Numbers) -> Numbers:
-        """Those of the words that begin ``alike`` that are this one."""
+        """Of the words that begin ``alike`` those that are this one."""
         if len(word) < _CODED:
             return alike
         starts, ends = self._edges

@@ -93,7 +93,7 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
         return [text for role, text in self.context.replayed if role == "user"]
 
     def with_tools(self, count: int) -> "Conversed":
-        """The same beside so many tools of ours, for the receipt."""
+        """A copy that notes for the receipt how many tools of ours were offered."""
         return msgspec.structs.replace(self, carried=msgspec.structs.replace(self.carried, tools=count))
 
     def present(self, chat: RequestBody) -> list[str]:

@@ -147,7 +147,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.answer.citations) if self.request_blocks is not None and self.answer.has_block else 0
 
     def by_what_it_carries(self) -> "Decision":
-        """The same with the result that the header has: memories count, whether recalled now or before."""
+        """The decision with the header's result: memories count, whether recalled now or before."""
         if self.result == "degraded" or (self.result == "skipped" and not self.memories):
             return self
         carried = "injected" if self.memories else "empty"
@@ -447,7 +447,7 @@ class Decider:
         )
 
     def too_long(self, decision: Decision) -> None:
-        """Without what was injected, the request was not too long for the upstream."""
+        """Halve the session's budget: only with what was injected the request was too long for the upstream."""
         if decision.scope is not None:
             self.budgets.halve(decision.scope)
 
@@ -567,7 +567,7 @@ class Budgets:
 
 
 FULL_SECONDS = 5.0
-"""How long an answer about a memory quota counts: as long may turns still come in above it."""
+"""How long an answer about a memory quota counts. Turns above the quota may come in for as long."""
 
 _QUOTAS_BYTES = 4 * 1024 * 1024
 

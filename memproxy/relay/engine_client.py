@@ -682,7 +682,7 @@ class Notices:
             await self._send_captured(captured)
 
     def lend(self, captured: Captured) -> None:
-        """How a request reaches its model that the engine is asked for just now."""
+        """Tell the engine how the request that it is asked for just now reaches its model."""
         if not self._breaker.open:
             self._tasks.start(self._send_captured(captured), "lend")
 

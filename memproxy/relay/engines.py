@@ -127,7 +127,7 @@ class AllNotices:
             client.notices.captured(captured)
 
     def lend(self, captured: Captured) -> None:
-        """How a request reaches its model that an engine is asked for just now."""
+        """Tell the engine how the request that it is asked for just now reaches its model."""
         for client in self._clients:
             client.notices.lend(captured)
 

@@ -272,7 +272,7 @@ class ToolAnswer:
 
     @property
     def headers(self) -> RawHeaders:
-        """Those that are right for a body that may have changed."""
+        """The headers that hold for a body that may have changed."""
         return [(name, value) for name, value in self._answer.headers if name.lower() not in _OF_THE_BYTES]
 
     @property

@@ -230,7 +230,7 @@ class Once:
         return self._saving
 
     def drop(self) -> None:
-        """Not to be kept any more; what is kept already stays."""
+        """Forbid `keep`; what is kept already stays."""
         if self._saving is None:
             self._saving = []
 

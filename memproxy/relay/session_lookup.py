@@ -50,7 +50,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return cls(session=f"ses_{uuid.uuid4().hex}", said_at=now, asked_at=now, keys=keys, begins=True)
 
     def followed_by(self, response_id: str) -> "Conversation":
-        """The same, to be known by the response that follows too: a later request may name nothing else."""
+        """A copy that is also found by the response that follows: a later request may name nothing else."""
         return msgspec.structs.replace(self, keys=(*self.keys, response_key(response_id)))
 
 

@@ -43,7 +43,7 @@ class ChatRequest(RequestBody):
         return {index: names for index, names in call_ids.items() if names}
 
     def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
-        """As `RequestBody.with_kept`; not in a message that cannot be spliced."""
+        """As `RequestBody.with_earlier_calls`; not in a message that cannot be spliced."""
         edits = []
         for index, ours in earlier.items():
             message = self.messages[index]

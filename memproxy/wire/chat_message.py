@@ -164,7 +164,7 @@ def calls_tools(tool_calls: msgspec.Raw, function_call: FunctionCall | None) -> 
 
 
 def lenient_calls(value: dict[str, Any]) -> msgspec.Raw:
-    """The same of a decoded message of any shape: what stands for its ``tool_calls``."""
+    """What stands for the ``tool_calls`` of a decoded message of any shape."""
     function_call = value.get("function_call")
     called = any(function_call.values()) if isinstance(function_call, dict) else function_call
     return msgspec.Raw(b"[true]") if value.get("tool_calls") or called else NOT_THERE

@@ -170,7 +170,7 @@ class BodyDecoder:
         return b"" if self.broken else parts[0] if len(parts) == 1 else b"".join(parts)
 
     def parts(self, chunk: bytes) -> Iterator[bytes]:
-        """The same in parts, each of which takes some milliseconds at the most: the caller may stop between two."""
+        """Decode in parts of some milliseconds each at the most: the caller may stop between two."""
         if self._decoder is None:
             return
         self._bytes_in += len(chunk)

@@ -24,7 +24,7 @@ class Holder:
         return chunk
 
     def release(self) -> bytes:
-        """What was kept back, once; nothing is kept back afterwards."""
+        """Return what was held back; nothing is held back afterwards."""
         rest = b"".join(self._held)
         self._held.clear()
         return rest
@@ -34,7 +34,7 @@ class TailHolder(Holder):
     """For event streams: holds everything from the line ``data: [DONE]`` on, wherever pieces are cut.
 
     A piece that ends with the beginning of such a line (at most 11 bytes) keeps those back until the next one decides.
-    ``found`` says that the end mark was seen, ``held`` how much was kept since. Other pieces pass as the very same
+    ``has_end`` says that the end mark was seen, ``held`` how much was kept since. Other pieces pass as the very same
     object. A reader of the stream may know better, and sets ``may_end`` before a piece: while it is False, what looks
     like the mark passes.
     """
