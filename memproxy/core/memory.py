@@ -135,6 +135,9 @@ PLANTED = "planted"
 the user said it himself; the name is also that reason in a receipt.
 """
 
+SOURCES = "sources"
+"""Name in ``metadata``: the ids of the memories that a dream made this one of."""
+
 ASKED = "asked"
 """Key in the metadata of a user's turn: True where a model that extracts found nothing told in it, False where another
 reading did (`core.telling.only_asks`).

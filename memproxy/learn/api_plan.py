@@ -29,7 +29,7 @@ from memproxy.core.facts import (
     trimmed,
 )
 from memproxy.core.forget_all import ALL_FORGOTTEN_BY, after_forgetting, is_all_forgotten
-from memproxy.core.memory import FACTS, Kind, Memory, Trust, is_told, noted_id, noted_ids, without
+from memproxy.core.memory import FACTS, SOURCES, Kind, Memory, Source, Trust, is_told, noted_id, noted_ids, without
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
@@ -471,20 +471,44 @@ async def _delete(view: PlanView, body: PlanBody) -> None:
     """
     learning = await _is_learning(view)
     by_call = body.deleted_by == _BY_CALL
+    gone: list[Memory] = []
     for name in body.deletes:
         before: Memory | None = None
         if (memory := await view.memory(name)) is not None:
+            gone.append(memory)
             if body.gives_back and memory.supersedes and memory.superseded_by is None:
                 before = await view.memory(memory.supersedes)
             await view.forget(memory)
             if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
-                await _drop_learned(view, memory)
+                gone += await _drop_learned(view, memory)
             elif by_call and is_told(memory) and _hides_turns(memory):
                 await succession.hide_stated(view, memory)
         await _drop(view, name, bury=learning)
         if before is not None and before.superseded_by == name:
             await _give_back(view, before.id, ())
             await succession.unmark(view, before, name)
+    for conclusion in await _concluded_from(view, gone) if by_call else ():
+        await _drop(view, conclusion.id, bury=learning)
+
+
+async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory]:
+    """What a dream concluded from memories that somebody deleted: its sentence may say what they said. What they were
+    merged into holds without them.
+    """
+    names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
+    if not names:
+        return []
+    turns = tuple(dict.fromkeys(name for memory in gone for name in memory.turn_ids))[:_PAGE]
+    facts = await _all(view, MemoryFilter(kinds=(Kind.REFLECTIVE, Kind.PROCEDURAL)))
+    facts += await _all(view, MemoryFilter(kinds=(Kind.SEMANTIC,), turn_ids=turns)) if turns else []
+    merged = {memory.superseded_by for memory in gone}
+    return [
+        fact
+        for fact in facts
+        if fact.source is Source.DREAM
+        and fact.id not in names | merged
+        and not names.isdisjoint(noted_ids(fact.metadata, SOURCES))
+    ]
 
 
 async def _is_learning(view: PlanView) -> bool:
@@ -496,15 +520,15 @@ async def _is_learning(view: PlanView) -> bool:
     return False
 
 
-async def _drop_learned(view: PlanView, turn: Memory) -> int:
-    """What goes with a deleted message; where the assistant repeats it, that is hidden."""
+async def _drop_learned(view: PlanView, turn: Memory) -> list[Memory]:
+    """Delete what goes with a deleted message; where the assistant repeats it, that is hidden."""
     lost = await unlearn(view, turn)
     learning = await _is_learning(view) if lost else False
     for memory in lost:
         if memory.predicate != SUMMARY:
             await succession.hide_repeated(view, memory)
         await _drop(view, memory.id, bury=learning)
-    return len(lost)
+    return lost
 
 
 async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int:
@@ -514,7 +538,7 @@ async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int
     lost = 0
     for session in gone.session_ids if gone.ids and by_call else ():
         here = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]
-        lost += sum([await _drop_learned(view, turn) for turn in here])
+        lost += sum([len(await _drop_learned(view, turn)) for turn in here])
     view.sweep(gone)
     if (
         gone != Deletion()

@@ -34,7 +34,7 @@ from memproxy.core.dream import (
     category_name,
 )
 from memproxy.core.facts import begins, trusted_enough
-from memproxy.core.memory import Kind, Memory, Source, version_of
+from memproxy.core.memory import SOURCES, Kind, Memory, Source, version_of
 from memproxy.core.memory_feedback import feedback_of
 from memproxy.core.scope import Scope
 from memproxy.core.similar import names, topic
@@ -225,7 +225,7 @@ class DreamModel:
         labels = Counter(source.category for source in sources if source.category).most_common(1)
         name = "\n".join([dream.id, *sorted(_ids(sources)), text])
         fields = joined(sources)
-        origin = {"extractor": self._prompts["dream"].version, "sources": list(_ids(sources))}
+        origin = {"extractor": self._prompts["dream"].version, SOURCES: list(_ids(sources))}
         fields["metadata"] = origin | fields["metadata"]
         fields["relations"] = list({str(edge): edge for source in sources for edge in source.relations}.values())
         named = (
@@ -345,7 +345,7 @@ class DreamModel:
             turn_ids=list(dict.fromkeys(itertools.chain(*turns))),
             created_at=now,
             updated_at=now,
-            metadata={"extractor": self._prompts[prompt].version, "sources": list(_ids(sources))},
+            metadata={"extractor": self._prompts[prompt].version, SOURCES: list(_ids(sources))},
         )
         return Change(action=action, reason="model", memory_id=memory.id, sources=_ids(sources)), memory
 

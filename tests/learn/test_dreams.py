@@ -258,6 +258,8 @@ async def test_insights_rest_on_two_memories_and_name_them(tmp_path: Path) -> No
         (insight,) = await one.worker.dreams.reflect(ANN, None)
         assert (insight.kind, insight.metadata["sources"]) == (Kind.REFLECTIVE, [first.id, second.id])
         assert await one.worker.dreams.reflect(ANN, "rowing") == [], "it is known"
+        await one.plan(deletes=[first.id])
+        assert await insights(one) == [], "it says what was deleted"
 
 
 def insight(system: str, user: str) -> Answer:
