@@ -67,6 +67,15 @@ async def say(proxy: Proxy, *texts: str, user: str, session: str | None, **heade
     return dict(answer.headers)
 
 
+async def indexed(proxy: Proxy, user: str, messages: int) -> None:
+    """Returns once these can be replayed: on a busy machine that takes longer than a replay waits for it."""
+
+    async def all_there() -> bool:
+        return len(await listed(proxy, user_id=user, kind="turn")) == messages
+
+    await eventually(all_there, what=f"{messages} messages are indexed")
+
+
 def contents(received: Received) -> list[str]:
     return [text_of(message) for message in received.messages]
 
@@ -77,6 +86,7 @@ async def test_a_client_without_history_gets_its_sessions_last_messages(
     user, session = word(), word()
     for number in range(4):
         headers = await say(proxy, f"This is remark {number}.", user=user, session=session)
+        await indexed(proxy, user, 2 * number + 2)
     assert "replay;turns=4" in headers["x-memproxy-context"]
     last = asked(upstream)[-1]
     said = [one for one in last.messages if one["role"] != "system"]
@@ -148,7 +158,8 @@ async def test_replay_works_for_responses(proxy: Proxy, upstream: ScriptedUpstre
     made = {"id": "resp_1", "object": "response", "status": "completed"}
     output = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Noted."}]}
     headers = {"x-memproxy-user": user, "x-memproxy-session": session}
-    for text in ("My cat is Tom.", "What is my cat called?"):
+    for number, text in enumerate(("My cat is Tom.", "What is my cat called?")):
+        await indexed(proxy, user, 2 * number)
         upstream.script(json_answer({**made, "output": [output]}))
         async with proxy.client() as client:
             answer = await client.post("/v1/responses", json={"model": "m", "input": text}, headers=headers)
