@@ -278,9 +278,9 @@ async def test_relations_are_walked_in_the_graph(browser: "Browser", home: Proxy
         assert await visit.page.locator(".graph .gone").count() == 1
         await visit.page.locator(".graph a", has_text="Mia").focus()
         await visit.page.keyboard.press("Enter")
-        await visit.page.wait_for_function("() => document.querySelector('h1').textContent === 'Mia'")
+        await visit.page.wait_for_function("() => document.querySelector('h1')?.textContent === 'Mia'")
         await visit.page.go_back()
-        await visit.page.wait_for_function("() => document.querySelector('h1').textContent === 'Ann'")
+        await visit.page.wait_for_function("() => document.querySelector('h1')?.textContent === 'Ann'")
         await visit.page.get_by_label("As it was on").fill("2023-05-01")
         await visit.until("No relation held then")
 
