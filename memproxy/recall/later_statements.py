@@ -87,8 +87,8 @@ def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array,
 
 
 def successors(candidates: Sequence[Candidate]) -> tuple[dict[int, int], set[int]]:
-    """For the places of messages that a later one among them is about: the newest such one's place. And those whose
-    place it takes, as they say no more than it: who moved still has the name that he told with his old address.
+    """By the index of each message that a later one among them is about, the index of the newest such one; and the
+    indexes of those whose place it takes, as they say no more: who moved has the name told with the old address.
     """
     messages = {
         index: one.tokens for index, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN

@@ -143,8 +143,10 @@ class Workshop:
         Without ``shared_words`` they are looked at as if none of them had any of the query's words.
         """
         table = self.table(corpus, query, dense=dense, limit=limit, shared_words=shared_words)
-        if table is None:
-            return None
+        return None if table is None else self.judged(table, corpus, gold)
+
+    def judged(self, table: CandidateTable, corpus: Sequence[Document], gold: frozenset[str]) -> Example:
+        """The candidates of a table with what the stages see of them."""
         sources = {id(one.memory): one.sources for one in corpus}
         labels = np.array([float(bool(sources[id(memory)] & gold)) for memory in table.memories])
         wanted = sum(bool(one.sources & gold) for one in corpus)

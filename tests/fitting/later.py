@@ -4,7 +4,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -30,10 +30,10 @@ def main(
     rows: list[tuple[float, float]] = []
     needed: list[float] = []
     for corpus, question, gold in _questions(workshop, files, shared):
-        how: dict[str, Any] = {"dense": True, "limit": DEFAULT.by_tokens}
-        table, example = workshop.table(corpus, question, **how), workshop.example(corpus, question, gold, **how)
-        if table is None or example is None:
+        table = workshop.table(corpus, question, dense=True, limit=DEFAULT.by_tokens)
+        if table is None:
             continue
+        example = workshop.judged(table, corpus, gold)
         odds = told(example, _MODELS)
         order = table.likeliest_said(odds, AMONG)
         said = dict(zip(order, table.tokens(order), strict=True))
