@@ -8,6 +8,7 @@ from memproxy.learn.flush import Flushes
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import rig
 from tests.learn.test_groups import Watched, said
+from tests.support.opening import opening
 from tests.support.waiting import eventually
 
 
@@ -35,12 +36,10 @@ async def wanted(flushes: Flushes) -> None:
 
 
 async def test_all_who_come_before_somebody_waits_share_a_flush(tmp_path: Path) -> None:
-    store = Watched(tmp_path)
-    await store.open(None)
-    flushes = Flushes(store)
-    await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
-    assert store.flushes == 1
-    await store.close()
+    async with opening(Watched(tmp_path), None) as store:
+        flushes = Flushes(store)
+        await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
+        assert store.flushes == 1
 
 
 async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> None:
@@ -58,14 +57,12 @@ async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> N
 
 
 async def test_a_flush_that_failed_failed_for_all_who_shared_it(tmp_path: Path) -> None:
-    store = Watched(tmp_path, failing_flushes=1)
-    await store.open(None)
-    flushes = Flushes(store)
-    told = await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes), return_exceptions=True)
-    assert [type(one) for one in told] == [StoreUnavailable] * 3
-    await wanted(flushes)
-    assert store.flushes == 2
-    await store.close()
+    async with opening(Watched(tmp_path, failing_flushes=1), None) as store:
+        flushes = Flushes(store)
+        told = await asyncio.gather(flushes.flush_soon(), flushes.flush_soon(), wanted(flushes), return_exceptions=True)
+        assert [type(one) for one in told] == [StoreUnavailable] * 3
+        await wanted(flushes)
+        assert store.flushes == 2
 
 
 async def test_who_shared_a_flush_whose_caller_left_tries_again(tmp_path: Path) -> None:

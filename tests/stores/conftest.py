@@ -1,4 +1,4 @@
-"""One store of each backend for the contract tests."""
+"""A store and a state of each backend for the contract tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,8 +7,23 @@ import pytest
 
 from memproxy.ports import MemoryStore
 from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.indexing import both
 from tests.stores.opening import OpenStore, server_for, stores_under
+from tests.stores.states import BACKENDS, opened_state
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a state is kept."""
+    return tmp_path / "home" / "state.db"
+
+
+@pytest.fixture(params=BACKENDS)
+async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
+    """An open state of each kind."""
+    async with opened_state(file, request.param) as opened:
+        yield opened
 
 
 @pytest.fixture(params=["edge", "indexed", "local", "postgres", "qdrant", "qdrant by REST"])

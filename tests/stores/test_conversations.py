@@ -17,6 +17,7 @@ from memproxy.stores.filters import Where, readable
 from memproxy.stores.paging import conversations
 from memproxy.stores.payload import Points, point_id_of
 from tests.stores.making import ANN, BEN, memory, point, session, turn
+from tests.support.opening import opening
 
 ALL = MemoryFilter()
 EVERYWHERE = Scope(tenant="acme", user="ann")
@@ -114,13 +115,11 @@ async def test_a_page_goes_on_where_it_was_when_conversations_come_and_go(store:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_any_conversations_are_told_as_all_memories_tell_them(tmp_path: Any, seed: int) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=4, embedder_name=None)
-    await store.open(None)
-    memories = written(seed)
-    await store.upsert(ANN, [point(one) for one in memories])
-    for limit in (1, 2, 5):
-        assert [one for page in await pages(store, EVERYWHERE, ALL, limit) for one in page] == expected(memories)
-    await store.close()
+    async with opening(EdgeStore(tmp_path / "store", dimension=4, embedder_name=None), None) as store:
+        memories = written(seed)
+        await store.upsert(ANN, [point(one) for one in memories])
+        for limit in (1, 2, 5):
+            assert [one for page in await pages(store, EVERYWHERE, ALL, limit) for one in page] == expected(memories)
 
 
 class Counting:
@@ -142,19 +141,19 @@ class Counting:
 
 
 async def test_a_page_reads_no_more_where_there_are_more_memories(tmp_path: Any) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=4, embedder_name=None)
-    await store.open(None)
-    costs = []
-    for sessions, turns in ((12, 100), (12, 200), (24, 200)):
-        for number in range(sessions):
-            scope = session(f"s{number}")
-            said = [turn(f"{number}-{place}", scope, seconds=number * 1000 + place) for place in range(turns)]
-            facts = [memory(f"m{number}-{place}", scope, seconds=number * 1000 + 500 + place) for place in range(20)]
-            await store.upsert(scope, [point(one) for one in (*said, *facts)])
-        engine = Counting(store.engine)
-        page, cursor = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=None)
-        following, _ = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=cursor)
-        assert [one.turns for one in (*page, *following)] == [turns] * 10
-        costs.append((engine.calls, engine.read))
-    assert all(later <= first for first, later in pairwise(costs)), costs
-    await store.close()
+    async with opening(EdgeStore(tmp_path / "store", dimension=4, embedder_name=None), None) as store:
+        costs = []
+        for sessions, turns in ((12, 100), (12, 200), (24, 200)):
+            for number in range(sessions):
+                scope = session(f"s{number}")
+                said = [turn(f"{number}-{place}", scope, seconds=number * 1000 + place) for place in range(turns)]
+                facts = [
+                    memory(f"m{number}-{place}", scope, seconds=number * 1000 + 500 + place) for place in range(20)
+                ]
+                await store.upsert(scope, [point(one) for one in (*said, *facts)])
+            engine = Counting(store.engine)
+            page, cursor = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=None)
+            following, _ = await conversations(Points(engine), readable(EVERYWHERE, ALL), limit=5, cursor=cursor)
+            assert [one.turns for one in (*page, *following)] == [turns] * 10
+            costs.append((engine.calls, engine.read))
+        assert all(later <= first for first, later in pairwise(costs)), costs

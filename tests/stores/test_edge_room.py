@@ -12,6 +12,7 @@ from memproxy.stores.edge_files import LEAST_ROOM, Disk, Room, StoreFolder
 from memproxy.stores.vector_store import BATCH
 from tests.stores.making import ANN, DIMENSION, memory, point
 from tests.support.disk import MIB, TestDisk
+from tests.support.opening import opening
 
 
 def edge_store(folder: Path, disk: TestDisk) -> EdgeStore:
@@ -20,19 +21,19 @@ def edge_store(folder: Path, disk: TestDisk) -> EdgeStore:
 
 async def test_with_little_room_memories_are_changed_and_deleted_but_not_written(tmp_path: Path) -> None:
     disk = TestDisk()
-    store = edge_store(tmp_path, disk)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory("m")), point(memory("n"))])
-    disk.mib = 20
-    with pytest.raises(StoreUnavailable, match=r"has 20 MiB left\. Free some space: memories are written again when"):
-        await store.upsert(ANN, [point(memory("o"))])
-    await store.set_fields(ANN, {"m": {"active": False}})
-    disk.mib = 7
-    with pytest.raises(StoreUnavailable, match="changed again when there are 8 MiB"):
-        await store.set_fields(ANN, {"n": {"active": False}})
-    assert await store.delete(ANN, MemoryFilter(ids=("n",))) == 1
-    assert {name: one.active for name, one in (await store.get(ANN, ["m", "n", "o"])).items()} == {"m": False}
-    await store.close()
+    async with opening(edge_store(tmp_path, disk), None) as store:
+        await store.upsert(ANN, [point(memory("m")), point(memory("n"))])
+        disk.mib = 20
+        with pytest.raises(
+            StoreUnavailable, match=r"has 20 MiB left\. Free some space: memories are written again when"
+        ):
+            await store.upsert(ANN, [point(memory("o"))])
+        await store.set_fields(ANN, {"m": {"active": False}})
+        disk.mib = 7
+        with pytest.raises(StoreUnavailable, match="changed again when there are 8 MiB"):
+            await store.set_fields(ANN, {"n": {"active": False}})
+        assert await store.delete(ANN, MemoryFilter(ids=("n",))) == 1
+        assert {name: one.active for name, one in (await store.get(ANN, ["m", "n", "o"])).items()} == {"m": False}
 
 
 class Filling(TestDisk):
@@ -44,34 +45,30 @@ class Filling(TestDisk):
 
 
 async def test_many_memories_are_not_written_beyond_the_room_there_is(tmp_path: Path) -> None:
-    store = edge_store(tmp_path, disk := Filling())
-    await store.open(None)
-    disk.mib = LEAST_ROOM // MIB + 30
-    with pytest.raises(StoreUnavailable, match=r"has 34 MiB left"):
-        await store.upsert(ANN, [point(memory(f"m{number}")) for number in range(BATCH + 1)])
-    assert await store.points() == BATCH
-    await store.close()
+    async with opening(edge_store(tmp_path, disk := Filling()), None) as store:
+        disk.mib = LEAST_ROOM // MIB + 30
+        with pytest.raises(StoreUnavailable, match=r"has 34 MiB left"):
+            await store.upsert(ANN, [point(memory(f"m{number}")) for number in range(BATCH + 1)])
+        assert await store.points() == BATCH
 
 
 async def test_what_is_erased_while_a_full_disk_ends_a_reindex_leaves_its_unfinished_copy_too(tmp_path: Path) -> None:
     disk = TestDisk()
-    store = edge_store(tmp_path, disk)
-    await store.open(None)
-    points = [point(memory("m")), point(memory("n"))]
-    await store.upsert(ANN, points)
-    rebuild = await store.begin_rebuild(None)
-    await rebuild.write(points)
-    places = [rebuild.point_id(one.memory) for one in points]
-    disk.mib = 20
-    with pytest.raises(StoreUnavailable, match="memories are written again when"):
+    async with opening(edge_store(tmp_path, disk), None) as store:
+        points = [point(memory("m")), point(memory("n"))]
+        await store.upsert(ANN, points)
+        rebuild = await store.begin_rebuild(None)
         await rebuild.write(points)
-    assert await store.delete(ANN, MemoryFilter(ids=("m",))) == 1
-    await rebuild.close()
-    again = await store.begin_rebuild(None)
-    assert again.resumed
-    assert list(await again.stored(places)) == places[1:]
-    await again.close()
-    await store.close()
+        places = [rebuild.point_id(one.memory) for one in points]
+        disk.mib = 20
+        with pytest.raises(StoreUnavailable, match="memories are written again when"):
+            await rebuild.write(points)
+        assert await store.delete(ANN, MemoryFilter(ids=("m",))) == 1
+        await rebuild.close()
+        again = await store.begin_rebuild(None)
+        assert again.resumed
+        assert list(await again.stored(places)) == places[1:]
+        await again.close()
 
 
 def test_the_folder_is_held_where_the_disk_has_no_room_to_say_by_whom(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,12 +21,13 @@ from memproxy.stores.edge_files import StoreFolder
 from memproxy.stores.edge_shard import create, load, shape
 from tests.stores.edge_process import REPLACED
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
+from tests.support.opening import opening
 
 EAST = [1.0, 0.0, 0.0, 0.0]
 
 
-def edge_store(folder: Path) -> EdgeStore:
-    return EdgeStore(folder / "store", dimension=DIMENSION, embedder_name="test:model")
+def edge_store(folder: Path, **options: Any) -> EdgeStore:
+    return EdgeStore(folder / "store", dimension=DIMENSION, embedder_name="test:model", **options)
 
 
 async def test_files_that_are_gone_while_running_make_the_store_unavailable(tmp_path: Path) -> None:
@@ -70,22 +72,18 @@ async def test_with_too_little_room_on_the_disk_nothing_is_written_but_all_is_re
     name = await store.open(None)
     await store.upsert(ANN, [point(memory("m"), EAST)])
     await store.close()
-    full = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", least_room=2**60)
-    await full.open(name)
-    for write in (full.upsert(ANN, [point(memory("n"))]), full.set_fields(ANN, {"m": {"importance": 0.9}})):
-        with pytest.raises(StoreUnavailable, match="MiB left"):
-            await write
-    assert list(await full.get(ANN, ["m", "n"])) == ["m"]
-    assert await full.delete(ANN, MemoryFilter(ids=("m",))) == 1
-    await full.close()
+    async with opening(edge_store(tmp_path, least_room=2**60), name) as full:
+        for write in (full.upsert(ANN, [point(memory("n"))]), full.set_fields(ANN, {"m": {"importance": 0.9}})):
+            with pytest.raises(StoreUnavailable, match="MiB left"):
+                await write
+        assert list(await full.get(ANN, ["m", "n"])) == ["m"]
+        assert await full.delete(ANN, MemoryFilter(ids=("m",))) == 1
 
 
 async def test_damaged_files_are_refused_and_never_crash_the_process(tmp_path: Path) -> None:
     """In a process of its own: damage that aborted it would show as its exit code, and what it printed tells which."""
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory(f"m{place}"), EAST) for place in range(50)])
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(ANN, [point(memory(f"m{place}"), EAST) for place in range(50)])
     command = [sys.executable, "-m", "tests.stores.edge_process", "damaged", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 0, (ended.stdout, ended.stderr[-500:])
@@ -96,7 +94,7 @@ async def test_damaged_files_are_refused_and_never_crash_the_process(tmp_path: P
 
 async def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
     first = edge_store(tmp_path)
-    second = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", lock_wait_s=0.1)
+    second = edge_store(tmp_path, lock_wait_s=0.1)
     name = await first.open(None)
     with pytest.raises(StoreUnavailable, match=str(os.getpid())):
         await second.open(None)
@@ -133,10 +131,8 @@ async def test_a_start_killed_before_its_marker_is_begun_again(tmp_path: Path) -
     await store.close()
     (tmp_path / "store" / "memproxy-store.json").unlink()
     (tmp_path / "store" / "shard.new").mkdir()
-    again = edge_store(tmp_path)
-    await again.open(None)
-    assert await again.points() == 0
-    await again.close()
+    async with opening(edge_store(tmp_path), None) as again:
+        assert await again.points() == 0
 
 
 @pytest.mark.parametrize("gone", ["memproxy-store.json", "shard"])
@@ -157,10 +153,8 @@ async def test_a_file_that_goes_is_noticed_at_once_in_a_folder_that_was_left_alo
 
 
 async def test_memories_without_a_marker_are_not_taken_for_an_empty_store(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory("m"))])
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(ANN, [point(memory("m"))])
     (tmp_path / "store" / "memproxy-store.json").unlink()
     again = edge_store(tmp_path)
     with pytest.raises(StoreUnavailable, match="1 points but no"):
@@ -180,14 +174,12 @@ async def test_a_store_that_could_not_be_opened_opens_when_it_can(tmp_path: Path
 
 
 async def test_a_vector_added_later_is_found(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory("m"))])
-    await store.flush()
-    await store.upsert(ANN, [point(memory("m"), EAST)])
-    (found,) = await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS))
-    assert found.cosine == pytest.approx(1.0)
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(ANN, [point(memory("m"))])
+        await store.flush()
+        await store.upsert(ANN, [point(memory("m"), EAST)])
+        (found,) = await store.search(ANN, HybridQuery(dense=EAST, bm25=WORDS))
+        assert found.cosine == pytest.approx(1.0)
 
 
 async def test_what_is_replaced_survives_a_kill_in_its_old_or_its_new_form(tmp_path: Path) -> None:
@@ -199,35 +191,29 @@ async def test_what_is_replaced_survives_a_kill_in_its_old_or_its_new_form(tmp_p
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.1 + 0.15 * cycle)  # somewhere between two flushes, or within one
             process.kill()
-        store = edge_store(tmp_path)
-        await store.open(None)
-        assert await store.count(ANN, MemoryFilter()) == REPLACED
-        await store.close()
+        async with opening(edge_store(tmp_path), None) as store:
+            assert await store.count(ANN, MemoryFilter()) == REPLACED
 
 
 async def test_replaced_text_is_not_left_in_the_files(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
-    await store.flush()
-    await store.upsert(ANN, [point(memory("m", content="harmless"), EAST)])
-    await store.optimize()
-    assert await store.points() == 1
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
+        await store.flush()
+        await store.upsert(ANN, [point(memory("m", content="harmless"), EAST)])
+        await store.optimize()
+        assert await store.points() == 1
     assert _files_holding(tmp_path, b"MARKED") == []
 
 
 async def test_erased_text_is_not_left_in_the_files(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(BEN, [point(memory(f"b{place}", BEN), EAST) for place in range(300)])
-    await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
-    await store.flush()
-    assert _files_holding(tmp_path, b"MARKED")
-    await store.delete(ANN, MemoryFilter())
-    await store.flush()
-    await store.optimize()
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(BEN, [point(memory(f"b{place}", BEN), EAST) for place in range(300)])
+        await store.upsert(ANN, [point(memory("m", content="MARKED secret of ann", tags=["MARKEDtag"]), EAST)])
+        await store.flush()
+        assert _files_holding(tmp_path, b"MARKED")
+        await store.delete(ANN, MemoryFilter())
+        await store.flush()
+        await store.optimize()
     assert _files_holding(tmp_path, b"MARKED") == []
 
 
@@ -249,37 +235,29 @@ async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path:
             process.send_signal(signal.SIGKILL)
             lines = [line, *process.stdout.readlines()]
         acknowledged += int(lines[-1])
-    store = edge_store(tmp_path)
-    await store.open(None)
-    assert await store.count(ANN, MemoryFilter(tags=("flushed",))) >= acknowledged
-    await store.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        assert await store.count(ANN, MemoryFilter(tags=("flushed",))) >= acknowledged
 
 
 async def test_a_search_that_no_request_waits_for_holds_no_flush_back(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name="test:model", lull_s=60)
-    await store.open(None)
-    await store.search(ANN, HybridQuery(dense=EAST, background=True))
-    with pytest.raises(StopIteration):  # it ends without having waited
-        store._searches.wait().send(None)
-    await store.search(ANN, HybridQuery(dense=EAST))
-    waiting = store._searches.wait()
-    waiting.send(None)
-    waiting.close()
-    await store.close()
+    async with opening(edge_store(tmp_path, lull_s=60), None) as store:
+        await store.search(ANN, HybridQuery(dense=EAST, background=True))
+        with pytest.raises(StopIteration):  # it ends without having waited
+            store._searches.wait().send(None)
+        await store.search(ANN, HybridQuery(dense=EAST))
+        waiting = store._searches.wait()
+        waiting.send(None)
+        waiting.close()
 
 
 async def test_a_store_with_more_indexes_than_new_ones_opens_and_answers(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    await store.open(None)
-    await store.upsert(ANN, [point(memory("m", tags=["red"]), EAST)])
-    index = edge.UpdateOperation.create_field_index("tags", edge.PayloadSchemaType.Keyword)
-    await store._on_shard(lambda shard: shard.update(index))
-    await store.close()
-    again = edge_store(tmp_path)
-    await again.open(None)
-    await again.upsert(ANN, [point(memory("n", tags=["red"]), EAST)])
-    assert await again.count(ANN, MemoryFilter(tags=("red",))) == 2
-    await again.close()
+    async with opening(edge_store(tmp_path), None) as store:
+        await store.upsert(ANN, [point(memory("m", tags=["red"]), EAST)])
+        index = edge.UpdateOperation.create_field_index("tags", edge.PayloadSchemaType.Keyword)
+        await store._on_shard(lambda shard: shard.update(index))
+    async with opening(edge_store(tmp_path), None) as again:
+        await again.upsert(ANN, [point(memory("n", tags=["red"]), EAST)])
+        assert await again.count(ANN, MemoryFilter(tags=("red",))) == 2
 
 
 def test_a_shard_that_a_killed_start_has_not_indexed_is_indexed_by_the_next(tmp_path: Path) -> None:

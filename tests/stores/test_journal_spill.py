@@ -18,6 +18,8 @@ from memproxy.stores.sealing import MasterKeys, new_master_key
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_sealed import SealedState
 from tests.stores.making import ANN, BEN, entry
+from tests.stores.states import opened_state
+from tests.support.opening import opening
 
 VERSION_1 = b"memproxy aside 1\n"
 """How a file of version 1 begins."""
@@ -29,10 +31,8 @@ def files(state: Path) -> list[Path]:
 
 async def bodies(state: Path) -> list[bytes]:
     """What a fresh start finds in the journal, in its order."""
-    opened = SqliteState(state, sync="normal")
-    await opened.open()
-    rows = await opened.claim("index", limit=10, now=datetime.now(UTC), run=10)
-    await opened.close()
+    async with opened_state(state) as opened:
+        rows = await opened.claim("index", limit=10, now=datetime.now(UTC), run=10)
     return [row.entry.body for row in rows]
 
 
@@ -59,36 +59,30 @@ asyncio.run(main())
 
 
 async def test_what_the_journal_has_leaves_no_text_behind(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
-    await state.open()
-    first, second = await state.set_aside(entry(body=b'"one"')), await state.set_aside(entry(body=b'"two"'))
-    assert first is not None
-    assert second is not None
-    (file,) = files(tmp_path / "state.db")
-    held = file.read_bytes()
-    await state.drop_aside(first)
-    assert [bytes(held).count(b'"scope"'), file.read_bytes().count(b'"scope"')] == [2, 1]
-    await state.drop_aside(second)
-    assert file.read_bytes().strip(b"\0") == VERSION_1
-    await state.close()
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal", spares=True)) as state:
+        first, second = await state.set_aside(entry(body=b'"one"')), await state.set_aside(entry(body=b'"two"'))
+        assert first is not None
+        assert second is not None
+        (file,) = files(tmp_path / "state.db")
+        held = file.read_bytes()
+        await state.drop_aside(first)
+        assert [bytes(held).count(b'"scope"'), file.read_bytes().count(b'"scope"')] == [2, 1]
+        await state.drop_aside(second)
+        assert file.read_bytes().strip(b"\0") == VERSION_1
     assert not files(tmp_path / "state.db")
 
 
 async def test_what_a_living_process_holds_is_left_to_it(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
-    await state.open()
-    await state.set_aside(entry(body=b"{}"))
-    assert await bodies(tmp_path / "state.db") == []
-    await state.close()
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal", spares=True)) as state:
+        await state.set_aside(entry(body=b"{}"))
+        assert await bodies(tmp_path / "state.db") == []
     assert await bodies(tmp_path / "state.db") == [b"{}"]
 
 
 async def test_a_file_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
-    await state.open()
-    files(tmp_path / "state.db")[0].unlink()
-    await state.set_aside(entry(body=b"{}"))
-    await state.close()
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal", spares=True)) as state:
+        files(tmp_path / "state.db")[0].unlink()
+        await state.set_aside(entry(body=b"{}"))
     assert await bodies(tmp_path / "state.db") == [b"{}"]
 
 
@@ -108,13 +102,11 @@ async def test_a_torn_end_and_a_form_of_a_later_version_keep_no_state_from_openi
 
 async def test_who_captures_goes_on_with_the_file_that_took_the_place_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    state = SqliteState(file, sync="normal", spares=True)
-    await state.open()
-    await state.append(entry(body=b'"before"'))
-    file.unlink()
-    file.touch()
-    await state.append(entry(body=b'"behind"'))
-    await state.close()
+    async with opening(SqliteState(file, sync="normal", spares=True)) as state:
+        await state.append(entry(body=b'"before"'))
+        file.unlink()
+        file.touch()
+        await state.append(entry(body=b'"behind"'))
     assert await bodies(file) == [b'"behind"']
 
 
@@ -133,12 +125,10 @@ async def test_what_was_half_overwritten_when_the_machine_stopped_hides_nothing_
 
 async def test_what_cannot_be_appended_yet_keeps_no_state_from_opening_and_comes_once(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
-    killed = SqliteState(state, sync="normal")
-    await killed.open()
-    large = b'"%b"' % (b"x" * 900_000)
-    for body in (b'"one"', large):
-        await killed.set_aside(entry(body=body))
-    await killed.close()
+    async with opened_state(state) as killed:
+        large = b'"%b"' % (b"x" * 900_000)
+        for body in (b'"one"', large):
+            await killed.set_aside(entry(body=body))
     program = """
 import asyncio, resource, signal, sys
 from pathlib import Path
@@ -156,21 +146,17 @@ asyncio.run(main())
 """
     subprocess.run([sys.executable, "-c", program, str(state)], timeout=60, check=True)
     assert len(files(state)) == 1
-    again = SqliteState(state, sync="normal")
-    await again.open()
-    assert (await again.queue_sizes())["index"]["waiting"] == 2
-    await again.close()
+    async with opened_state(state) as again:
+        assert (await again.queue_sizes())["index"]["waiting"] == 2
 
 
 async def test_what_a_deleted_file_held_takes_nothing_along_that_is_set_aside_later(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal", spares=True)
-    await state.open()
-    first = await state.set_aside(entry(body=b'"one"'))
-    assert first is not None
-    files(tmp_path / "state.db")[0].unlink()
-    await state.set_aside(entry(body=b'"two"'))
-    await state.drop_aside(first)
-    await state.close()
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal", spares=True)) as state:
+        first = await state.set_aside(entry(body=b'"one"'))
+        assert first is not None
+        files(tmp_path / "state.db")[0].unlink()
+        await state.set_aside(entry(body=b'"two"'))
+        await state.drop_aside(first)
     assert await bodies(tmp_path / "state.db") == [b'"two"']
 
 
@@ -188,10 +174,8 @@ async def test_an_entry_that_nobody_understands_keeps_its_file_and_the_others_co
     file.write_bytes(data[: begin - 5] + struct.pack(">I?", zlib.crc32(unknown), True) + unknown + data[begin + size :])
     assert await bodies(state) == [b'"two"']
     assert files(state) == [file]
-    again = SqliteState(state, sync="normal")
-    await again.open()
-    assert sum((await again.queue_sizes())["index"].values()) == 1
-    await again.close()
+    async with opened_state(state) as again:
+        assert sum((await again.queue_sizes())["index"].values()) == 1
 
 
 SAID = b'"Zebulonia"'
@@ -212,34 +196,28 @@ async def test_what_an_encrypted_state_sets_aside_is_sealed_and_comes_as_it_was(
 ) -> None:
     """By the user's key where there is one that can be read, else by the installation's."""
     file, masters = tmp_path / "state.db", new_master_key()
-    state = encrypted(file, masters)
-    await state.open()
-    if readable:
-        await state.append(entry(body=b'"before"'))
-    else:
-        file.rename(tmp_path / "away")
-    assert await state.set_aside(captured()) is not None
-    assert not any(b"Zebulonia" in path.read_bytes() for path in tmp_path.iterdir())
-    await state.close()
+    async with opening(encrypted(file, masters)) as state:
+        if readable:
+            await state.append(entry(body=b'"before"'))
+        else:
+            file.rename(tmp_path / "away")
+        assert await state.set_aside(captured()) is not None
+        assert not any(b"Zebulonia" in path.read_bytes() for path in tmp_path.iterdir())
     if not readable:
         (tmp_path / "away").rename(file)
-    again = encrypted(file, f"{new_master_key()},{masters}")  # the former one still opens
-    await again.open()
-    rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
-    assert SAID in [row.entry.body for row in rows]
-    await again.close()
+    async with opening(encrypted(file, f"{new_master_key()},{masters}")) as again:
+        rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
+        assert SAID in [row.entry.body for row in rows]
     assert not files(file)
 
 
 async def test_an_entry_that_is_sealed_and_waits_beside_the_state_is_read_in_the_clear(tmp_path: Path) -> None:
-    state = encrypted(tmp_path / "state.db", new_master_key())
-    await state.open()
-    number = await state.set_aside(captured())
-    assert number is not None
-    read = await state.read_aside(number)
-    assert read is not None
-    assert read.body == SAID
-    await state.close()
+    async with opening(encrypted(tmp_path / "state.db", new_master_key())) as state:
+        number = await state.set_aside(captured())
+        assert number is not None
+        read = await state.read_aside(number)
+        assert read is not None
+        assert read.body == SAID
 
 
 @pytest.mark.parametrize("kind", ["plain", "encrypted", "encrypted, with a key"])
@@ -262,24 +240,20 @@ async def test_an_erasure_wins_over_what_was_set_aside_before_it(
     await killed.close()
     await other.forget(ANN, session=session)
     await other.close()
-    again = made()
-    await again.open()
-    rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
-    assert [row.entry.body for row in rows] == [b'"of Ben"']
-    await again.close()
+    async with opening(made()) as again:
+        rows = await again.claim("index", limit=10, now=datetime.now(UTC), run=10)
+        assert [row.entry.body for row in rows] == [b'"of Ben"']
     assert not files(file)
 
 
 async def test_what_is_said_after_an_erasure_is_kept(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    await state.open()
-    early = captured()
-    await state.forget(ANN, session=None)
-    assert await state.append(early) == 0
-    assert await state.append(captured()) > 0
-    await state.forget(ANN, session="another")
-    assert await state.append(captured()) > 0
-    await state.close()
+    async with opened_state(tmp_path / "state.db") as state:
+        early = captured()
+        await state.forget(ANN, session=None)
+        assert await state.append(early) == 0
+        assert await state.append(captured()) > 0
+        await state.forget(ANN, session="another")
+        assert await state.append(captured()) > 0
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link", "locked"])
@@ -297,9 +271,7 @@ async def test_what_stands_in_the_place_of_a_file_set_aside_keeps_no_state_from_
     else:
         odd.write_bytes(HEADER)
         odd.chmod(0)
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    assert await state.append(captured()) > 0
-    await state.close()
+    async with opened_state(file) as state:
+        assert await state.append(captured()) > 0
     assert kind == "locked" or odd.lstat()  # who may read everything takes up an empty one
     assert kind != "link" or (tmp_path / "elsewhere").exists()

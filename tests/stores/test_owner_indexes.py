@@ -1,7 +1,6 @@
 """Whose memories have an index, when it is made, told, dropped, and what of it answers a search."""
 
 import asyncio
-import base64
 from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
@@ -17,8 +16,6 @@ from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.owner_index import CHUNK, SEARCHES
 from memproxy.stores.payload import RecentMemories, point_id_of
-from memproxy.stores.sealing import MasterKeys
-from memproxy.stores.state_sealed import SealedState
 from memproxy.tasks import TaskOwner
 from tests.stores.indexing import (
     DIMENSION,
@@ -37,6 +34,8 @@ from tests.stores.indexing import (
 )
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, memory, turn
 from tests.stores.reindexing import Lengths, fill, people, reindexed
+from tests.stores.states import encrypted
+from tests.support.opening import opening
 
 
 async def test_owners_with_the_same_memories_never_see_each_others(tmp_path: Path) -> None:
@@ -170,33 +169,29 @@ async def test_after_an_erasure_nothing_of_the_user_is_held(tmp_path: Path, wher
 
 
 async def test_after_a_reindex_the_new_points_are_searched(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=4, embedder_name="test:4", lull_s=0)
-    await store.open(None)
-    await fill(store, people(), Lengths(4))
-    await warm(store)
-    assert indexed(store)
-    await reindexed(store, Lengths(4))
-    assert not indexed(store)
-    await warm(store)
-    dense = await Lengths(4).embed_query("word3")
-    before = answered_from_memory()
-    found = await store.search(ANN, HybridQuery(dense=dense, limit=EVERYTHING))
-    assert len(found) == await store.count(ANN, MemoryFilter())
-    assert answered_from_memory() == before + 1
-    await store.close()
+    async with opening(EdgeStore(tmp_path / "store", dimension=4, embedder_name="test:4", lull_s=0), None) as store:
+        await fill(store, people(), Lengths(4))
+        await warm(store)
+        assert indexed(store)
+        await reindexed(store, Lengths(4))
+        assert not indexed(store)
+        await warm(store)
+        dense = await Lengths(4).embed_query("word3")
+        before = answered_from_memory()
+        found = await store.search(ANN, HybridQuery(dense=dense, limit=EVERYTHING))
+        assert len(found) == await store.count(ANN, MemoryFilter())
+        assert answered_from_memory() == before + 1
 
 
 async def test_files_that_are_gone_are_noticed_by_a_search_in_memory_too(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0)
-    await store.open(None)
-    await store.upsert(ANN, [made(seed, ANN) for seed in range(40)])
-    await warm(store)
-    await store.search(ANN, HybridQuery(dense=vector(1)))  # nothing need be read again
-    (tmp_path / "store").rename(tmp_path / "away")
-    with pytest.raises(StoreUnavailable, match="gone"):
-        await store.search(ANN, HybridQuery(dense=vector(1)))
-    (tmp_path / "away").rename(tmp_path / "store")
-    await store.close()
+    async with opening(EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0), None) as store:
+        await store.upsert(ANN, [made(seed, ANN) for seed in range(40)])
+        await warm(store)
+        await store.search(ANN, HybridQuery(dense=vector(1)))  # nothing need be read again
+        (tmp_path / "store").rename(tmp_path / "away")
+        with pytest.raises(StoreUnavailable, match="gone"):
+            await store.search(ANN, HybridQuery(dense=vector(1)))
+        (tmp_path / "away").rename(tmp_path / "store")
 
 
 async def test_what_expires_by_its_tenants_time_is_not_found_in_memory(tmp_path: Path) -> None:
@@ -214,23 +209,16 @@ async def test_what_expires_by_its_tenants_time_is_not_found_in_memory(tmp_path:
 
 
 async def test_encrypted_memories_are_found_in_memory_and_read_in_the_clear(tmp_path: Path) -> None:
-    state = SealedState(
-        tmp_path / "state.db", sync="normal", masters=MasterKeys.read(base64.b64encode(b"k" * 32).decode())
-    )
-    await state.open()
-    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0)
-    store.seal_with(state)
-    await store.open(None)
-    await store.upsert(ANN, simple(8))
-    await warm(store)
-    before = answered_from_memory()
-    found = await store.search(ANN, HybridQuery(dense=vector(1), limit=1))
-    assert [one.memory.content for one in found] == ["content of m1"]
-    assert answered_from_memory() == before + 1
-    by_slot = await store.search(ANN, HybridQuery(dense=vector(1), where=MemoryFilter(slots=("slot2",))))
-    assert [one.memory.id for one in by_slot] == ["m2"]
-    await store.close()
-    await state.close()
+    edge = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0)
+    async with encrypted(edge, tmp_path) as (store, _):
+        await store.upsert(ANN, simple(8))
+        await warm(store)
+        before = answered_from_memory()
+        found = await store.search(ANN, HybridQuery(dense=vector(1), limit=1))
+        assert [one.memory.content for one in found] == ["content of m1"]
+        assert answered_from_memory() == before + 1
+        by_slot = await store.search(ANN, HybridQuery(dense=vector(1), where=MemoryFilter(slots=("slot2",))))
+        assert [one.memory.id for one in by_slot] == ["m2"]
 
 
 async def test_memories_of_an_index_are_read_before_they_are_found(tmp_path: Path) -> None:

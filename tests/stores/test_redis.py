@@ -17,16 +17,15 @@ from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import CacheUnavailable
-from memproxy.ports import STORE_ID, Charge
+from memproxy.ports import Charge
 from memproxy.stores.redis_server import RedisServer, name_of
 from memproxy.stores.redis_uses import RedisHot, RedisNotices, RedisUses
 from memproxy.stores.redis_working import RedisWorking
-from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_sealed import SealedState
 from memproxy.wiring.cache import OwnersColumns
 from tests.docs_check import ROOT
 from tests.stores.making import ANN, BEN, NOON, memory
-from tests.stores.states import MASTER
+from tests.stores.states import state_in
 from tests.stores.test_state_working import entries, entry
 from tests.support.redis import RedisProcess, redis_process
 from tests.support.tcp_proxy import tcp_proxy
@@ -65,16 +64,6 @@ async def connected(
     await server.start(LONGEST_S)
     yield server
     await server.close()
-
-
-@asynccontextmanager
-async def state_in(folder: Path, *, sealed: bool = False) -> AsyncIterator[SqliteState]:
-    path = folder / "state.db"
-    state = SealedState(path, sync="normal", masters=MASTER) if sealed else SqliteState(path, sync="normal")
-    await state.open()
-    await state.set_meta(STORE_ID, uuid4().hex)
-    yield state
-    await state.close()
 
 
 def charges(*, limit: int = 3, user: str = "ann") -> list[Charge]:

@@ -1,6 +1,5 @@
 """Encryption above a Qdrant collection (the client's local mode): no text in its files, all of it read back."""
 
-import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,10 +9,10 @@ from qdrant_client import AsyncQdrantClient
 from memproxy.core.memory import Memory, Relation
 from memproxy.ports import HybridQuery, MemoryFilter
 from memproxy.stores.qdrant import QdrantStore
-from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.state_sealed import SealedState
 from tests.retention.residue import residue
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
+from tests.stores.states import encrypted
 
 EAST, NORTH = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
 TEXT = "Zebulonia plays the theremin in Ouagadougou"
@@ -21,20 +20,12 @@ SAID = ("theremin-lessons", "Zebulonia Quarterly", "ouagadougou-trip", TEXT)
 
 
 @asynccontextmanager
-async def encrypted(folder: Path) -> AsyncIterator[tuple[QdrantStore, SealedState]]:
-    masters = MasterKeys.read(base64.b64encode(b"k" * 32).decode())
-    state = SealedState(folder / "state.db", sync="normal", masters=masters)
-    await state.open()
+async def opened(folder: Path) -> AsyncIterator[tuple[QdrantStore, SealedState]]:
     client = AsyncQdrantClient(path=str(folder / "qdrant"))
     store = QdrantStore(url=None, api_key=None, collection="m", dimension=DIMENSION, embedder_name=None, client=client)
-    store.seal_with(state)
-    await store.open(None)
-    try:
-        yield store, state
-    finally:
-        await store.close()
-        await client.close()
-        await state.close()
+    async with encrypted(store, folder) as both:
+        yield both
+    await client.close()
 
 
 def said() -> Memory:
@@ -52,11 +43,11 @@ def said() -> Memory:
 
 
 async def test_encrypted_memories_on_qdrant_are_read_filtered_and_found_as_plain_ones(tmp_path: Path) -> None:
-    async with encrypted(tmp_path) as (store, _):
+    async with opened(tmp_path) as (store, _):
         other = memory("m2", content="tea", tags=["drinks"], category="kitchen")
         await store.upsert(ANN, [point(said(), EAST), point(other, NORTH)])
         await store.upsert(BEN, [point(memory("b1", BEN, content=TEXT, tags=["theremin-lessons"]), EAST)])
-    async with encrypted(tmp_path) as (store, _):  # the data keys come from the state's file
+    async with opened(tmp_path) as (store, _):  # the data keys come from the state's file
         assert (await store.get(ANN, ["m1"]))["m1"] == said()
         filters = (
             MemoryFilter(tags=("theremin-lessons",)),
@@ -74,7 +65,7 @@ async def test_encrypted_memories_on_qdrant_are_read_filtered_and_found_as_plain
 
 
 async def test_a_change_of_an_encrypted_memory_on_qdrant_is_encrypted_too(tmp_path: Path) -> None:
-    async with encrypted(tmp_path) as (store, _):
+    async with opened(tmp_path) as (store, _):
         await store.upsert(ANN, [point(memory("m1", content="tea", tags=["drinks"]), EAST)])
         await store.set_fields(ANN, {"m1": {"content": TEXT, "tags": ["theremin-lessons"], "confidence": 0.5}})
         (one,) = (await store.page(ANN, MemoryFilter(tags=("theremin-lessons",)), limit=10)).memories
@@ -84,7 +75,7 @@ async def test_a_change_of_an_encrypted_memory_on_qdrant_is_encrypted_too(tmp_pa
 
 
 async def test_without_its_users_key_nothing_of_a_collection_can_be_read(tmp_path: Path) -> None:
-    async with encrypted(tmp_path) as (store, state):
+    async with opened(tmp_path) as (store, state):
         await store.upsert(ANN, [point(said(), EAST)])
         await store.upsert(BEN, [point(memory("b1", BEN, content="Ben likes tea"), EAST)])
         assert residue(SAID, tmp_path) == []

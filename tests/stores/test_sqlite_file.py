@@ -20,19 +20,13 @@ from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import News, SqliteState
 from memproxy.tasks import TaskOwner
 from tests.stores.making import ANN, NOON, entry
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "state.db"
+from tests.stores.states import opened_state
 
 
 @pytest.fixture
 async def state(file: Path) -> AsyncIterator[SqliteState]:
-    opened = SqliteState(file, sync="normal")
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with opened_state(file) as opened:
+        yield opened
 
 
 async def test_only_the_owner_of_the_process_may_read_the_files(state: SqliteState, file: Path) -> None:
@@ -59,14 +53,12 @@ async def test_a_file_of_the_first_version_gets_what_came_later_and_keeps_its_ro
         scope = msgspec.json.encode(ANN).decode()
         db.execute("INSERT INTO progress VALUES (?, ?, 's1', ?, 2, 0, NULL)", (*ANN.owner, scope))
     db.close()
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    assert await state.get_meta("kept") == "since then"
-    assert await state.sweep_working(NOON) == 0
-    assert await state.silent_sessions(silent_before=NOON, limit=9) == [], "sessions of before count as over"
-    await state.note_turns(ANN, count=1, at=NOON)
-    assert [one.unlearned for one in await state.silent_sessions(silent_before=NOON, limit=9)] == [3]
-    await state.close()
+    async with opened_state(file) as state:
+        assert await state.get_meta("kept") == "since then"
+        assert await state.sweep_working(NOON) == 0
+        assert await state.silent_sessions(silent_before=NOON, limit=9) == [], "sessions of before count as over"
+        await state.note_turns(ANN, count=1, at=NOON)
+        assert [one.unlearned for one in await state.silent_sessions(silent_before=NOON, limit=9)] == [3]
 
 
 async def test_a_file_of_before_dreams_keeps_its_working_memory_and_has_room_for_dreams(file: Path) -> None:
@@ -77,15 +69,13 @@ async def test_a_file_of_before_dreams_keeps_its_working_memory_and_has_room_for
         values = (*ANN.owner, "session/abc/notes", "", "session/abc", 0, 0, 2**52, 2, "{}", "", b"17")
         db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
     db.close()
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    dream = Dream(id="dream_1", trigger="call", created_at=NOON)
-    assert await state.begin_dream(ANN, dream)
-    assert await state.dreams(ANN, after=0, limit=9) == [dream]
-    entry = await state.working(ANN, "session/abc/notes", NOON)
-    assert entry is not None
-    assert entry.data == b"17"
-    await state.close()
+    async with opened_state(file) as state:
+        dream = Dream(id="dream_1", trigger="call", created_at=NOON)
+        assert await state.begin_dream(ANN, dream)
+        assert await state.dreams(ANN, after=0, limit=9) == [dream]
+        entry = await state.working(ANN, "session/abc/notes", NOON)
+        assert entry is not None
+        assert entry.data == b"17"
 
 
 async def test_a_file_of_before_pages_of_working_memory_finds_what_was_changed_last_by_an_index(file: Path) -> None:
@@ -97,12 +87,10 @@ async def test_a_file_of_before_pages_of_working_memory_finds_what_was_changed_l
             values = (*ANN.owner, f"run/a/k{number}", "", "run/a", 0, number, 2**52, 2, "{}", "", b"17")
             db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
     db.close()
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    assert [one.key for one in await state.newest_working(ANN, NOON, most=2)] == ["run/a/k2", "run/a/k1"]
-    page = await state.working_page(ANN, "run/", NOON, after=None, most=2)
-    assert ([one.key for one in page.entries], page.after) == (["run/a/k0", "run/a/k1"], ("run/a/k1", ""))
-    await state.close()
+    async with opened_state(file) as state:
+        assert [one.key for one in await state.newest_working(ANN, NOON, most=2)] == ["run/a/k2", "run/a/k1"]
+        page = await state.working_page(ANN, "run/", NOON, after=None, most=2)
+        assert ([one.key for one in page.entries], page.after) == (["run/a/k0", "run/a/k1"], ("run/a/k1", ""))
     with sqlite3.connect(file) as db:
         plan = db.execute(
             "EXPLAIN QUERY PLAN SELECT words FROM working WHERE tenant = 'a' AND user = 'b' AND expires_at > 1 "

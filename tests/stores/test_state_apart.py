@@ -26,6 +26,7 @@ from memproxy.tasks import TaskOwner
 from memproxy.wiring.state_stores import RELAY_CHECKPOINT_PAGES
 from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.states import opened_state
+from tests.support.opening import opening
 from tests.support.waiting import eventually
 
 COMPUTES = """
@@ -79,9 +80,7 @@ async def state_process(home: Path) -> AsyncIterator[tuple[Path, int]]:
 async def test_a_relays_commits_wait_for_nothing_that_computes_in_the_engine(tmp_path: Path) -> None:
     """Whatever the engine was writing when something there took Python's lock, and until it gives it back."""
     readable, writable = os.pipe()
-    relay = SqliteState(tmp_path / "state.db", sync="normal")
-    await relay.open()
-    async with state_process(tmp_path) as (socket, _):
+    async with opened_state(tmp_path / "state.db") as relay, state_process(tmp_path) as (socket, _):
         command = (sys.executable, "-c", COMPUTES, str(tmp_path), str(socket), str(readable))
         engine = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[readable])
         assert engine.stdin is not None
@@ -97,7 +96,6 @@ async def test_a_relays_commits_wait_for_nothing_that_computes_in_the_engine(tmp
             assert await engine.stdout.readline() == b"let go\n"
         engine.kill()
         await engine.wait()
-    await relay.close()
     os.close(readable)
     os.close(writable)
 
@@ -156,45 +154,39 @@ async def test_nobody_who_writes_waits_for_the_log_to_be_emptied_beside_a_slow_r
 
 
 async def test_a_write_waits_for_another_process_and_goes_on(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    await state.open()
-    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        appending = TaskOwner("test").start(state.append(entry()), "test")
-        assert await state.queue_sizes()
-        other.execute("COMMIT")
-    assert await appending == 1
-    await state.close()
+    async with opened_state(tmp_path / "state.db") as state:
+        with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            appending = TaskOwner("test").start(state.append(entry()), "test")
+            assert await state.queue_sizes()
+            other.execute("COMMIT")
+        assert await appending == 1
 
 
 async def test_sessions_that_are_remembered_at_once_share_a_commit(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    await state.open()
-    known = KnownSession(session="s1", said_at=NOON)
-    log = tmp_path / "state.db-wal"
-    before = log.stat().st_size
-    await asyncio.gather(*(state.remember_session(ANN, [f"c:{number}"], known) for number in range(50)))
-    assert log.stat().st_size - before < 50 * 4096, "a commit of each would write a page of each"
-    found = await state.find_session(ANN, [f"c:{number}" for number in range(50)])
-    assert {session.session for sessions in found.values() for session in sessions} == {"s1"}
-    assert len(found) == 50
-    await state.close()
+    async with opened_state(tmp_path / "state.db") as state:
+        known = KnownSession(session="s1", said_at=NOON)
+        log = tmp_path / "state.db-wal"
+        before = log.stat().st_size
+        await asyncio.gather(*(state.remember_session(ANN, [f"c:{number}"], known) for number in range(50)))
+        assert log.stat().st_size - before < 50 * 4096, "a commit of each would write a page of each"
+        found = await state.find_session(ANN, [f"c:{number}" for number in range(50)])
+        assert {session.session for sessions in found.values() for session in sessions} == {"s1"}
+        assert len(found) == 50
 
 
 async def test_a_relay_leaves_the_log_to_the_engine(tmp_path: Path) -> None:
     log = tmp_path / "state.db-wal"
-    relay = SqliteState(tmp_path / "state.db", sync="normal", checkpoint_pages=RELAY_CHECKPOINT_PAGES)
-    await relay.open()
-    while log.stat().st_size < 6_000_000:
-        await relay.append(entry(body=b"x" * 100_000))
-    engine = SqliteState(tmp_path / "state.db", sync="normal")
-    await engine.open()
-    await engine.append(entry())
-    size = log.stat().st_size
-    await relay.append(entry())
-    assert log.stat().st_size == size, "it was brought into the file and begins anew"
-    await engine.close()
-    await relay.close()
+    async with opening(
+        SqliteState(tmp_path / "state.db", sync="normal", checkpoint_pages=RELAY_CHECKPOINT_PAGES)
+    ) as relay:
+        while log.stat().st_size < 6_000_000:
+            await relay.append(entry(body=b"x" * 100_000))
+        async with opened_state(tmp_path / "state.db") as engine:
+            await engine.append(entry())
+            size = log.stat().st_size
+            await relay.append(entry())
+            assert log.stat().st_size == size, "it was brought into the file and begins anew"
 
 
 async def test_a_probe_is_answered_while_an_engine_is_served_and_not_by_a_process_that_hangs(tmp_path: Path) -> None:

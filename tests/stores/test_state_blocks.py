@@ -1,7 +1,6 @@
 """The blocks that sessions were given: whose they are, what an erasure takes out of them, and their bounds."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,6 @@ from memproxy.stores import state_sessions
 from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry
-from tests.stores.states import BACKENDS, opened_state
 
 LINES = [
     BlockLine(text="<open>"),
@@ -27,16 +25,10 @@ SECRET = [BlockLine(text="- the word is xyzzy [m:3]", memory_id="m3")]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "state.db"
-
-
-@pytest.fixture(params=BACKENDS)
-async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
-    async with opened_state(file, request.param) as opened:
-        for scope in (ANN, BEN, FOREIGN_ANN):  # of whom nothing is known, no blocks are kept
-            await opened.append(entry(scope))
-        yield opened
+async def state(state: SqliteState) -> SqliteState:
+    for scope in (ANN, BEN, FOREIGN_ANN):  # of whom nothing is known, no blocks are kept
+        await state.append(entry(scope))
+    return state
 
 
 async def save(state: SqliteState, scope: Scope, message: str, lines: list[BlockLine] | None = None) -> bool:

@@ -1,25 +1,12 @@
 """Records of dreams as any state keeps them: one open at a time, newest first, taken up again, gone with their user."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
-
-import pytest
 
 from memproxy.core.dream import DONE, MERGE, Change, Dream
 from memproxy.ports import StateStore
-from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, NOON
-from tests.stores.states import BACKENDS, opened_state
 
 LATER = NOON + timedelta(minutes=3)
-
-
-@pytest.fixture(params=BACKENDS)
-async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
-    """An open state of each kind."""
-    async with opened_state(tmp_path / "state.db", request.param) as opened:
-        yield opened
 
 
 def dream(name: str) -> Dream:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,20 +13,9 @@ from memproxy.ports import JournalEntry, JournalKind, KnownSession, Recovered, S
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_journal import MOST_PLAN_BYTES, MOST_RUN_BYTES
 from tests.stores.making import ANN, BEN, NOON, entry, session
-from tests.stores.states import BACKENDS, opened_again, opened_state
+from tests.stores.states import opened_again, opened_state
 
 LATER = NOON + timedelta(days=1)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "state.db"
-
-
-@pytest.fixture(params=BACKENDS)
-async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
-    async with opened_state(file, request.param) as opened:
-        yield opened
 
 
 async def claimed(state: SqliteState, lane: str = "index", limit: int = 100) -> list[int]:
@@ -433,11 +421,9 @@ async def test_what_is_forgotten_is_in_no_byte_of_the_files(state: SqliteState, 
 
 
 async def test_a_finished_body_is_overwritten_in_the_file(file: Path) -> None:
-    state = SqliteState(file, sync="normal")
-    await state.open()
-    number = await state.append(entry(body=b"MARKED " * 2000))
-    await state.finish(number)
-    await state.close()
+    async with opened_state(file) as state:
+        number = await state.append(entry(body=b"MARKED " * 2000))
+        await state.finish(number)
     assert _holding(file, b"MARKED") == []
 
 

@@ -1,10 +1,8 @@
 """The palace's numbers in the embedded state."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +11,6 @@ from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import PalacePlace, Placed
 from memproxy.stores.sqlite_state import SqliteState
-from tests.stores.states import BACKENDS, opened_state
 
 OWNER = Scope(tenant="t", user="u")
 OTHER = Scope(tenant="t", user="v")
@@ -22,26 +19,18 @@ APOLLO = Scope(tenant="t", user="u", project="apollo")
 CODER = Scope(tenant="t", user="u", project="atlas", agent="coder")
 
 
-@pytest.fixture(params=BACKENDS)
-async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
-    async with opened_state(tmp_path / "state.db", request.param) as opened:
-        yield opened
-
-
 async def test_numbers_are_given_once_and_per_owner(state: SqliteState) -> None:
     wanted = [Names(wing="a", room="s1"), Names(wing="b", room="s1"), Names(wing="a", room="s2")]
     first = await state.allot_numbers(OWNER, wanted)
     assert first == [Placed("a", "W-001/R-01"), Placed("b", "W-002/R-01"), Placed("a", "W-001/R-02")]
     assert await state.allot_numbers(OWNER, wanted) == first
     assert await state.allot_numbers(OTHER, wanted[1:2]) == [Placed("b", "W-001/R-01")]
-    await state.close()
 
 
 async def test_a_sessions_turns_stay_in_the_wing_of_the_first(state: SqliteState) -> None:
     first = await state.allot_numbers(OWNER, [Names(wing="a", room="s", drawer=True)])
     later = await state.allot_numbers(OWNER, [Names(wing="b", room="s", drawer=True), Names(wing="b", room="s")])
     assert [place.pointer for place in first + later] == ["W-001/R-01/D-001", "W-001/R-01/D-002", "W-002/R-01"]
-    await state.close()
 
 
 async def test_two_names_of_one_subject_are_one_wing_and_two_wings_stay_two(state: SqliteState) -> None:
@@ -49,7 +38,6 @@ async def test_two_names_of_one_subject_are_one_wing_and_two_wings_stay_two(stat
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog"}
     await state.allot_numbers(OWNER, [Names(wing="cat"), Names(wing="dog", same=(("cat", "dog"),))])
     assert await state.palace_names(OWNER) == {"dog": "dog", "rex": "dog", "cat": "cat"}
-    await state.close()
 
 
 async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) -> None:
@@ -67,7 +55,6 @@ async def test_a_name_told_in_a_project_holds_there_alone(state: SqliteState) ->
     assert (await state.palace_names(OWNER))["nightjar"] == "nightjar", "every wing is found by its own name"
     await state.erase_wings(OWNER, ["lloyds"])
     assert [row.name for row in await state.palace_rows(OWNER) if row.kind == "alias"] == ["dog"]
-    await state.close()
 
 
 async def test_a_name_told_to_an_agent_holds_for_that_one_and_is_seen_by_who_sees_all_agents(
@@ -80,7 +67,6 @@ async def test_a_name_told_to_an_agent_holds_for_that_one_and_is_seen_by_who_see
     assert set(await state.palace_names(CODER, writing=True)) == {"a", "b"}
     other = Scope(tenant="t", user="u", agent="writer")
     assert set(await state.palace_names(other)) == {"a"}
-    await state.close()
 
 
 async def test_a_role_that_is_taken_over_in_a_project_is_taken_over_there_alone(state: SqliteState) -> None:
@@ -91,7 +77,6 @@ async def test_a_role_that_is_taken_over_in_a_project_is_taken_over_there_alone(
     await state.allot_numbers(OWNER, [Names(wing="ann", same=(("boss", "ann"),), project="atlas")])
     known = [(await state.palace_names(scope))["boss"] for scope in (ATLAS, APOLLO)]
     assert known == ["ann", "tom"]
-    await state.close()
 
 
 async def test_exported_names_keep_where_they_were_told_and_old_ones_hold_everywhere(state: SqliteState) -> None:
@@ -104,7 +89,6 @@ async def test_exported_names_keep_where_they_were_told_and_old_ones_hold_everyw
     for wrong in ("W-001", "project=", "agent=x&project=y", "project=%zz", "project=a&x=b"):
         taken = await state.adopt_palace(OTHER, [PalaceRow(kind="alias", parent=wrong, name="n", number=1)])
         assert taken is (wrong == "project=")
-    await state.close()
 
 
 async def test_an_erased_session_gives_no_number_to_another(state: SqliteState) -> None:
@@ -113,7 +97,6 @@ async def test_an_erased_session_gives_no_number_to_another(state: SqliteState) 
     assert await state.palace(OWNER, "W-001", after=0, limit=9) == [PalacePlace(2, "s2")]
     assert await state.palace(OWNER, "W-001/R-01", after=0, limit=9) == []
     assert (await state.allot_numbers(OWNER, [Names(wing="a", room="s1")]))[0].pointer == "W-001/R-03"
-    await state.close()
 
 
 async def test_a_wing_that_is_left_takes_all_that_is_in_it(state: SqliteState) -> None:
@@ -127,7 +110,6 @@ async def test_a_wing_that_is_left_takes_all_that_is_in_it(state: SqliteState) -
     assert (await state.allot_numbers(OWNER, [Names(wing="w1")]))[0].pointer == "W-012/R-01"
     await state.forget(OWNER, session=None)
     assert await state.palace(OWNER, "", after=0, limit=9) == []
-    await state.close()
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

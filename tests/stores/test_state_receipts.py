@@ -1,7 +1,6 @@
 """Receipts in the embedded state: parts in any order, owners apart, bounded, erased, and in files of older versions."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from memproxy.stores import state_receipts
 from memproxy.stores.sqlite_db import SqliteDb, driven
 from memproxy.stores.sqlite_state import SqliteState
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, entry, session
-from tests.stores.states import BACKENDS, opened_state
 
 RECALLED = Recalled(
     result="injected",
@@ -32,17 +30,6 @@ DECIDED = Decided(result="injected", mode="on", status=200, model="gpt", turn_id
 def part(request: str = "req_1", scope: Scope = ANN, *, seconds: float = 0, **kinds: Recalled | Decided) -> ReceiptPart:
     at = NOON + timedelta(seconds=seconds)
     return ReceiptPart(request_id=request, scope=scope, at=at, **kinds)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "state.db"
-
-
-@pytest.fixture(params=BACKENDS)
-async def state(file: Path, request: pytest.FixtureRequest) -> AsyncIterator[SqliteState]:
-    async with opened_state(file, request.param) as opened:
-        yield opened
 
 
 async def learn_row(state: SqliteState, scope: Scope = ANN) -> int:

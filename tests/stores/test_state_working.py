@@ -1,44 +1,30 @@
 """Working memory as the state keeps it; in an encrypted one no word of it is in the files."""
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.core.working_memory import WorkingEntry, WorkingPage
-from memproxy.ports import STORE_ID, JournalEntry, JournalKind, WorkingStore
+from memproxy.ports import JournalEntry, JournalKind, WorkingStore
 from memproxy.settings import CacheSettings, Settings
 from memproxy.stores.redis_working import RedisWorking
-from memproxy.stores.sealing import MasterKeys
 from memproxy.stores.sqlite_state import SqliteState
-from memproxy.stores.state_sealed import SealedState
 from memproxy.stores.state_working import AT_ONCE
 from memproxy.wiring.cache import make_caches
 from tests.bench.working import multiply_sqlite
+from tests.retention.residue import residue
 from tests.stores.making import ANN, BEN, NOON
+from tests.stores.states import opened_state, state_in
 from tests.support.waiting import LONGEST_S, eventually
-
-
-@asynccontextmanager
-async def opened_state(path: Path, kind: str) -> AsyncIterator[SqliteState]:
-    """An open state, encrypted or not."""
-    masters = MasterKeys.read(base64.b64encode(b"k" * 32).decode())
-    plain = kind == "plain"
-    opened = SqliteState(path, sync="normal") if plain else SealedState(path, sync="normal", masters=masters)
-    await opened.open()
-    await opened.set_meta(STORE_ID, uuid4().hex)
-    yield opened
-    await opened.close()
 
 
 @dataclass
@@ -63,7 +49,7 @@ async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
     """Working memory of each kind, in an open state or in Redis."""
     kind = request.param.removeprefix("redis-")
     async with AsyncExitStack() as stack:
-        opened = await stack.enter_async_context(opened_state(tmp_path / "state.db", kind))
+        opened = await stack.enter_async_context(state_in(tmp_path, sealed=kind == "sealed"))
         if kind == request.param:
             yield Working(opened, opened)
             return
@@ -77,7 +63,6 @@ async def state(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
 
 
 async def test_encrypted_entries_are_read_and_listed_and_leave_no_word_in_the_files(tmp_path: Path) -> None:
-    masters = MasterKeys.read(base64.b64encode(b"k" * 32).decode())
     kept = WorkingEntry(
         key="session/zebulonia/theremin",
         created_at=NOON,
@@ -90,22 +75,15 @@ async def test_encrypted_entries_are_read_and_listed_and_leave_no_word_in_the_fi
         words="valparaiso",
     )
     for _ in range(2):
-        state = SealedState(tmp_path / "state.db", sync="normal", masters=masters)
-        await state.open()
-        assert await state.put_working(ANN, kept, most=1) in {True, False}
-        assert await state.working(ANN, kept.key, NOON) == WorkingEntry(
-            **{name: getattr(kept, name) for name in kept.__struct_fields__} | {"words": ""}
-        )
-        (listed,) = await state.newest_working(ANN, NOON, most=9, words=True)
-        assert [one.key for one in await entries(state, ANN, "session/zebulonia/", NOON)] == [kept.key]
-        assert (listed.words, listed.data, listed.tags) == ("valparaiso", b"", ["ouagadougou"])
-        assert await entries(state, ANN, "session/z", NOON + timedelta(seconds=60)) == []
-        assert await state.working(BEN, kept.key, NOON) is None
-        await state.close()
-    files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert not [
-        word for word in (b"zebulonia", b"theremin", b"ouagadougou", b"timbuktu", b"valparaiso") if word in files
-    ]
+        async with opened_state(tmp_path / "state.db", "sealed") as state:
+            assert await state.put_working(ANN, kept, most=1) in {True, False}
+            assert await state.working(ANN, kept.key, NOON) == msgspec.structs.replace(kept, words="")
+            (listed,) = await state.newest_working(ANN, NOON, most=9, words=True)
+            assert [one.key for one in await entries(state, ANN, "session/zebulonia/", NOON)] == [kept.key]
+            assert (listed.words, listed.data, listed.tags) == ("valparaiso", b"", ["ouagadougou"])
+            assert await entries(state, ANN, "session/z", NOON + timedelta(seconds=60)) == []
+            assert await state.working(BEN, kept.key, NOON) is None
+    assert residue(("zebulonia", "theremin", "ouagadougou", "timbuktu", "valparaiso"), tmp_path) == []
 
 
 async def entries(working: Any, scope: Scope, prefix: str, now: datetime, *, most: int = 3) -> list[WorkingEntry]:
@@ -174,7 +152,7 @@ async def test_forgetting_a_session_or_a_user_takes_the_entries_along(state: Wor
 
 
 async def test_others_write_while_very_many_entries_are_erased(tmp_path: Path) -> None:
-    async with opened_state(tmp_path / "state.db", "plain") as state:
+    async with state_in(tmp_path) as state:
         await state.put_working(ANN, entry("run/r0/k0"), most=9)
         await asyncio.to_thread(multiply_sqlite, tmp_path / "state.db", 1, 4 * AT_ONCE)
         erasing = asyncio.get_running_loop().create_task(state.forget(ANN, session=None))
@@ -188,7 +166,7 @@ async def test_others_write_while_very_many_entries_are_erased(tmp_path: Path) -
 
 
 async def test_what_an_erased_users_key_sealed_is_not_in_the_way_of_what_comes(tmp_path: Path) -> None:
-    async with opened_state(tmp_path / "state.db", "sealed") as state:
+    async with state_in(tmp_path, sealed=True) as state:
         await state.put_working(ANN, entry("session/a/x"), most=9)
         await state.begin_erasure(JournalEntry(kind=JournalKind.PLAN, scope=ANN, body=b"{}", erases=(ANN,)))
         await state.put_working(ANN, entry("session/a/y"), most=9)

@@ -1,8 +1,7 @@
 """Token vectors are stored beside a memory, are read with the candidates of a search alone, and tell nobody a word."""
 
 import base64
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,10 @@ from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import readable
 from memproxy.stores.payload import Points
-from memproxy.stores.sealing import MasterKeys
-from memproxy.stores.state_sealed import SealedState
 from tests.stores.making import ANN, BEN, DIMENSION, NOON, WORDS, turn
 from tests.stores.opening import OpenStore, stores_under
 from tests.stores.reindexing import NEW, OLD, Lengths, fill, people, reindexed
+from tests.stores.states import encrypted
 
 EAST = [1.0, 0.0, 0.0, 0.0]
 TOKENS = pack(np.random.default_rng(7).normal(size=(25, 384)).astype(np.float32))
@@ -107,24 +105,9 @@ async def test_a_text_embedded_again_leaves_nothing_to_be_erased_from_files(tmp_
         assert await store.optimize()
 
 
-@asynccontextmanager
-async def encrypted(folder: Path) -> AsyncIterator[tuple[EdgeStore, SealedState]]:
-    state = SealedState(
-        folder / "state.db", sync="normal", masters=MasterKeys.read(base64.b64encode(b"k" * 32).decode())
-    )
-    await state.open()
-    store = EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=None)
-    store.seal_with(state)
-    await store.open(None)
-    try:
-        yield store, state
-    finally:
-        await store.close()
-        await state.close()
-
-
 async def test_encrypted_tokens_are_read_by_their_owners_key_alone(tmp_path: Path) -> None:
-    async with encrypted(tmp_path) as (store, state):
+    edge = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None)
+    async with encrypted(edge, tmp_path) as (store, state):
         await store.upsert(ANN, [late("t1"), late("t2")])
         assert await found(store) == {"t1": TOKENS, "t2": TOKENS}
         inner: Backend = backend(store)._engine
