@@ -13,7 +13,7 @@ from memproxy.api.fields import Limit, Name
 from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
 from memproxy.api.pages import number_after, write_cursor
 from memproxy.api.versions import is_expected
-from memproxy.auth import speaks_for_all
+from memproxy.auth.identity import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
 from memproxy.core.experiment_arms import Comparison

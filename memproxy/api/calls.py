@@ -21,7 +21,8 @@ from starlette.requests import Request
 
 from memproxy.api.context import Backends
 from memproxy.api.models import NoQuery
-from memproxy.auth import administered_user, clean_id, resolve_scope, resolve_user
+from memproxy.auth.headers import clean_id
+from memproxy.auth.identity import administered_user, resolve_scope, resolve_user
 from memproxy.core.memory import TEXT_FIELDS, Memory, to_public
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope

@@ -15,8 +15,8 @@ import msgspec
 
 from memproxy.api.models import Filters
 from memproxy.api.quotas import Quotas
-from memproxy.auth import resolve_scope
 from memproxy.auth.experiment import Experiment
+from memproxy.auth.identity import resolve_scope
 from memproxy.core.audit import AuditEntry
 from memproxy.core.changes import ChangeNotices
 from memproxy.core.memory import Kind, Memory, is_cited_by

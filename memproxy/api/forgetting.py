@@ -15,7 +15,7 @@ from memproxy.api.fields import Name
 from memproxy.api.memories import corrected, place_of
 from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
 from memproxy.api.versions import expected
-from memproxy.auth import resolve_project
+from memproxy.auth.identity import resolve_project
 from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from memproxy.auth import decode_identity, require
+from memproxy.auth.identity import decode_identity, require
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.core.transfer_lines import MEDIA_TYPE, MEDIA_TYPES
 from memproxy.errors import (

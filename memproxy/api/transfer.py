@@ -31,7 +31,7 @@ from memproxy.api.http import MOST_JSON_BYTES, OFF_LOOP_BYTES, check_names, read
 from memproxy.api.memories import DescribedFields, RelationBody
 from memproxy.api.models import Body, Cursor, Shown
 from memproxy.api.turns import JournaledConversation, NewTurns, check_ids, conflicting, journal_conversation
-from memproxy.auth import resolve_scope
+from memproxy.auth.identity import resolve_scope
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Kind, Memory, Source, to_public
 from memproxy.core.protocol import PlanBody

@@ -79,22 +79,15 @@ def client_key(headers: Headers) -> str | None:
         Unauthenticated: one of these headers is there twice with different values: which of them others (an upstream,
             something on the way) go by cannot be known. Or the key is longer than `LONGEST_KEY`.
     """
-    key = _key_in(headers)
-    if key is not None and len(key) > LONGEST_KEY:
-        raise Unauthenticated(f"The key is longer than {LONGEST_KEY} bytes: that is none.")
-    return key
-
-
-def _key_in(headers: Headers) -> str | None:
     for name in _KEYS:
         if len(sent := headers.all(name)) > 1 and len(set(sent)) > 1:
             raise Unauthenticated(f"The header {name.decode()} is given twice with different values.")
-    authorization = headers.get(b"authorization")
-    if authorization is not None:
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            return token.strip()
-    return headers.get(b"api-key") or headers.get(b"x-api-key") or None
+    scheme, _, token = (headers.get(b"authorization") or "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    key = bearer or headers.get(b"api-key") or headers.get(b"x-api-key") or None
+    if key is not None and len(key) > LONGEST_KEY:
+        raise Unauthenticated(f"The key is longer than {LONGEST_KEY} bytes: that is none.")
+    return key
 
 
 def unknown_scheme(headers: Headers) -> bool:

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,13 @@ def chosen(keys: Iterable[SigningKey], kid: str | None, algorithm: str) -> Signi
 
 def usable_algorithms(key: object, algorithms: Sequence[str]) -> frozenset[str]:
     """The algorithms for which PyJWT takes this key (a secret, PEM or a key object), and finds it long enough."""
-    return frozenset(name for name in algorithms if _takes(name, key))
-
-
-def _takes(algorithm: str, key: object) -> bool:
-    implementation = jwt.get_algorithm_by_name(algorithm)
-    try:
-        return implementation.check_key_length(implementation.prepare_key(key)) is None
-    except UNUSABLE:
-        return False
+    usable = set()
+    for name in algorithms:
+        implementation = jwt.get_algorithm_by_name(name)
+        with suppress(*UNUSABLE):
+            if implementation.check_key_length(implementation.prepare_key(key)) is None:
+                usable.add(name)
+    return frozenset(usable)
 
 
 def keys_of(jwks: bytes, algorithms: Sequence[str]) -> tuple[SigningKey, ...]:

@@ -8,8 +8,8 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import jwt
 
@@ -38,21 +38,8 @@ _NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode's categories of what no name holds: control characters, lone surrogates, ends of lines."""
 
 
-class _Keys(Protocol):
-    """A source of keys."""
-
-    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
-        """The key of this id that is for this algorithm."""
-
-
-class _FixedKey:
-    """The one key of the settings, whatever a token calls it."""
-
-    def __init__(self, key: SigningKey) -> None:
-        self._key = key
-
-    async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:  # noqa: ARG002 - as all others
-        return chosen([self._key], None, algorithm)
+_Find = Callable[[str | None, str], Awaitable[SigningKey | None]]
+"""Finds the key of an id that is for an algorithm."""
 
 
 class JwtAuthenticator:
@@ -69,7 +56,7 @@ class JwtAuthenticator:
         """
         self._settings = settings
         self._unnamed_user = unnamed_user
-        self._keys = _keys(settings, tasks or TaskOwner("auth"), look_s)
+        self._find = _finder(settings, tasks or TaskOwner("auth"), look_s)
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -100,7 +87,7 @@ class JwtAuthenticator:
             header = _header(token)
         except (jwt.InvalidTokenError, ValueError, RecursionError) as error:
             raise _invalid(error) from error
-        key = await self._keys.find(header.get("kid"), header["alg"])
+        key = await self._find(header.get("kid"), header["alg"])
         if key is None:
             raise Unauthenticated(
                 "The token is not valid: no key that is known has its key id (kid) and is for its algorithm (alg)."
@@ -174,12 +161,17 @@ def _no_number(name: str) -> None:
     raise jwt.InvalidTokenError(f"{name} is no number in JSON")
 
 
-def _keys(settings: JwtSettings, tasks: TaskOwner, look_s: float) -> _Keys:
+def _finder(settings: JwtSettings, tasks: TaskOwner, look_s: float) -> _Find:
     if settings.jwks_file is not None:
-        return JwksFile(settings.jwks_file, settings.algorithms, look_s=look_s)
+        return JwksFile(settings.jwks_file, settings.algorithms, look_s=look_s).find
     if settings.jwks_url:
-        return JwksUrl(settings.jwks_url, settings.algorithms, tasks, pause_s=look_s)
-    return _FixedKey(_fixed_key(settings))
+        return JwksUrl(settings.jwks_url, settings.algorithms, tasks, pause_s=look_s).find
+    fixed = _fixed_key(settings)
+
+    async def find(_kid: str | None, algorithm: str) -> SigningKey | None:  # whatever a token calls it
+        return chosen([fixed], None, algorithm)
+
+    return find
 
 
 def _fixed_key(settings: JwtSettings) -> SigningKey:

@@ -5,6 +5,8 @@ together; without a limit in the settings nothing is counted and nothing is aske
 from collections.abc import Callable
 from datetime import datetime
 
+import msgspec
+
 from memproxy.core.scope import Scope
 from memproxy.errors import TooManyRequests
 from memproxy.metrics import metrics
@@ -23,19 +25,18 @@ class Rates:
     """Counts against ``limits.tenant`` and ``limits.user``."""
 
     def __init__(self, limits: LimitsSettings, state: UsageStore, now: Callable[[], datetime]) -> None:
-        self._limits = limits
+        tenant, user = limits.tenant, limits.user
+        self._per_minute = {
+            CHAT: (tenant.chat_per_minute, user.chat_per_minute),
+            TURNS: (tenant.turns_per_minute, user.turns_per_minute),
+        }
+        self._tokens_per_hour = user.model_tokens_per_hour
         self._state = state
         self._now = now
 
-    @property
-    def bounds_chat(self) -> bool:
-        """Whether chat requests are counted at all."""
-        return bool(self._limits.tenant.chat_per_minute or self._limits.user.chat_per_minute)
-
-    @property
-    def bounds_turns(self) -> bool:
-        """Whether turns are counted at all."""
-        return bool(self._limits.tenant.turns_per_minute or self._limits.user.turns_per_minute)
+    def bounds(self, what: str) -> bool:
+        """Whether these (`CHAT`, `TURNS`) are counted at all."""
+        return any(self._per_minute[what])
 
     async def chat(self, tenant: str, user: str | None) -> None:
         """Count one chat request; ``user`` None: nobody is named, it counts for the tenant alone.
@@ -44,9 +45,7 @@ class Rates:
             TooManyRequests: it is one too many.
             StateUnavailable: that cannot be known.
         """
-        if self.bounds_chat:
-            per_tenant, per_user = self._limits.tenant.chat_per_minute, self._limits.user.chat_per_minute
-            await self._spend(CHAT, (tenant, user), (per_tenant, per_user), amount=1)
+        await self._spend(CHAT, tenant, user, amount=1)
 
     async def turns(self, scope: Scope, count: int) -> None:
         """Count turns that are to be taken in, all or none.
@@ -55,9 +54,7 @@ class Rates:
             TooManyRequests: they are too many.
             StateUnavailable: that cannot be known.
         """
-        if self.bounds_turns:
-            per_tenant, per_user = self._limits.tenant.turns_per_minute, self._limits.user.turns_per_minute
-            await self._spend(TURNS, scope.owner, (per_tenant, per_user), amount=count)
+        await self._spend(TURNS, scope.tenant, scope.user, amount=count)
 
     async def learning(self, scope: Scope) -> None:
         """Refuse when the user's model tokens of this hour are used up.
@@ -66,24 +63,20 @@ class Rates:
             TooManyRequests: it is.
             StateUnavailable: that cannot be known.
         """
-        limit = self._limits.user.model_tokens_per_hour
-        if limit is None:
+        if (limit := self._tokens_per_hour) is None:
             return
-        tenant, user = scope.owner
-        charge = Charge(tenant=tenant, user=user, what=TOKENS, seconds=HOUR, limit=limit)
+        charge = Charge(tenant=scope.tenant, user=scope.user, what=TOKENS, seconds=HOUR, limit=limit)
         usage = await self._state.spent(charge, self._now())
         if usage.used >= limit:
             raise _refused(usage)
 
-    async def _spend(
-        self, what: str, who: tuple[str, str | None], limits: tuple[int | None, int | None], *, amount: int
-    ) -> None:
-        tenant, user = who
-        charges = [Charge(tenant=tenant, what=what, seconds=MINUTE, amount=amount, limit=limits[0])]
-        if user is not None:
-            charges.append(Charge(tenant=tenant, user=user, what=what, seconds=MINUTE, amount=amount, limit=limits[1]))
-        limited = [charge for charge in charges if charge.limit is not None]
-        if limited and (over := await self._state.spend(limited, self._now())) is not None:
+    async def _spend(self, what: str, tenant: str, user: str | None, *, amount: int) -> None:
+        per_tenant, per_user = self._per_minute[what]
+        charge = Charge(tenant=tenant, what=what, seconds=MINUTE, amount=amount, limit=per_tenant)
+        charges = [charge] if per_tenant is not None else []
+        if user is not None and per_user is not None:
+            charges.append(msgspec.structs.replace(charge, user=user, limit=per_user))
+        if charges and (over := await self._state.spend(charges, self._now())) is not None:
             raise _refused(over)
 
 

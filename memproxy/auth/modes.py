@@ -5,7 +5,7 @@ keyed hash of it.
 import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from memproxy.auth.headers import Headers, client_key, unknown_scheme
 from memproxy.auth.identity import default_user
@@ -14,9 +14,7 @@ from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Unauthenticated
 from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings, is_loopback
-
-if TYPE_CHECKING:
-    from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner
 
 ANONYMOUS = "anonymous"
 """The tenant of callers without a key, on an address of this machine only."""
@@ -45,7 +43,7 @@ def make_authenticator(
     lookup: Callable[[str], Awaitable[KeyRecord | None]],
     news: News = no_news,
     *,
-    tasks: "TaskOwner | None" = None,
+    tasks: TaskOwner | None = None,
 ) -> Authenticator:
     """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id, ``news`` changes when
     records do, ``tasks`` fetch an identity provider's keys.
@@ -102,7 +100,10 @@ class PassthroughAuthenticator:
         key = client_key(headers)
         if key is None and (unknown_scheme(headers) or not self._loopback):
             raise Unauthenticated("No API key: send it as `Authorization: Bearer …`, `api-key` or `x-api-key`.")
-        tenant = self._tenant(key)
+        tenant = ANONYMOUS
+        if key is not None:
+            digest = key_hash(self._secret, key)
+            tenant = self._tenants.get(digest) or f"key:{digest}"
         return Identity(
             tenant=tenant,
             by=tenant,
@@ -112,9 +113,3 @@ class PassthroughAuthenticator:
             agent=headers.single(b"x-memproxy-agent"),
             session=headers.single(b"x-memproxy-session"),
         )
-
-    def _tenant(self, key: str | None) -> str:
-        if key is None:
-            return ANONYMOUS
-        digest = key_hash(self._secret, key)
-        return self._tenants.get(digest) or f"key:{digest}"

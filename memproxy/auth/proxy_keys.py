@@ -31,8 +31,6 @@ OUTAGE_SECONDS = 600.0
 _MOST_CACHED = 10_000
 
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
-
-
 News = Callable[[], bytes]
 """Bytes that differ whenever any process changed a record; read with every request."""
 
@@ -98,16 +96,12 @@ class KeysAuthenticator:
         )
 
     async def _find(self, key_id: str) -> KeyRecord | None:
-        configured = self.configured.get(key_id)
-        if configured is not None:
+        if (configured := self.configured.get(key_id)) is not None:
             return configured
-        cached = self._cache.get(key_id)
-        if cached is None or cached.news != self.news() or monotonic() - cached.asked_at > self.record_s:
-            return await self._look_up(key_id, cached)
-        return cached.record
-
-    async def _look_up(self, key_id: str, cached: _CachedRecord | None) -> KeyRecord | None:
-        news, now = self.news(), monotonic()  # before the record: what changes while it is read is news again
+        # before the record: what changes while it is read is news again
+        cached, news, now = self._cache.get(key_id), self.news(), monotonic()
+        if cached is not None and cached.news == news and now - cached.asked_at <= self.record_s:
+            return cached.record
         try:
             record = await self.lookup(key_id)
         except StateUnavailable as error:

@@ -178,7 +178,7 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
         await embedder.start()
         state = await _settled(lambda: embedder.state)
         if state == "ready":
-            await embedder.embed_query("check")  # a service is asked, not only named
+            await embedder.embed_question("check")  # a service is asked, not only named
     except MemproxyError as error:
         state = f"unavailable: {error.message}"
     finally:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 import msgspec
 
-from memproxy.auth import ANONYMOUS, encode_identity
+from memproxy.auth.identity import encode_identity
+from memproxy.auth.modes import ANONYMOUS
 from memproxy.commands.options import Show
 from memproxy.core.audit import COMMAND_LINE
 from memproxy.core.protocol import IDENTITY_HEADER, BackupTold, Identity, ReindexTold

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from memproxy.auth import default_user, key_hash
-from memproxy.auth.identity import ACT_AS_USER
+from memproxy.auth.identity import ACT_AS_USER, default_user
+from memproxy.auth.modes import key_hash
 from memproxy.auth.proxy_keys import RECORD_SECONDS
 from memproxy.commands.installation import opened_state
 from memproxy.commands.options import Config, Json, OneTenant, Unread, a_text, named, quiet_settings, show

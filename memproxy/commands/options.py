@@ -42,7 +42,7 @@ def a_text(text: str) -> str:
     Raises:
         BadParameter: they are too long, or hold control characters.
     """
-    from memproxy.auth import clean_id  # noqa: PLC0415 - help and version start twice as fast without it
+    from memproxy.auth.headers import clean_id  # noqa: PLC0415 - help and version start twice as fast without it
 
     try:
         return clean_id(text, "it")

@@ -20,7 +20,7 @@ from starlette.types import Scope as AsgiScope
 
 from memproxy.api.http import answer, caller, error_answer, method_refused
 from memproxy.api.routes import Endpoint, api_routes, guarded
-from memproxy.auth import decode_identity
+from memproxy.auth.identity import decode_identity
 from memproxy.core.protocol import (
     BACKUP_PATH,
     CAPTURED_PATH,

@@ -17,7 +17,7 @@ import numpy as np
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.embedding import NoEmbedder, Vectors
+from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder, Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.settings.home import home_dir
@@ -133,8 +133,8 @@ class CachedEmbedder:
             ConfigError: it cannot be loaded.
         """
         await until_ready(self._inner)
-        (parts,) = await self._inner.embed_texts([_PROBE])
-        probe = np.asarray(parts).round(2) + 0.0
+        (probed,) = await self._inner.embed_passages([_PROBE])
+        probe = np.asarray(probed.parts).round(2) + 0.0
         self._model = hashlib.blake2b(self.name.encode() + probe.astype(np.float32).tobytes()).digest()
 
     async def close(self) -> None:
@@ -143,9 +143,6 @@ class CachedEmbedder:
     def key(self, text: str) -> bytes:
         """What the text's vectors are kept under."""
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32, key=self._model).digest()
-
-    async def embed_query(self, text: str) -> list[float]:
-        return (await self.embed_question(text)).vector
 
     async def embed_question(self, text: str) -> Question:
         start = time.perf_counter()
@@ -162,9 +159,6 @@ class CachedEmbedder:
         spent = self._spent_ms, self._cost_ms
         self._spent_ms = self._cost_ms = 0.0
         return spent
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
-        return [passage.parts for passage in await self.embed_passages(texts)]
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         keys = [self.key(text) for text in texts]

@@ -121,11 +121,11 @@ class Vectors:
     async def statement_vectors(self, texts: Sequence[str], tenant: str | None = None) -> list[list[float] | None]:
         """One vector for each short text, None for all while the embedder is not there. ``tenant`` bears the cost."""
         try:
-            vectors = await self._embedder.embed_texts(texts) if texts else []
+            passages = await self._embedder.embed_passages(texts) if texts else []
         except EmbedderUnavailable:
             return [None] * len(texts)
         await self._count(tenant, texts)
-        return [parts[0] for parts in vectors]
+        return [passage.parts[0] for passage in passages]
 
     async def _count(self, tenant: str | None, texts: Sequence[str]) -> None:
         if self._meter is not None and tenant is not None and texts:
@@ -188,7 +188,7 @@ class Vectors:
         return filled
 
     async def _fill(self, scope: Scope) -> int:
-        probe = await self._embedder.embed_query("memory")
+        probe = (await self._embedder.embed_question("memory")).vector
         cursor, filled = None, 0
         while True:
             # One page at a time under the lock, so that the owner's own rows come between.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from memproxy.core.text import split_parts
-from memproxy.core.vectors import MOST_TOKENS, pack
+from memproxy.core.vectors import pack
 from memproxy.errors import ConfigError, EmbedderUnavailable, ModelUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder, Floats, QueryCache, Vectors
+from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder, QueryCache
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings, RecallSettings
 from memproxy.tasks import TaskOwner
@@ -106,8 +106,8 @@ class FastembedEmbedder:
 
     ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
     again ``retry_s`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
-    together are embedded together; the last ones are cached. ``precision`` says by which weights they are:
-    `models.query_precision.Questions`.
+    together are embedded together; the last ones are cached. ``precision`` says by which weights they are
+    (`models.query_precision.Questions`), and is empty until the model is loaded.
     """
 
     def __init__(
@@ -130,30 +130,14 @@ class FastembedEmbedder:
         self._close_s = close_s
         self._loader = _Loader()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
-        self._dimension = settings.dimension
         self._encoder: Encoder | None = None
         self._asked: Encoder | None = None
-        self._precision = ""
-        self._state = "loading"
+        self.name = f"fastembed:{settings.model}"
+        self.dimension = settings.dimension
+        self.precision = ""
+        self.state = "loading"
         self._cache = QueryCache()
         self._queries = Batcher(self._tasks, self._questions)
-
-    @property
-    def name(self) -> str:
-        return f"fastembed:{self._settings.model}"
-
-    @property
-    def dimension(self) -> int | None:
-        return self._dimension
-
-    @property
-    def state(self) -> str:
-        return self._state
-
-    @property
-    def precision(self) -> str:
-        """Of the weights that questions are embedded with: ``int8``, ``fp32`` or ``fp32: why``; empty until loaded."""
-        return self._precision
 
     async def start(self) -> None:
         self._tasks.start(self._keep_loading(), "load")
@@ -164,13 +148,7 @@ class FastembedEmbedder:
         await self._loader.close(self._close_s)
         await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
         self._encoder = self._asked = None
-        self._state = "unavailable: closed"
-
-    async def embed_query(self, text: str) -> list[float]:
-        return (await self.embed_question(text)).vector
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
-        return [passage.parts for passage in await self.embed_passages(texts)]
+        self.state = "unavailable: closed"
 
     async def embed_question(self, text: str) -> Question:
         self._require()
@@ -182,15 +160,17 @@ class FastembedEmbedder:
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self._require()
-        parts = [split_parts(text) for text in texts]
-        made = [_Making(len(own)) for own in parts]
-        due = [(making, part) for making, own in zip(made, parts, strict=True) for part in own]
-        for start in range(0, len(due), TEXT_BATCH):
-            some = due[start : start + TEXT_BATCH]
-            encoded = await self._run(self._require(), [part for _, part in some])
-            for (making, _), one in zip(some, encoded, strict=True):
-                making.add(one)
-        return [making.passage() for making in made]
+        split = [split_parts(text) for text in texts]
+        parts = [part for own in split for part in own]
+        passages: list[Passage] = []
+        encoded: list[Question] = []
+        for start in range(0, len(parts), TEXT_BATCH):
+            encoded += await self._run(self._require(), parts[start : start + TEXT_BATCH])
+            # tokens are packed as soon as a text is whole, so that of few texts they are held in full
+            while len(passages) < len(split) and len(encoded) >= (count := len(split[len(passages)])):
+                passages.append(_passage(encoded[:count]))
+                del encoded[:count]
+        return passages
 
     async def _questions(self, texts: Sequence[str]) -> list[Question]:
         return await self._run(self._asked or self._require(), texts)
@@ -200,7 +180,7 @@ class FastembedEmbedder:
 
     def _require(self) -> Encoder:
         if self._encoder is None:
-            raise EmbedderUnavailable(f"the embedding model is not there: {self._state}; recall goes on by words")
+            raise EmbedderUnavailable(f"the embedding model is not there: {self.state}; recall goes on by words")
         return self._encoder
 
     async def _keep_loading(self) -> None:
@@ -224,18 +204,18 @@ class FastembedEmbedder:
             self._check(dimension)
             asked = await self._loader.run(partial(_for_questions, encoder, self._settings, self._cache_dir))
         except (EmbedderUnavailable, ConfigError) as error:
-            self._state = f"unavailable: {error.message}"
+            self.state = f"unavailable: {error.message}"
             log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
             return False
         except Exception as error:  # the runtime raises its own types; whatever it is, recall goes on by words
             metrics().internal_errors.labels(where="embedder").inc()
-            self._state = f"unavailable: {type(error).__name__}: {error}"
+            self.state = f"unavailable: {type(error).__name__}: {error}"
             log.log(logging.DEBUG if told else logging.WARNING, "the embedding model failed to load", exc_info=error)
             return False
-        self._asked, self._precision = asked
-        self._dimension, self._encoder, self._state = dimension, encoder, "ready"
+        self._asked, self.precision = asked
+        self.dimension, self._encoder, self.state = dimension, encoder, "ready"
         model = self._settings.model
-        log.info("embedding model %s is ready, %d dimensions; questions: %s", model, dimension, self._precision)
+        log.info("embedding model %s is ready, %d dimensions; questions: %s", model, dimension, self.precision)
         return True
 
     def _check(self, dimension: int) -> None:
@@ -246,27 +226,10 @@ class FastembedEmbedder:
             )
 
 
-class _Making:
-    """A passage whose parts are encoded one after another."""
-
-    def __init__(self, parts: int) -> None:
-        self._expected = parts
-        self._parts: Vectors = []
-        self._tokens: list[Floats] = []
-        self._packed = b""
-
-    def add(self, part: Question) -> None:
-        """The next part; with the last one the tokens are packed, so that of few texts they are held in full."""
-        self._parts.append(part.vector)
-        if part.tokens is not None and sum(map(len, self._tokens)) < MOST_TOKENS:
-            self._tokens.append(part.tokens)
-        if len(self._parts) == self._expected and self._tokens:
-            self._packed = pack(np.concatenate(self._tokens))
-            self._tokens.clear()
-
-    def passage(self) -> Passage:
-        """The whole, when all parts are there."""
-        return Passage(parts=self._parts, tokens=self._packed)
+def _passage(parts: Sequence[Question]) -> Passage:
+    """A text whose parts are these."""
+    tokens = [part.tokens for part in parts if part.tokens is not None]
+    return Passage(parts=[part.vector for part in parts], tokens=pack(np.concatenate(tokens)) if tokens else b"")
 
 
 def _files_of(folder: Path | None) -> frozenset[tuple[str, int, int]]:

@@ -14,8 +14,8 @@ from memproxy.core.scope import payer
 from memproxy.core.text import estimate, split_parts
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, WithoutTokens, unit
-from memproxy.ports import Question
+from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, unit
+from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
 
@@ -35,8 +35,8 @@ MOST_PAUSE_S = 60.0
 """
 
 
-class OpenAIEmbedder(WithoutTokens):
-    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API.
+class OpenAIEmbedder:
+    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API; gives no vectors of tokens.
 
     A call waits ``timeout_s`` at most and is not repeated at once, because a write may wait for it. ``spent`` is called
     with the tenant (`core.scope.payer`) for each question that goes to the service; not for one that is answered from
@@ -55,24 +55,13 @@ class OpenAIEmbedder(WithoutTokens):
         key = settings.api_key.get_secret_value() if settings.api_key else "none"
         self._client = openai.AsyncOpenAI(base_url=settings.base_url, api_key=key, timeout=timeout_s, max_retries=0)
         self._tasks = TaskOwner("embedder")
-        self._dimension = settings.dimension
-        self._state = "ready"
+        self.name = f"openai:{settings.model}"
+        self.dimension = settings.dimension
+        self.state = "ready"
         self._away_until: float | None = None
         self._trying = False
         self._cache = QueryCache()
         self._queries = Batcher(self._tasks, self._questions)
-
-    @property
-    def name(self) -> str:
-        return f"openai:{self._settings.model}"
-
-    @property
-    def dimension(self) -> int | None:
-        return self._dimension
-
-    @property
-    def state(self) -> str:
-        return self._state
 
     async def start(self) -> None:
         """Ask in the background, so that the dimension and the state are known."""
@@ -81,7 +70,7 @@ class OpenAIEmbedder(WithoutTokens):
     async def _probe(self) -> None:
         told, asked = False, False
         while True:
-            if self._state != "ready" or not asked:
+            if self.state != "ready" or not asked:
                 asked = True
                 try:
                     await self._encode(["dimension"])
@@ -96,9 +85,9 @@ class OpenAIEmbedder(WithoutTokens):
         await self._tasks.cancel()
         await self._client.close()
 
-    async def embed_query(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> Question:
         if (cached := self._cache.get(text)) is not None:
-            return cached.vector
+            return cached
         part = split_parts(text, max_parts=1)[0]
         try:
             question = await self._queries.submit(part)
@@ -107,7 +96,7 @@ class OpenAIEmbedder(WithoutTokens):
             raise
         self._count(part)
         self._cache.put(text, question)
-        return question.vector
+        return question
 
     def _count(self, text: str) -> None:
         if self._spent is not None and (tenant := payer()) is not None:
@@ -116,13 +105,14 @@ class OpenAIEmbedder(WithoutTokens):
     async def _questions(self, texts: Sequence[str]) -> list[Question]:
         return [Question(vector=vector) for vector in await self._encode(texts)]
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         parts = [split_parts(text) for text in texts]
         flat = [part for own in parts for part in own]
         vectors: Vectors = []
         for start in range(0, len(flat), 4 * TEXT_BATCH):
             vectors.extend(await self._encode(flat[start : start + 4 * TEXT_BATCH]))
-        return _regroup(vectors, parts)
+        made = iter(vectors)
+        return [Passage(parts=[next(made) for _ in own]) for own in parts]
 
     async def _encode(self, texts: Sequence[str]) -> Vectors:
         """Vectors of texts; at once unavailable where the service was away a moment ago, or another call is trying."""
@@ -144,7 +134,7 @@ class OpenAIEmbedder(WithoutTokens):
             inputs = [text if text.strip() else " " for text in texts]
             answer = await self._answered(inputs)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: what it answers is no JSON
-            self._state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
+            self.state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
             if isinstance(error, openai.APIConnectionError | openai.InternalServerError):
                 self._away_until = time.monotonic() + REST_S
             raise EmbedderUnavailable(
@@ -154,7 +144,7 @@ class OpenAIEmbedder(WithoutTokens):
         try:
             vectors = self._read(answer, len(texts))
         except (AttributeError, TypeError, ValueError) as error:  # the client checks no answer's shape
-            self._state = "unavailable: unexpected answer"
+            self.state = "unavailable: unexpected answer"
             raise EmbedderUnavailable(
                 f"what the embedding service at {self._client.base_url.host} answered cannot be read "
                 f"({type(error).__name__}); check embedding.base_url"
@@ -188,21 +178,16 @@ class OpenAIEmbedder(WithoutTokens):
         rows = sorted(answer.data or [], key=lambda row: row.index)
         vectors = [unit(np.asarray(row.embedding, dtype=np.float32)) for row in rows]
         lengths = {len(vector) for vector in vectors}
-        if len(vectors) != expected or lengths != {self._dimension or max(lengths, default=0)}:
-            self._state = "unavailable: unexpected answer"
+        if len(vectors) != expected or lengths != {self.dimension or max(lengths, default=0)}:
+            self.state = "unavailable: unexpected answer"
             raise EmbedderUnavailable(
                 f"the embedding service answered {len(vectors)} vectors of {sorted(lengths)} numbers, expected "
-                f"{expected} of {self._dimension}; check embedding.model and embedding.dimension"
+                f"{expected} of {self.dimension}; check embedding.model and embedding.dimension"
             )
-        self._dimension, self._state = lengths.pop(), "ready"
+        self.dimension, self.state = lengths.pop(), "ready"
         return vectors
 
 
 def _pause_s(error: openai.APIError) -> float:
     said = error.response.headers.get("retry-after", "") if isinstance(error, openai.APIStatusError) else ""
     return min(float(said), MOST_PAUSE_S) if said.isdecimal() else PAUSE_S
-
-
-def _regroup(vectors: Vectors, parts: Sequence[Sequence[str]]) -> list[Vectors]:
-    remaining = iter(vectors)
-    return [[next(remaining) for _ in own] for own in parts]

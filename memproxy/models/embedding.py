@@ -36,36 +36,14 @@ def unit(vector: "np.ndarray[Any, Any]") -> list[float]:
     return result
 
 
-class _Plain(Protocol):
-    async def embed_query(self, text: str) -> list[float]: ...
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]: ...
-
-
-class WithoutTokens:
-    """The two calls of `ports.Embedder` that would give the vectors of tokens, made of the two that do not."""
-
-    async def embed_question(self: _Plain, text: str) -> Question:
-        """As `embed_query`."""
-        return Question(vector=await self.embed_query(text))
-
-    async def embed_passages(self: _Plain, texts: Sequence[str]) -> list[Passage]:
-        """As `embed_texts`."""
-        return [Passage(parts=parts) for parts in await self.embed_texts(texts)]
-
-
-class NoEmbedder(WithoutTokens):
+class NoEmbedder:
     """`ports.Embedder` that has none: recall by words alone, as configured (``embedding.provider: none``)."""
 
     name = "none"
     state = "off"
 
     def __init__(self, dimension: int | None = None) -> None:
-        self._dimension = dimension
-
-    @property
-    def dimension(self) -> int | None:
-        return self._dimension
+        self.dimension = dimension
 
     async def start(self) -> None:
         """Nothing to load."""
@@ -73,10 +51,10 @@ class NoEmbedder(WithoutTokens):
     async def close(self) -> None:
         """Nothing to release."""
 
-    async def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - the port's signature
+    async def embed_question(self, text: str) -> Question:  # noqa: ARG002 - the port's signature
         raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:  # noqa: ARG002 - the port's signature
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:  # noqa: ARG002 - the port's signature
         raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
 
 
@@ -154,14 +132,10 @@ class Batcher:
                 future.cancel()
             raise
         except Exception as error:  # noqa: BLE001 - not handled here: it is raised where each text was asked for
-            _fail(wanted, error)
+            for _, future in wanted:
+                if not future.done():
+                    future.set_exception(error)
             return
         for text, future in wanted:
             if not future.done():
                 future.set_result(made[text])
-
-
-def _fail(wanted: list[tuple[str, "asyncio.Future[Question]"]], error: Exception) -> None:
-    for _, future in wanted:
-        if not future.done():
-            future.set_exception(error)

@@ -56,17 +56,11 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Stop loading, release the model."""
 
-    async def embed_query(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> Question:
         """One query (cached). Raises `errors.EmbedderUnavailable` at once when the model is not there."""
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
-        """For each text the vectors of its parts (at least one). Raises `errors.EmbedderUnavailable`."""
-
-    async def embed_question(self, text: str) -> Question:
-        """As `embed_query`, with the vectors of its tokens."""
-
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
-        """As `embed_texts`, with the vectors of their tokens."""
+        """Texts as they are searched for. Raises `errors.EmbedderUnavailable`."""
 
 
 class LexicalEncoder(Protocol):

@@ -82,11 +82,11 @@ class Topics:
         topics = shipped()
         texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
         try:
-            embedded = await embedder.embed_texts(texts)
+            embedded = await embedder.embed_passages(texts)
         except EmbedderUnavailable as error:
             log.info("the examples of topics are embedded later: %s", error.message)
             return
-        self.take(topics, dict(zip(texts, (np.asarray(parts[0], np.float64) for parts in embedded), strict=True)))
+        self.take(topics, dict(zip(texts, (np.asarray(one.parts[0], np.float64) for one in embedded), strict=True)))
 
     def take(self, topics: Mapping[str, _Topic], vectors: Mapping[str, Vectors]) -> None:
         """The vectors of all examples."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from memproxy.auth import Authenticator, require
+from memproxy.auth.identity import require
+from memproxy.auth.modes import Authenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import UPSTREAM_ALL
 from memproxy.core.scope import Scope

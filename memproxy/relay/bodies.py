@@ -11,7 +11,7 @@ from typing import TypeVar
 import brotli
 import zstandard
 
-from memproxy.auth import Headers
+from memproxy.auth.headers import Headers
 from memproxy.errors import Overloaded
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.splice import Unreadable

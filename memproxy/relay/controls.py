@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from memproxy.auth import Headers, chat_user, clean_id, resolve_project
-from memproxy.auth.identity import ACT_AS_USER, OUR_USER_FIELD, may_name
+from memproxy.auth.headers import Headers, clean_id
+from memproxy.auth.identity import ACT_AS_USER, OUR_USER_FIELD, chat_user, may_name, resolve_project
 from memproxy.core.choices import Choices
 from memproxy.core.protocol import Identity, RecallLimits
 from memproxy.errors import Forbidden, RequestError

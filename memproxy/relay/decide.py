@@ -17,9 +17,10 @@ from typing import TypeVar
 import msgspec
 from prometheus_client import Counter
 
-from memproxy.auth import Authenticator, Headers
 from memproxy.auth.experiment import Experiment
-from memproxy.auth.limits import MEMORIES, TURNS, Rates
+from memproxy.auth.headers import Headers
+from memproxy.auth.limits import CHAT, MEMORIES, TURNS, Rates
+from memproxy.auth.modes import Authenticator
 from memproxy.core import gate
 from memproxy.core.block import session_nonce
 from memproxy.core.bounded import BoundedCache
@@ -584,7 +585,7 @@ class ChatLimits:
     @property
     def bounds_chat(self) -> bool:
         """Whether chat requests themselves are limited."""
-        return self._rates.bounds_chat
+        return self._rates.bounds(CHAT)
 
     async def admit(self, tenant: str, user: str | None) -> None:
         """Count a chat request.
@@ -604,7 +605,7 @@ class ChatLimits:
         if self._bounds_memories and (whose := await self._whose_is_full(scope)) is not None:
             metrics().limits_reached.labels(limit=MEMORIES, of=whose).inc()
             return MEMORIES
-        if not self._rates.bounds_turns:
+        if not self._rates.bounds(TURNS):
             return None
         try:
             await self._rates.turns(scope, len(chat.new_messages) + 1)

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from memproxy import metrics as all_metrics
-from memproxy.auth import Headers, who_is_remembered
+from memproxy.auth.headers import Headers
+from memproxy.auth.identity import who_is_remembered
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
 from memproxy.ports import JournalStore, SharedServer
 from memproxy.relay.capture import CaptureJournal

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from memproxy.auth import encode_identity
+from memproxy.auth.identity import encode_identity
 from memproxy.core.block import strip_blocks
 from memproxy.core.control_phrases import Command, line
 from memproxy.core.protocol import IDENTITY_HEADER, Identity

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from memproxy.auth import Authenticator, encode_identity
+from memproxy.auth.identity import encode_identity
+from memproxy.auth.modes import Authenticator
 from memproxy.core.protocol import IDENTITY_HEADER, Captured
 from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError

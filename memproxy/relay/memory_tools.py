@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from memproxy.auth import encode_identity
+from memproxy.auth.identity import encode_identity
 from memproxy.core.bounded import BoundedCache
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from memproxy.core.scope import Scope

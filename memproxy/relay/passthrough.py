@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from memproxy.auth import Authenticator
+from memproxy.auth.modes import Authenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
-from memproxy.auth import ALLOWED_ORIGIN, Headers
+from memproxy.auth.browser import ALLOWED_ORIGIN
+from memproxy.auth.headers import Headers
 from memproxy.core.receipt import REQUEST_ID_HEADER, new_request_id
 from memproxy.errors import BodyTooLarge
 from memproxy.relay.intake import Intake, Share

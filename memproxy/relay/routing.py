@@ -14,7 +14,7 @@ import msgspec
 from prometheus_client import Counter
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
-from memproxy.auth import BrowserGuard
+from memproxy.auth.browser import BrowserGuard
 from memproxy.auth.experiment import Experiment
 from memproxy.errors import (
     AuthUnavailable,

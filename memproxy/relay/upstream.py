@@ -23,7 +23,7 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
-from memproxy.auth import Headers, client_key
+from memproxy.auth.headers import Headers, client_key
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import MemproxyError, NotFound, UpstreamTimeout, UpstreamUnreachable
 from memproxy.relay.network import environment_proxy, tls_context

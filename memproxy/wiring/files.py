@@ -8,7 +8,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import NamedTuple
 
-from memproxy.auth import default_user, make_authenticator, who_is_remembered
+from memproxy.auth.identity import default_user, who_is_remembered
+from memproxy.auth.modes import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of

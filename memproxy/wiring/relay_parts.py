@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from memproxy.auth import Authenticator, BrowserGuard, make_authenticator, who_is_remembered
+from memproxy.auth.browser import BrowserGuard
 from memproxy.auth.experiment import Experiment
+from memproxy.auth.identity import who_is_remembered
+from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.ports import StateStore
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.bodies import BodyWork

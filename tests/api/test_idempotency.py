@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.auth import encode_identity
+from memproxy.auth.identity import encode_identity
 from memproxy.core.protocol import IDENTITY_HEADER, Identity
 from tests.support.engine import Api, make_engine, serve_engine
 

@@ -34,13 +34,15 @@ async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(
 
 
 class HangingEmbedder(WordEmbedder):
-    """A text that it is given is never done, and who gives up on it still waits for ``let_go``."""
+    """What the user tells is never done, and who gives up on it still waits for ``let_go``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.given_up, self.let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        if not any("xylophonist" in text for text in texts):  # recall's own examples
+            return await super().embed_passages(texts)
         self.asked.set()
         try:
             await asyncio.Event().wait()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import jwt
 
-from memproxy.auth import Authenticator, Headers, make_authenticator
+from memproxy.auth.headers import Headers
+from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.core.proxykey import KeyRecord, hashed, new_key
 from memproxy.relay.admission import Admission, MadeResponses
 from memproxy.relay.bodies import BodyWork

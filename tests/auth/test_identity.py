@@ -6,19 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.auth import (
-    Authenticator,
-    BrowserGuard,
-    Headers,
-    chat_user,
-    client_key,
-    decode_identity,
-    encode_identity,
-    key_hash,
-    make_authenticator,
-    resolve_scope,
-    resolve_user,
-)
+from memproxy.auth.browser import BrowserGuard
+from memproxy.auth.headers import Headers, client_key
+from memproxy.auth.identity import chat_user, decode_identity, encode_identity, resolve_scope, resolve_user
+from memproxy.auth.modes import Authenticator, key_hash, make_authenticator
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Forbidden, RequestError, Unauthenticated

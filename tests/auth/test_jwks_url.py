@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from memproxy.auth import Headers
+from memproxy.auth.headers import Headers
 from memproxy.auth.jwks import MOST_JWKS_BYTES, JwksUrl
 from memproxy.auth.jwt import JwtAuthenticator
 from memproxy.commands import app

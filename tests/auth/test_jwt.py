@@ -17,8 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, resolve_user
+from memproxy.auth.headers import Headers
+from memproxy.auth.identity import chat_user, resolve_user
 from memproxy.auth.jwt import JwtAuthenticator
+from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import ConfigError, Forbidden, RequestError, Unauthenticated
 from memproxy.settings import JwtSettings, Settings

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from memproxy.auth import Authenticator, Headers, chat_user, make_authenticator, require, resolve_project, resolve_user
+from memproxy.auth.headers import Headers
+from memproxy.auth.identity import chat_user, require, resolve_project, resolve_user
+from memproxy.auth.modes import Authenticator, make_authenticator
 from memproxy.auth.proxy_keys import KeysAuthenticator
 from memproxy.commands import keys
 from memproxy.core.protocol import Identity

@@ -97,23 +97,16 @@ class Drawn:
     async def close(self) -> None:
         """Nothing to release."""
 
-    async def embed_query(self, text: str) -> list[float]:
-        """One drawn vector."""
-        return self.draw(len(text), 1)[0]
-
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
-        """One drawn vector for each text."""
-        return [self.draw(place, 1) for place, _ in enumerate(texts)]
-
     async def embed_question(self, text: str) -> Question:
         """One drawn vector, and those of the words."""
         tokens, words = self.tokens(text)
-        return Question(vector=await self.embed_query(text), tokens=tokens, words=words)
+        return Question(vector=self.draw(len(text), 1)[0], tokens=tokens, words=words)
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         """One drawn vector for each text, and those of its words."""
-        parts = await self.embed_texts(texts)
-        return [Passage(parts=own, tokens=pack(self.tokens(text)[0])) for own, text in zip(parts, texts, strict=True)]
+        return [
+            Passage(parts=self.draw(place, 1), tokens=pack(self.tokens(text)[0])) for place, text in enumerate(texts)
+        ]
 
     def tokens(self, text: str) -> tuple[Floats, list[str]]:
         """A unit vector for each word, and the words."""

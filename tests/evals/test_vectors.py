@@ -5,11 +5,11 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.evals.vector_cache import CachedEmbedder, VectorCache, until_ready
-from memproxy.models.embedding import NoEmbedder, WithoutTokens
-from memproxy.ports import Passage
+from memproxy.models.embedding import NoEmbedder
+from memproxy.ports import Passage, Question
 
 
-class LettersEmbedder(WithoutTokens):
+class LettersEmbedder:
     """Counts letters: a vector for each sentence, and the texts that were asked for."""
 
     dimension = 2
@@ -26,13 +26,13 @@ class LettersEmbedder(WithoutTokens):
     async def close(self) -> None:
         pass
 
-    async def embed_query(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> Question:
         self.asked.append(text)
-        return self._vector(text)
+        return Question(vector=self._vector(text))
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self.asked += texts
-        return [[self._vector(part) for part in text.split(".")] for text in texts]
+        return [Passage(parts=[self._vector(part) for part in text.split(".")]) for text in texts]
 
     def _vector(self, text: str) -> list[float]:
         return [self._scale * text.count("a"), float(len(text))]
@@ -54,10 +54,10 @@ async def started(inner: LettersEmbedder, cache: VectorCache) -> CachedEmbedder:
 
 async def test_a_text_is_embedded_once_whoever_asks(cache: VectorCache) -> None:
     inner = LettersEmbedder()
-    first = await (await started(inner, cache)).embed_texts(["banana.ape", "fig", "fig"])
-    assert first == [[[3.0, 6.0], [1.0, 3.0]], [[0.0, 3.0]], [[0.0, 3.0]]]
+    first = await (await started(inner, cache)).embed_passages(["banana.ape", "fig", "fig"])
+    assert [one.parts for one in first] == [[[3.0, 6.0], [1.0, 3.0]], [[0.0, 3.0]], [[0.0, 3.0]]]
     assert inner.asked == ["banana.ape", "fig"]
-    assert await (await started(inner, cache)).embed_texts(["fig", "banana.ape"]) == [first[1], first[0]]
+    assert await (await started(inner, cache)).embed_passages(["fig", "banana.ape"]) == [first[1], first[0]]
     assert inner.asked == []
 
 
@@ -66,14 +66,14 @@ class SpellingEmbedder(LettersEmbedder):
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         return [
-            Passage(parts=parts, tokens=text.encode())
-            for parts, text in zip(await self.embed_texts(texts), texts, strict=True)
+            Passage(parts=one.parts, tokens=text.encode())
+            for one, text in zip(await super().embed_passages(texts), texts, strict=True)
         ]
 
 
 async def test_a_text_that_was_kept_without_its_tokens_is_embedded_again(cache: VectorCache) -> None:
     first = await started(LettersEmbedder(), cache)
-    await first.embed_texts(["fig"])
+    await first.embed_passages(["fig"])
     with cache._connection as db:  # as a cache of the time before tokens
         db.execute("DELETE FROM tokens")
     inner = SpellingEmbedder()
@@ -85,19 +85,19 @@ async def test_a_text_that_was_kept_without_its_tokens_is_embedded_again(cache: 
 
 
 async def test_another_model_has_vectors_of_its_own(cache: VectorCache) -> None:
-    await (await started(LettersEmbedder(), cache)).embed_texts(["banana"])
+    await (await started(LettersEmbedder(), cache)).embed_passages(["banana"])
     for other in (LettersEmbedder("other"), LettersEmbedder(scale=2.0)):
-        await (await started(other, cache)).embed_texts(["banana"])
+        await (await started(other, cache)).embed_passages(["banana"])
         assert other.asked == ["banana"]
 
 
 async def test_queries_are_embedded_anew_and_what_that_takes_is_told(cache: VectorCache) -> None:
     inner = LettersEmbedder()
     embedder = await started(inner, cache)
-    await embedder.embed_query("where?")
+    await embedder.embed_question("where?")
     spent, cost = embedder.meter()
     assert spent == cost > 0
-    await embedder.embed_query("where?")
+    await embedder.embed_question("where?")
     assert embedder.meter()[1] == cost
     assert inner.asked == ["where?", "where?"]
     assert embedder.meter() == (0.0, 0.0)
@@ -106,14 +106,14 @@ async def test_queries_are_embedded_anew_and_what_that_takes_is_told(cache: Vect
 async def test_filling_embeds_what_is_missing_in_another_model_of_the_same_kind(cache: VectorCache) -> None:
     inner, bulk = LettersEmbedder(), LettersEmbedder()
     embedder = await started(inner, cache)
-    await embedder.embed_texts(["kiwi"])
+    await embedder.embed_passages(["kiwi"])
     inner.asked.clear()
     missing = await embedder.missing(["banana", "kiwi", "fig", "fig"])
     assert missing == ["fig", "banana"]
     steps: list[int] = []
     await embedder.fill(missing, bulk, steps.append)
     assert sum(steps) == len("fig" + "banana")
-    await embedder.embed_texts(["fig", "banana"])
+    await embedder.embed_passages(["fig", "banana"])
     assert (inner.asked, bulk.asked) == ([], ["fig", "banana"])
 
 

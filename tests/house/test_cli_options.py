@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from memproxy import __version__
-from memproxy.auth import key_hash
+from memproxy.auth.modes import key_hash
 from memproxy.commands import app, main, upkeep
 from memproxy.commands.installation import installation
 from memproxy.core.memory import to_public

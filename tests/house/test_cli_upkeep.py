@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from memproxy.auth import ANONYMOUS
+from memproxy.auth.modes import ANONYMOUS
 from memproxy.commands import app, upkeep
 from memproxy.commands.installation import OPEN_TIMEOUT_S, installation, opened_state
 from memproxy.core.protocol import LearnBody

@@ -25,9 +25,8 @@ from memproxy.learn.extract import EXTRACT_MARK
 from memproxy.learn.summary import SUMMARY_MARK
 from memproxy.learn.worker import Worker
 from memproxy.models.chat_client import OpenAIChatModel
-from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter
+from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter, Passage, Question
 from memproxy.settings import DreamSettings, LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
@@ -61,7 +60,7 @@ class TestClock:
         self.time += timedelta(seconds=seconds)
 
 
-class WordEmbedder(WithoutTokens):
+class WordEmbedder:
     """An embedder without a model: a text's vector counts its key terms in hashed places."""
 
     name = "test:words"
@@ -76,17 +75,17 @@ class WordEmbedder(WithoutTokens):
     async def close(self) -> None:
         """Nothing to release."""
 
-    async def embed_query(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> Question:
         if self.state != "ready":
             raise EmbedderUnavailable("not loaded yet")
         vector = [1e-3] * DIMENSION
         for term in key_terms(text, 100):
             vector[hashlib.blake2b(term.encode(), digest_size=1).digest()[0] % DIMENSION] += 1.0
         length = math.sqrt(sum(value * value for value in vector))
-        return [value / length for value in vector]
+        return Question(vector=[value / length for value in vector])
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
-        return [[await self.embed_query(text)] for text in texts]
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
+        return [Passage(parts=[(await self.embed_question(text)).vector]) for text in texts]
 
 
 class ModelServer:

@@ -21,7 +21,7 @@ async def by_words(r: Rig, text: str, scope: Scope = ANN) -> dict[str, float]:
 
 async def embedded(r: Rig, scope: Scope = ANN) -> set[str]:
     """Contents of the memories that have a vector."""
-    probe = await WordEmbedder().embed_query("anything")
+    probe = (await WordEmbedder().embed_question("anything")).vector
     found = await r.store.search(scope, HybridQuery(dense=probe, limit=100))
     return {candidate.memory.content for candidate in found}
 

@@ -14,8 +14,8 @@ class LateWords(WordEmbedder):
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         return [
-            Passage(parts=parts, tokens=text.encode())
-            for text, parts in zip(texts, await self.embed_texts(texts), strict=True)
+            Passage(parts=one.parts, tokens=text.encode())
+            for text, one in zip(texts, await super().embed_passages(texts), strict=True)
         ]
 
 

@@ -66,7 +66,7 @@ async def test_the_start_does_not_wait_for_the_model_and_recall_goes_on_by_words
     await embedder.start()
     assert embedder.state == "loading"
     with pytest.raises(EmbedderUnavailable, match="loading"):
-        await embedder.embed_query("hello")
+        await embedder.embed_question("hello")
     may_load.set()
     await until_ready(embedder)
     assert embedder.dimension == 2
@@ -104,7 +104,7 @@ async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: py
     assert embedder.state == "unavailable: no network; set embedding.model_path"
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
     with pytest.raises(EmbedderUnavailable, match=r"set embedding\.model_path"):
-        await embedder.embed_texts(["hello"])
+        await embedder.embed_passages(["hello"])
     await embedder.close()
 
 
@@ -143,8 +143,8 @@ async def test_another_dimension_than_configured_is_refused() -> None:
 async def test_a_query_is_embedded_once() -> None:
     model = Model()
     async with loaded(model) as embedder:
-        assert await embedder.embed_query("hello") == [1.0, 0.0]
-        assert await embedder.embed_query("hello") == [1.0, 0.0]
+        for _ in range(2):
+            assert (await embedder.embed_question("hello")).vector == [1.0, 0.0]
     assert model.calls == [["hello"]]
 
 
@@ -152,9 +152,9 @@ async def test_queries_that_wait_together_are_embedded_together() -> None:
     model = Model()
     model.free.clear()
     async with loaded(model) as embedder:
-        first = asyncio.create_task(embedder.embed_query("first"))  # noqa: TID251 - the test awaits it
+        first = asyncio.create_task(embedder.embed_question("first"))  # noqa: TID251 - the test awaits it
         await asyncio.to_thread(model.busy.wait, LONGEST_S)
-        others = [asyncio.create_task(embedder.embed_query(text)) for text in ("a", "b", "a")]  # noqa: TID251
+        others = [asyncio.create_task(embedder.embed_question(text)) for text in ("a", "b", "a")]  # noqa: TID251
         await asyncio.sleep(0)
         model.free.set()
         await asyncio.gather(first, *others)
@@ -166,18 +166,18 @@ async def test_who_stops_waiting_does_not_disturb_the_others() -> None:
     model.free.clear()
     async with loaded(model) as embedder:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(embedder.embed_query("gone"), 0.01)
-        waiting = asyncio.create_task(embedder.embed_query("here"))  # noqa: TID251 - the test awaits it
+            await asyncio.wait_for(embedder.embed_question("gone"), 0.01)
+        waiting = asyncio.create_task(embedder.embed_question("here"))  # noqa: TID251 - the test awaits it
         await asyncio.sleep(0)
         model.free.set()
-        assert await waiting == [1.0, 0.0]
+        assert (await waiting).vector == [1.0, 0.0]
 
 
 async def test_a_long_text_has_a_vector_for_each_part() -> None:
     async with loaded(Model()) as embedder:
-        vectors = await embedder.embed_texts(["short", "A sentence of seven words is this. " * 100, ""])
-    assert [len(parts) for parts in vectors][::2] == [1, 1]
-    assert 3 <= len(vectors[1]) <= 32
+        made = await embedder.embed_passages(["short", "A sentence of seven words is this. " * 100, ""])
+    assert [len(one.parts) for one in made][::2] == [1, 1]
+    assert 3 <= len(made[1].parts) <= 32
 
 
 def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
@@ -197,13 +197,13 @@ async def test_the_real_model_is_loaded_from_a_folder(tmp_path: Path) -> None:
     await embedder.start()
     await until_ready(embedder)
     assert embedder.dimension == 384
-    query = await embedder.embed_query("What's my budget for the trip?")
-    ((fits,), (other,)) = await embedder.embed_texts(
+    query = (await embedder.embed_question("What's my budget for the trip?")).vector
+    fits, other = await embedder.embed_passages(
         ["User's budget for the Hawaii vacation is $10,000", "User's dog is named Biscuit"]
     )
-    cosine = sum(a * b for a, b in zip(query, fits, strict=True))
+    cosine = sum(a * b for a, b in zip(query, fits.parts[0], strict=True))
     assert 0.5 < cosine < 0.65
-    assert sum(a * b for a, b in zip(query, other, strict=True)) < 0.2
+    assert sum(a * b for a, b in zip(query, other.parts[0], strict=True)) < 0.2
     await embedder.close()
 
 
@@ -267,7 +267,8 @@ class Service:
 async def test_a_remote_model_answers_unit_vectors_in_the_order_asked() -> None:
     service = Service([3, 4], [0, 2])
     async with service.embedder() as embedder:
-        assert await embedder.embed_texts(["a", ""]) == [[pytest.approx([0.6, 0.8])], [[0.0, 1.0]]]
+        made = await embedder.embed_passages(["a", ""])
+        assert [one.parts for one in made] == [[pytest.approx([0.6, 0.8])], [[0.0, 1.0]]]
         assert (embedder.dimension, embedder.state, embedder.name) == (2, "ready", "openai:m")
     assert service.inputs == [["a", " "]]
 
@@ -275,7 +276,7 @@ async def test_a_remote_model_answers_unit_vectors_in_the_order_asked() -> None:
 async def test_a_remote_query_is_embedded_once() -> None:
     service = Service([3, 4])
     async with service.embedder() as embedder:
-        assert await embedder.embed_query("a") == await embedder.embed_query("a")
+        assert await embedder.embed_question("a") is await embedder.embed_question("a")
     assert len(service.inputs) == 1
 
 
@@ -283,7 +284,7 @@ async def test_a_remote_query_is_embedded_once() -> None:
 async def test_a_remote_model_that_fails_is_unavailable_and_names_its_host_but_no_key(status: int) -> None:
     async with Service(status=status).embedder() as embedder:
         with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1") as raised:
-            await embedder.embed_query("a")
+            await embedder.embed_question("a")
         assert "sk-secret" not in str(raised.value) + embedder.state
         assert embedder.state.startswith("unavailable:")
 
@@ -299,7 +300,7 @@ async def test_a_remote_model_that_is_down_at_the_start_does_not_stop_it() -> No
 async def test_an_answer_that_is_not_what_was_asked_for_is_refused(vectors: list[list[float]]) -> None:
     async with Service(*vectors).embedder(dimension=3) as embedder:
         with pytest.raises(EmbedderUnavailable, match=r"embedding\.dimension"):
-            await embedder.embed_query("a")
+            await embedder.embed_question("a")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ async def test_an_answer_that_is_not_what_was_asked_for_is_refused(vectors: list
 async def test_an_answer_that_cannot_be_read_at_all_is_refused(body: bytes) -> None:
     async with Service(body=body).embedder() as embedder:
         with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1"):
-            await embedder.embed_query("a")
+            await embedder.embed_question("a")
         assert embedder.state.startswith("unavailable: ")
 
 
@@ -316,10 +317,10 @@ async def test_a_service_that_was_away_a_moment_ago_is_not_waited_for_again() ->
     service = Service(status=503)
     async with service.embedder() as embedder:
         with pytest.raises(EmbedderUnavailable, match="InternalServerError"):
-            await embedder.embed_query("a")
+            await embedder.embed_question("a")
         asked = len(service.inputs)
         with pytest.raises(EmbedderUnavailable, match="a moment ago"):
-            await embedder.embed_texts(["b"])
+            await embedder.embed_passages(["b"])
         assert len(service.inputs) == asked
 
 
@@ -328,10 +329,10 @@ async def test_a_service_that_does_not_answer_is_waited_for_once() -> None:
     service.hangs = True
     async with service.embedder(timeout_s=0.3) as embedder:
         with pytest.raises(EmbedderUnavailable):
-            await embedder.embed_texts(["a"])
+            await embedder.embed_passages(["a"])
         assert embedder.state.startswith("unavailable: ")
         with pytest.raises(EmbedderUnavailable, match="a moment ago"):
-            await embedder.embed_texts(["b"])
+            await embedder.embed_passages(["b"])
         assert service.inputs in ([], [["a"]]), "asked once at the most"
 
 
@@ -340,7 +341,8 @@ async def test_a_service_that_fails_once_is_asked_again_when_it_says(status: int
     service = Service([3, 4])
     service.fails_first = [status]
     async with service.embedder() as embedder:
-        assert await embedder.embed_texts(["a"]) == [[pytest.approx([0.6, 0.8])]]
+        (passage,) = await embedder.embed_passages(["a"])
+        assert passage.parts == [pytest.approx([0.6, 0.8])]
         assert (embedder.state, service.inputs) == ("ready", [["a"], ["a"]])
 
 
@@ -348,4 +350,4 @@ async def test_no_embedder_is_off() -> None:
     embedder = NoEmbedder(384)
     assert (embedder.state, embedder.dimension, embedder.name) == ("off", 384, "none")
     with pytest.raises(EmbedderUnavailable):
-        await embedder.embed_query("a")
+        await embedder.embed_question("a")

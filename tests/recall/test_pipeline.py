@@ -10,7 +10,7 @@ from memproxy.core.turn import text_digest
 from memproxy.errors import StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.embedding import NoEmbedder
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Question
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
 from tests.recall.making import ANN, NOW, asking, bench, fact, turn
@@ -191,7 +191,7 @@ async def test_trouble_costs_the_memories_and_is_said(tmp_path: Path, store: typ
 class LateEmbedder(NoEmbedder):
     """An embedder that never answers in time."""
 
-    async def embed_query(self, text: str) -> list[float]:
+    async def embed_question(self, text: str) -> Question:
         await asyncio.Event().wait()
         raise AssertionError(text)
 
@@ -242,8 +242,8 @@ def _queries(vector: str) -> float:
 class AlmostEmbedder(NoEmbedder):
     """Knows queries by a made-up vector, documents not at all."""
 
-    async def embed_query(self, text: str) -> list[float]:
-        return [1.0] + [0.0] * 383
+    async def embed_question(self, text: str) -> Question:
+        return Question(vector=[1.0] + [0.0] * 383)
 
 
 async def test_memories_that_have_no_vector_yet_are_found_by_words(tmp_path: Path) -> None:

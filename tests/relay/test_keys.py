@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memproxy.auth import decode_identity
+from memproxy.auth.identity import decode_identity
 from memproxy.commands.keys import make_key
 from memproxy.core.protocol import IDENTITY_HEADER
 from memproxy.stores.sqlite_state import SqliteState

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from memproxy.auth import Headers
+from memproxy.auth.headers import Headers
 from memproxy.errors import ConfigError, UpstreamUnreachable
 from memproxy.learn.access import ModelAccess
 from memproxy.relay.network import environment_proxy

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from memproxy.auth import key_hash
+from memproxy.auth.modes import key_hash
 from memproxy.settings.home import secret
 from tests.e2e.talk import chat, found, listed
 from tests.retention.residue import residue

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from memproxy.learn.reindex import Reindexer
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import Rebuild
+from memproxy.ports import Passage, Rebuild
 from memproxy.stores.edge import EdgeStore
 from tests.stores.reindexing import Lengths
 
@@ -25,11 +25,11 @@ BATCH = 8
 class Stuck(Lengths):
     """Does not answer any more after some texts."""
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         if self.embedded >= COPIED:
             print("stuck", flush=True)
             await asyncio.Event().wait()
-        return await super().embed_texts(texts)
+        return await super().embed_passages(texts)
 
 
 class Telling:

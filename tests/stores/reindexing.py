@@ -10,9 +10,8 @@ from memproxy.core.scope import Scope
 from memproxy.errors import EmbedderUnavailable
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.reindex import Reindexer
-from memproxy.models.embedding import WithoutTokens
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Point, RebuildableStore
+from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore, Passage, Point, Question, RebuildableStore
 from memproxy.recall.documents import bm25_text, dense_text
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, memory, turn
 
@@ -20,7 +19,7 @@ OLD = {"dimension": 4, "embedder": "test:old"}
 NEW = {"dimension": 8, "embedder": "test:new"}
 
 
-class Lengths(WithoutTokens):
+class Lengths:
     """An embedder of so many dimensions: a text's vector tells its length. Goes away after ``most`` texts, and waits
     before each call while ``gate`` is not set.
     """
@@ -41,16 +40,16 @@ class Lengths(WithoutTokens):
     async def close(self) -> None:
         """Nothing to release."""
 
-    async def embed_query(self, text: str) -> list[float]:
-        return [1.0, len(text) / 100, *([0.5] * (self.dimension - 2))]
+    async def embed_question(self, text: str) -> Question:
+        return Question(vector=[1.0, len(text) / 100, *([0.5] * (self.dimension - 2))])
 
-    async def embed_texts(self, texts: Sequence[str]) -> list[list[list[float]]]:
+    async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self.asked.set()
         await self.gate.wait()
         if self.embedded + len(texts) > self._most:
             raise EmbedderUnavailable("it went away")
         self.embedded += len(texts)
-        return [[await self.embed_query(text)] for text in texts]
+        return [Passage(parts=[(await self.embed_question(text)).vector]) for text in texts]
 
 
 def people() -> list[Memory]:
@@ -74,11 +73,11 @@ async def fill(store: MemoryStore, memories: Sequence[Memory], embedder: Lengths
         own = [one for one in memories if (one.tenant, one.user_id) == owner]
         turns = [one for one in own if one.kind is Kind.TURN]
         around = adjacency([*await store.neighbours(scope, turns, reach=1), *turns])
-        dense = await embedder.embed_texts([dense_text(one) for one in own])
+        passages = await embedder.embed_passages([dense_text(one) for one in own])
         texts = [bm25_text(one, *around.get(turn_key(one), (None, None))) for one in own]
         words = [lexical.encode_document(text) for text in texts]
-        made = zip(own, dense, words, strict=True)
-        await store.upsert(scope, [Point(memory=one, dense=parts, bm25=bm25) for one, parts, bm25 in made])
+        made = zip(own, passages, words, strict=True)
+        await store.upsert(scope, [Point(memory=one, dense=text.parts, bm25=bm25) for one, text, bm25 in made])
     await store.flush()
 
 
@@ -110,7 +109,7 @@ def named(memories: Sequence[Memory]) -> dict[tuple[str, str, str | None, str], 
 async def found_by(store: MemoryStore, scope: Scope, word: str, *, dimension: int) -> set[str]:
     """Turns of the scope's session that are found by a word, all of them with a vector."""
     where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(scope.session or "",))
-    dense = await Lengths(dimension).embed_query(word)
+    dense = (await Lengths(dimension).embed_question(word)).vector
     query = HybridQuery(dense=dense, bm25=Bm25Encoder().encode_query(word), where=where)
     found = await store.search(scope, query)
     assert all(one.cosine is not None for one in found)

@@ -176,7 +176,7 @@ async def test_after_a_reindex_the_new_points_are_searched(tmp_path: Path) -> No
         await reindexed(store, Lengths(4))
         assert not indexed(store)
         await warm(store)
-        dense = await Lengths(4).embed_query("word3")
+        dense = (await Lengths(4).embed_question("word3")).vector
         before = answered_from_memory()
         found = await store.search(ANN, HybridQuery(dense=dense, limit=EVERYTHING))
         assert len(found) == await store.count(ANN, MemoryFilter())

@@ -126,7 +126,7 @@ class Late(Lengths):
     """Gives tokens too."""
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
-        return [Passage(parts=parts, tokens=TOKENS) for parts in await self.embed_texts(texts)]
+        return [Passage(parts=one.parts, tokens=TOKENS) for one in await super().embed_passages(texts)]
 
 
 async def tokens_of_all(store: MemoryStore) -> list[bytes]:
