@@ -1,7 +1,7 @@
 """What the API asks for (store, edit, delete, undo), as a plan: statements take their slots, what goes frees them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -198,6 +198,7 @@ async def _read_owned(view: PlanView, session: str, within: Scope) -> _Owned:
         return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
     lost = {fact.id: fact for fact in facts if rests_on_it_alone(fact)}
+    lost |= {fact.id: fact for fact in _concluded(facts, lost.values())}
     return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
 
 
@@ -492,15 +493,19 @@ async def _delete(view: PlanView, body: PlanBody) -> None:
 
 
 async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory]:
-    """What a dream concluded from memories that somebody deleted: its sentence may say what they said. What they were
-    merged into holds without them.
-    """
-    names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
-    if not names:
+    if all(memory.kind is Kind.TURN for memory in gone):
         return []
     turns = tuple(dict.fromkeys(name for memory in gone for name in memory.turn_ids))[:_PAGE]
     facts = await _all(view, MemoryFilter(kinds=(Kind.REFLECTIVE, Kind.PROCEDURAL)))
     facts += await _all(view, MemoryFilter(kinds=(Kind.SEMANTIC,), turn_ids=turns)) if turns else []
+    return _concluded(facts, gone)
+
+
+def _concluded(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory]:
+    """What a dream concluded from memories that somebody deleted: its sentence may say what they said. What they were
+    merged into holds without them.
+    """
+    names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
     merged = {memory.superseded_by for memory in gone}
     return [
         fact
@@ -535,18 +540,23 @@ async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int
     """Delete by scope, when the plan is applied; the slots that are held there now become free with it. What was
     learned from messages alone that a call names goes with them: how many memories that is.
     """
-    lost = 0
+    lost: list[Memory] = []
     for session in gone.session_ids if gone.ids and by_call else ():
         here = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]
-        lost += sum([len(await _drop_learned(view, turn)) for turn in here])
+        for turn in here:
+            lost += await _drop_learned(view, turn)
     view.sweep(gone)
-    if (
-        gone != Deletion()
-    ):  # else all slots of the user go (`learn.erasure`); what was encrypted cannot be read any more
-        where = msgspec.structs.replace(matching(gone), kinds=FACTS, active=True)
-        async for memory in every(view.store, view.owner, where):
+    if gone == Deletion():  # all slots of the user go (`learn.erasure`); what was encrypted cannot be read any more
+        return 0
+    swept = await _all(view, msgspec.structs.replace(matching(gone), kinds=FACTS))
+    for memory in swept:
+        if memory.active:
             await view.release(memory)
-    return lost
+    conclusions = await _concluded_from(view, [*lost, *swept])
+    learning = await _is_learning(view) if conclusions else False
+    for conclusion in conclusions:
+        await _drop(view, conclusion.id, bury=learning)
+    return len(lost) + len(conclusions)
 
 
 async def _drop(view: PlanView, name: str, *, bury: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.facts import RETRACTED_BY
-from memproxy.core.memory import Kind, Memory, noted_id, without
+from memproxy.core.memory import SOURCES, Kind, Memory, noted_id, without
 from memproxy.core.similar import repeats
 from memproxy.core.text import sentences
 from memproxy.learn.plan_view import PlanView
@@ -24,8 +24,9 @@ _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 
 
 async def end_outdated(view: PlanView) -> None:
-    """End the summaries that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing of it is
-    shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given again.
+    """End the summaries and insights that tell what a plan supersedes, takes back, edits, deletes or withholds: nothing
+    of it is shown as current. One that is withheld itself waits, with what is withheld beside it, until that is given
+    again.
     """
     gone = [pair for pair in await view.ended_statements() if pair[0].predicate != PREDICATE]
     plan = view.plan()
@@ -35,10 +36,13 @@ async def end_outdated(view: PlanView) -> None:
     withheld = [(memory, None) for memory in changed if memory is not None and memory.predicate != PREDICATE]
     if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
         return
-    where = MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True)
-    async for stored in every(view.store, view.owner, where):
-        summary = view.current(stored)
-        if summary.predicate != PREDICATE or not summary.active:
+    wheres = (
+        MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True),
+        MemoryFilter(kinds=(Kind.REFLECTIVE,), active=True),
+    )
+    told = [memory for where in wheres async for memory in every(view.store, view.owner, where)]
+    for summary in map(view.current, told):
+        if not summary.active or (summary.predicate != PREDICATE and SOURCES not in summary.metadata):
             continue
         waiting = set(names) if summary.quarantined else None
         pairs = gone if summary.quarantined else [*gone, *withheld]

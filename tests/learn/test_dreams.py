@@ -7,10 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from memproxy.core.dream import DONE, PERMISSION, Dream
 from memproxy.core.memory import Kind, Memory, to_payload
+from memproxy.core.protocol import Deletion
 from memproxy.errors import Conflict
 from memproxy.ports import MemoryFilter
 from memproxy.settings import DreamSettings
@@ -264,7 +266,7 @@ async def test_insights_rest_on_two_memories_and_name_them(tmp_path: Path) -> No
 
 def insight(system: str, user: str) -> Answer:
     rowed = [line["number"] for line in lines(user) if line.get("text", "").startswith("User rowed in")]
-    told = {"text": "The user travels to rowing regattas in Henley and Lucerne", "numbers": rowed}
+    told = {"text": "The user rowed in regattas of Henley and Lucerne", "numbers": rowed}
     return {"insights": [told]} if system.startswith("You draw") else {}
 
 
@@ -272,6 +274,52 @@ async def insights(one: Rig) -> list[Memory]:
     """Those that are active."""
     where = MemoryFilter(kinds=(Kind.REFLECTIVE,), active=True)
     return (await one.store.page(ANN, where, limit=9)).memories
+
+
+async def with_insight(one: Rig) -> Memory:
+    """What was said of Henley, from which together with Lucerne an insight was drawn."""
+    one.server.dreams = insight
+    for place in ("Henley", "Lucerne"):
+        await one.teach(f"I rowed in {place}", rowed_in(place), scope=msgspec.structs.replace(ANN, session=place))
+    assert len(await one.worker.dreams.reflect(ANN, None)) == 1
+    return next(turn for turn in await one.turns() if "Henley" in turn.content)
+
+
+def rowed_in(place: str, aspect: str | None = None) -> dict[str, Any]:
+    said = {"content": f"User rowed in {place}", "evidence": f"I rowed in {place}", "object": place}
+    return said | {"subject": "user", "predicate": "rowed in", "aspect": aspect or place}
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        {"undo_session": "Henley"},
+        {"delete_where": Deletion(session_ids=["Henley"])},
+        {"delete_where": Deletion(session_ids=["Henley"], ids=["turn"])},
+    ],
+)
+async def test_an_insight_goes_with_the_conversation_or_message_that_it_was_drawn_from(
+    tmp_path: Path, deletion: dict[str, Any]
+) -> None:
+    async with rig(tmp_path) as one:
+        turn = await with_insight(one)
+        if (where := deletion.get("delete_where")) is not None and where.ids:
+            where.ids[:] = [turn.id]
+        await one.plan(**deletion)
+        assert [memory.object for memory in await one.facts()] == ["Lucerne"]
+        where = MemoryFilter(kinds=(Kind.REFLECTIVE,))
+        assert (await one.store.page(ANN, where, limit=9)).memories == []
+
+
+async def test_an_insight_ends_with_a_statement_that_it_tells_and_is_back_when_that_is(tmp_path: Path) -> None:
+    async with rig(tmp_path) as one:
+        await with_insight(one)
+        later = msgspec.structs.replace(ANN, session="later")
+        await one.teach("No, I rowed in Bergen", rowed_in("Bergen", "Henley"), scope=later)
+        assert sorted(str(memory.object) for memory in await one.facts(active=True)) == ["Bergen", "Lucerne"]
+        assert await insights(one) == [], "it tells what is superseded"
+        await one.plan(undo_session="later")
+        assert len(await insights(one)) == 1
 
 
 async def reflections(one: Rig) -> list[tuple[str, str]]:
