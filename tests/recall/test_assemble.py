@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust, short_id
-from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, Block, assemble, trim
+from memproxy.recall.assemble import HEADING, LINE_CHARACTERS, SHORT_HEADING, Block, assemble, trim
 from memproxy.recall.ranking import Scored
 from tests.recall.making import NOW, fact, turn
 
@@ -45,6 +45,13 @@ def test_a_long_memory_that_does_not_fit_leaves_room_for_a_short_one() -> None:
     made = block(fact("word " * 90), fact("short one"), max_tokens=120)
     assert [citation.snippet for citation in made.citations] == ["short one"]
     assert made.tokens <= 120
+
+
+def test_a_small_budget_has_room_for_a_line() -> None:
+    made = block(fact("User has a dog named Rex", id="4d187d9a"), max_tokens=100)
+    assert len(made.citations) == 1
+    assert made.tokens <= 100
+    assert made.text.splitlines()[1] == SHORT_HEADING
 
 
 @given(st.lists(st.integers(1, 90), max_size=12), st.integers(0, 600))
