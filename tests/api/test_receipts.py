@@ -225,10 +225,10 @@ async def test_forgetting_a_user_or_session_forgets_the_receipts(api: Api, path:
 
 async def test_receipts_that_wait_are_written_when_the_engine_closes(tmp_path: Path) -> None:
     scope = Scope(tenant="acme", user="ann")
-    engine = await _opened(make_engine(tmp_path))
+    engine = await _opened(make_engine(tmp_path, own_store=True))
     await engine.recall(RecallRequest(request_id="req_1", scope=scope, queries=[QUESTION], nonce="abc"))
     await engine.close(5)
-    engine = await _opened(make_engine(tmp_path))
+    engine = await _opened(make_engine(tmp_path, own_store=True))
     assert await engine.backends().state.receipt(scope, "req_1") is not None
     await engine.close(5)
 

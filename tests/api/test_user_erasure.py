@@ -17,7 +17,7 @@ SECRETS = ("xylophonist", "quokkaville", "zzuser", "zzsession")
 
 
 async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(tmp_path: Path) -> None:
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         messages = [{"role": "user", "content": "I am a xylophonist from Quokkaville"}]
         body = {"user_id": "zzuser", "session_id": "zzsession", "messages": messages}
         assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201

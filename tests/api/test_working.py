@@ -246,11 +246,11 @@ async def test_erasing_a_session_or_a_user_erases_their_entries(api: Api) -> Non
 
 async def test_entries_outlive_a_restart(tmp_path: Path) -> None:
     settings = Settings(working=WorkingSettings(max_entries_per_namespace=2))
-    async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
+    async with serve_engine(make_engine(tmp_path, settings=settings, own_store=True)) as api:
         await put(api, "session/s/a", {"text": "theremin"}, tags=["music"], ttl_s=3600)
         await put(api, "session/s/b", 1, ttl_s=3600)
         assert (await api.call("PUT", f"{WORKING}/session/s/c", json={"data": 1})).status_code == 409
-    async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
+    async with serve_engine(make_engine(tmp_path, settings=settings, own_store=True)) as api:
         item = (await api.call("GET", f"{WORKING}/session/s/a")).json()
         assert (item["data"], item["tags"]) == ({"text": "theremin"}, ["music"])
 

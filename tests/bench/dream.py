@@ -151,7 +151,7 @@ async def opened(folder: Path, options: argparse.Namespace) -> AsyncIterator[tup
             dream=DreamSettings(max_entries=options.entries, max_model_tokens=10_000_000),
         )
         dimension = DIMENSION if embedder is None else MINILM
-        engine = make_engine(folder, settings=settings, embedder=embedder, dimension=dimension)
+        engine = make_engine(folder, settings=settings, embedder=embedder, dimension=dimension, own_store=True)
         access = UpstreamAccess(base_url=server.base_url, model="scripted", api_key="sk-test")
         engine.parts.access.remember(TENANT, access)
         async with serve_engine(engine) as api:

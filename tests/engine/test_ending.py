@@ -61,12 +61,12 @@ async def test_a_turn_that_was_captured_right_before_the_end_is_indexed_by_the_n
     said = TurnsBody(messages=[Message(role="user", content="My bike is a Brompton")], said_at=datetime.now(UTC))
     entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(said))
     relays = SqliteState(tmp_path / "state.db", sync="normal")
-    engine = make_engine(tmp_path)
+    engine = make_engine(tmp_path, own_store=True)
     async with serve_engine(engine):
         await relays.open()
         await relays.append(entry)
         engine.captured(Captured(scope=scope))
     await relays.close()
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         found = await eventually(lambda: api.search("Brompton"), what="the turn can be found")
     assert [one["content"] for one in found] == ["My bike is a Brompton"]

@@ -74,9 +74,9 @@ async def test_a_captured_turn_brings_the_way_to_its_model(tmp_path: Path) -> No
 
 
 async def test_a_memory_outlives_its_engine(tmp_path: Path) -> None:
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         memory = await api.store("User's budget for the Hawaii trip is $10,000")
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         assert await api.page() == [memory]
         assert (await recall(api)).result == "injected"
 
@@ -161,9 +161,9 @@ async def _at_least(api: Api, count: int) -> list[dict[str, Any]] | None:
 async def test_a_store_of_another_dimension_is_refused_and_chat_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         await api.store("kept")
-    engine = make_engine(tmp_path, dimension=DIMENSION * 2)
+    engine = make_engine(tmp_path, dimension=DIMENSION * 2, own_store=True)
     async with serve_engine(engine, wait=False) as api:
         parts = await eventually(lambda: _refused(api), what="the refusal is said")
         assert parts is not None
@@ -171,7 +171,7 @@ async def test_a_store_of_another_dimension_is_refused_and_chat_goes_on(
         assert (await recall(api)).result == "degraded"
         assert (await api.call("GET", "/v1/memory")).status_code == 503
     assert "memory stays OFF" in caplog.text
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         assert [memory["content"] for memory in await api.page()] == ["kept"]
 
 
@@ -181,10 +181,10 @@ async def _refused(api: Api) -> dict[str, str] | None:
 
 
 async def test_a_store_whose_files_are_gone_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         memory = await api.store("kept elsewhere")
     (tmp_path / "store").rename(tmp_path / "moved")
-    engine = make_engine(tmp_path, write_timeout_s=0.2)
+    engine = make_engine(tmp_path, write_timeout_s=0.2, own_store=True)
     async with serve_engine(engine, wait=False) as api:
         await eventually(lambda: _degraded(api), what="the missing store is said")
         assert (await recall(api)).result == "degraded"
@@ -192,7 +192,7 @@ async def test_a_store_whose_files_are_gone_is_not_replaced_by_an_empty_one(tmp_
         assert (await api.call("POST", "/v1/memory", json={"content": "later"})).status_code == 202
     shutil.rmtree(tmp_path / "store", ignore_errors=True)
     (tmp_path / "moved").rename(tmp_path / "store")
-    async with serve_engine(make_engine(tmp_path)) as api:
+    async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         found = await eventually(lambda: _at_least_two(api), what="what was queued is written")
         assert found is not None
         assert memory in found

@@ -30,6 +30,7 @@ from memproxy.ports import Embedder, JournalEntry, JournalKind, MemoryFilter, Pa
 from memproxy.settings import DreamSettings, LearnSettings, Settings, UpstreamSettings
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
+from tests.support.emptied import EmptiedStore
 from tests.support.waiting import LONGEST_S, eventually
 
 DIMENSION = 64
@@ -191,7 +192,7 @@ def _with_quote(candidate: Any, prompt: str) -> Any:
 
 
 class Rig:
-    """The worker and all it stands on."""
+    """The worker and all it stands on. With a store of its own below ``folder`` it can be closed and opened again."""
 
     def __init__(
         self,
@@ -200,6 +201,7 @@ class Rig:
         embedder: Embedder,
         *,
         store: EdgeStore | None = None,
+        own_store: bool = False,
         upstream_key: str | None = None,
         dream: DreamSettings | None = None,
         **learn: Any,
@@ -213,7 +215,8 @@ class Rig:
         self.clock = TestClock()
         self.embedder = embedder
         self.state = SqliteState(folder / "state.db", sync="normal")
-        self.store = store or EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=embedder.name, lull_s=0)
+        options: dict[str, Any] = {"dimension": DIMENSION, "embedder_name": embedder.name, "lull_s": 0}
+        self.store = store or (EdgeStore(folder / "store", **options) if own_store else EmptiedStore(**options))
         self.model = OpenAIChatModel(self.settings.models.extract)
         self.access = ModelAccess(self.settings)
         self.worker = Worker(

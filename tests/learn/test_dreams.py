@@ -457,7 +457,7 @@ async def test_a_dream_that_is_killed_goes_on_after_the_start(tmp_path: Path, ha
         await first.worker.close(0)
         await inner.close()
         await first.state.close()
-        second = Rig(tmp_path, server, embedder, mode="verbatim")
+        second = Rig(tmp_path, server, embedder, mode="verbatim", own_store=True)
         await second.open()
         await second.worker.start()
         dreamt = await second.worker.dreams.ended(ANN, begun.id, PATIENCE_S)

@@ -37,11 +37,11 @@ def named(folder: Path) -> list[str]:
 
 
 async def test_a_session_that_is_erased_when_it_was_found_due_is_not_learned_from(tmp_path: Path) -> None:
-    async with rig(tmp_path, started=False) as r:
+    async with rig(tmp_path, started=False, own_store=True) as r:
         await r.state.note_turns(ANN, count=5, at=NOON)
     state = ErasedMeanwhile(tmp_path / "state.db", sync="normal")
     await state.open()
-    async with rig(tmp_path / "other", started=False) as r:
+    async with rig(tmp_path / "other", started=False, own_store=True) as r:
         triggers = Triggers(dataclasses.replace(r.worker._parts, state=state))
         assert await triggers.look() == 0
     await state.close()
@@ -49,7 +49,7 @@ async def test_a_session_that_is_erased_when_it_was_found_due_is_not_learned_fro
 
 
 async def test_learning_that_begins_before_an_erasure_is_carried_out_goes_with_it(tmp_path: Path) -> None:
-    async with rig(tmp_path, started=False) as r:
+    async with rig(tmp_path, started=False, own_store=True) as r:
         turns = TurnsBody(messages=[Message(role="user", content=SAID)], said_at=r.clock.now(), learn_now=True)
         await r.submit(turns)
         erased = await r.submit(PlanBody(delete_where=Deletion()))

@@ -71,7 +71,7 @@ async def test_rows_that_wait_share_a_flush(tmp_path: Path) -> None:
 async def told(folder: Path, count: int) -> list[Scope]:
     """Sessions of one user that are indexed, each with a statement of its own."""
     sessions = [msgspec.structs.replace(ANN, session=f"s{number}") for number in range(count)]
-    async with rig(folder, enabled=False) as r:
+    async with rig(folder, enabled=False, own_store=True) as r:
         for place, session in enumerate(sessions):
             body = TurnsBody(messages=[Message(role="user", content=f"I have a cat named Momo{place}.")], said_at=NOON)
             assert await r.worker.applied(await r.submit(body, session), PATIENCE_S)
@@ -165,7 +165,7 @@ async def test_while_a_plan_waits_for_a_flush_another_user_is_learned_from(tmp_p
 
 async def test_at_shutdown_a_run_ends_its_row_and_begins_no_other(tmp_path: Path) -> None:
     sessions = await told(tmp_path, 3)
-    async with rig(tmp_path, started=False) as r:
+    async with rig(tmp_path, started=False, own_store=True) as r:
         r.server.default = cats
         r.server.gate.clear()
         first, *_ = await due(r, *sessions)
@@ -235,7 +235,7 @@ async def test_rows_that_were_shown_but_not_flushed_are_done_again_after_a_resta
         await r.worker.start()
 
         await eventually(lambda: r.has(turns=3))
-    async with rig(tmp_path, enabled=False) as r:
+    async with rig(tmp_path, enabled=False, own_store=True) as r:
         await r.say("remark 3", at=NOON.replace(second=3))
         assert len(await r.turns()) == 4
 

@@ -92,10 +92,10 @@ async def test_turns_wait_for_the_embedder_and_are_embedded_by_themselves(tmp_pa
 
 
 async def test_missing_vectors_are_filled_in_after_a_restart(tmp_path: Path) -> None:
-    async with rig(tmp_path, embedder=WordEmbedder("loading"), enabled=False) as r:
+    async with rig(tmp_path, embedder=WordEmbedder("loading"), enabled=False, own_store=True) as r:
         await r.say("We walked Biscuit")
         await r.plan(upserts=[fact("f1", content="User has a dog named Biscuit")])
-    async with rig(tmp_path, enabled=False) as r:
+    async with rig(tmp_path, enabled=False, own_store=True) as r:
         await eventually(lambda: all_embedded(r, 2))
 
 

@@ -118,7 +118,7 @@ async def test_a_used_up_hour_waits_for_the_next_and_spends_no_tries(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="memproxy")
-    async with rig(tmp_path, every_turns=1, max_attempts=1, model_tokens_per_hour=15) as r:
+    async with rig(tmp_path, every_turns=1, max_attempts=1, model_tokens_per_hour=15, own_store=True) as r:
         r.server.default = {"candidates": [QUOTED]}
         await r.say(SAID)
         await eventually(lambda: len(r.server.prompts) == 1)
@@ -128,7 +128,7 @@ async def test_a_used_up_hour_waits_for_the_next_and_spends_no_tries(
         await eventually(lambda: "learn.model_tokens_per_hour is 15" in caplog.text)
         assert len(r.server.prompts) == 1
         assert caplog.text.count("waits until") == 1
-    async with rig(tmp_path, every_turns=1, max_attempts=1, model_tokens_per_hour=15) as r:
+    async with rig(tmp_path, every_turns=1, max_attempts=1, model_tokens_per_hour=15, own_store=True) as r:
         other = Scope(tenant="other", user="ann", session="s")
         r.give_key(other)
         await r.say(SAID, scope=other)
@@ -369,9 +369,9 @@ async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tm
 
 
 async def test_with_a_configured_key_learning_goes_on_after_a_restart_before_anybody_asks(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=10, idle_s=60, upstream_key="sk-operator") as r:
+    async with rig(tmp_path, every_turns=10, idle_s=60, upstream_key="sk-operator", own_store=True) as r:
         await r.say("I have a dog named Rex")
-    async with rig(tmp_path, asked=False, every_turns=10, idle_s=60, upstream_key="sk-operator") as r:
+    async with rig(tmp_path, asked=False, every_turns=10, idle_s=60, upstream_key="sk-operator", own_store=True) as r:
         r.server.default = {"candidates": [{"content": "User has a dog named Rex.", "evidence": "a dog named Rex"}]}
 
         await r.meanwhile(lambda: r.has(facts=1), what="it is learned")
@@ -405,16 +405,16 @@ async def _summarised(r: Rig, times: int) -> bool:
 
 
 async def test_a_silent_session_is_summarised_after_a_restart_once_its_key_is_known(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=100, idle_s=1e6) as r:
+    async with rig(tmp_path, every_turns=100, idle_s=1e6, own_store=True) as r:
         await r.say(SAID, "And I like the sea")
-    async with rig(tmp_path, every_turns=100, idle_s=1e6, asked=False) as r:
+    async with rig(tmp_path, every_turns=100, idle_s=1e6, asked=False, own_store=True) as r:
         r.server.default = extracting(SUMMARY, [QUOTED])
         r.clock.advance(600)
         await eventually(lambda: _over(r, ANN))
         assert await summaries(r, active=None) == [], "without a key no model is asked, and nothing takes its place"
         r.give_key()
         await r.meanwhile(lambda: _summarised(r, 1), what="a summary")
-    async with rig(tmp_path, every_turns=100, idle_s=1e6) as r:
+    async with rig(tmp_path, every_turns=100, idle_s=1e6, own_store=True) as r:
         r.clock.advance(100_000)
         await idle(r)
         assert len(await summaries(r, active=None)) == 1

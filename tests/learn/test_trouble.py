@@ -86,11 +86,11 @@ def _waiting_for_keys() -> float:
 
 
 async def test_waiting_rows_survive_a_restart(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
+    async with rig(tmp_path, every_turns=1, own_store=True) as r:
         r.server.answers = [401]
         await r.say(SAID)
         await eventually(lambda: len(r.server.prompts) == 1)
-    async with rig(tmp_path, every_turns=1) as r:
+    async with rig(tmp_path, every_turns=1, own_store=True) as r:
         r.server.default = {"candidates": [budget("$10,000")]}
         await learned(r)
 
@@ -128,14 +128,14 @@ async def test_a_row_that_is_parked_tells_who_waits_for_it(tmp_path: Path) -> No
 
 
 async def test_a_saved_plan_is_applied_after_a_crash_and_asks_no_model(tmp_path: Path) -> None:
-    async with rig(tmp_path, started=False) as r:
+    async with rig(tmp_path, started=False, own_store=True) as r:
         body = b'{"unlearned":1,"reason":"turns"}'
         number = await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=body))
         await r.state.claim("learn", limit=1, now=r.clock.now())
         plan = PlanBody(upserts=[fact("a", content="User has a dog named Biscuit")])
         assert await r.state.save_plan(number, msgspec.json.encode(plan), [])
     for _ in range(2):
-        async with rig(tmp_path, every_turns=100) as r:
+        async with rig(tmp_path, every_turns=100, own_store=True) as r:
             await learned(r)
             assert r.server.prompts == []
 
@@ -150,7 +150,7 @@ from memproxy.core.protocol import TurnsBody
 async def main(folder, base_url):
     server = ModelServer()
     server.base_url = base_url
-    r = Rig(Path(folder), server, WordEmbedder(), every_turns=1)
+    r = Rig(Path(folder), server, WordEmbedder(), every_turns=1, own_store=True)
     await r.open()
     r.give_key()
     await r.worker.start()
@@ -171,7 +171,7 @@ async def test_killed_while_the_model_thinks_the_fact_is_there_once_after_the_re
         child.send_signal(signal.SIGKILL)
         await child.wait()
         server.gate.set()
-    async with rig(tmp_path, every_turns=1) as r:
+    async with rig(tmp_path, every_turns=1, own_store=True) as r:
         r.server.default = {"candidates": [budget("$10,000")]}
         await learned(r)
         (turn,) = await r.turns()

@@ -1,7 +1,6 @@
 """The pipeline over the real model."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest_asyncio
 
@@ -28,10 +27,10 @@ async def loaded_model(folders: Folders) -> AsyncIterator[Embedder]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def with_model(loaded_model: Embedder, tmp_path: Path) -> AsyncIterator[Bench]:
+async def with_model(loaded_model: Embedder) -> AsyncIterator[Bench]:
     """Nothing is known yet; recall has prepared what it makes of the model. Needs
     ``pytest.mark.asyncio(loop_scope="module")``.
     """
-    async with bench(tmp_path / "store", embedder=loaded_model) as made:
+    async with bench(embedder=loaded_model) as made:
         await made.recall.prepare()
         yield made

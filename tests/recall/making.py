@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from memproxy.core.memory import Kind, Memory
@@ -18,6 +17,8 @@ from memproxy.recall.pipeline import Recall
 from memproxy.recall.select import Limits
 from memproxy.settings import Settings
 from memproxy.stores.edge import EdgeStore
+from tests.support.emptied import EmptiedStore
+from tests.support.opening import opening
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
@@ -92,16 +93,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(
-    folder: Path, *, embedder: Embedder | None = None, settings: Settings | None = None
-) -> AsyncIterator[Bench]:
-    """A fresh store; without an embedder recall goes by words."""
-    store = EdgeStore(folder, dimension=DIMENSION, embedder_name=None)
-    await store.open(None)
-    try:
+async def bench(*, embedder: Embedder | None = None, settings: Settings | None = None) -> AsyncIterator[Bench]:
+    """An empty store; without an embedder recall goes by words."""
+    async with opening(EmptiedStore(dimension=DIMENSION, embedder_name=None), None) as store:
         yield Bench(store, embedder or NoEmbedder(DIMENSION), settings or PATIENT)
-    finally:
-        await store.close()
 
 
 def asking(*queries: str, scope: Scope = ANN, present: Sequence[str] = (), **limits: Any) -> RecallRequest:

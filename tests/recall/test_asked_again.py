@@ -80,9 +80,9 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     await made.close()
 
 
-async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path, embedder: Embedder | None) -> None:
+async def test_a_fact_is_injected_however_often_it_was_asked_for(embedder: Embedder | None) -> None:
     scores: dict[int, list[float]] = {}
-    async with bench(tmp_path / "store", embedder=embedder) as shop:
+    async with bench(embedder=embedder) as shop:
         for number in range(len(KNOWN)):
             await shop.put(*told(number))
         for time in range(max(ASKED_AT) + 1):
@@ -98,8 +98,8 @@ async def test_a_fact_is_injected_however_often_it_was_asked_for(tmp_path: Path,
         assert min(asks) > asks[0] - 0.08  # the candidates become more: a little is the ranking's own
 
 
-async def test_what_was_said_sixty_times_is_given_once(tmp_path: Path, embedder: Embedder | None) -> None:
-    async with bench(tmp_path / "store", embedder=embedder) as shop:
+async def test_what_was_said_sixty_times_is_given_once(embedder: Embedder | None) -> None:
+    async with bench(embedder=embedder) as shop:
         said = "I like tea in the morning."
         days = (timedelta(days=number) for number in range(60))
         await shop.put(

@@ -1,7 +1,6 @@
 """What a session begins with, and how a block's tokens are shared."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,14 +35,14 @@ async def put(it: Bench, *memories: Memory) -> None:
     await it.put(*FACTS, *memories)
 
 
-async def test_by_default_nothing_is_given_that_is_not_relevant(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=settings()) as it:
+async def test_by_default_nothing_is_given_that_is_not_relevant() -> None:
+    async with bench(settings=settings()) as it:
         await put(it)
         assert (await it.recall.recall(first(asking(POEM)))).result == "empty"
 
 
-async def test_a_session_may_begin_with_the_most_important_facts(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=settings(first_turn_facts=3)) as it:
+async def test_a_session_may_begin_with_the_most_important_facts() -> None:
+    async with bench(settings=settings(first_turn_facts=3)) as it:
         await put(it)
         answer = await it.recall.recall(first(asking(POEM)))
         later = await it.recall.recall(asking(POEM))
@@ -52,8 +51,8 @@ async def test_a_session_may_begin_with_the_most_important_facts(tmp_path: Path)
     assert later.result == "empty"
 
 
-async def test_they_come_after_what_is_relevant_and_once(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=settings(first_turn_facts=2)) as it:
+async def test_they_come_after_what_is_relevant_and_once() -> None:
+    async with bench(settings=settings(first_turn_facts=2)) as it:
         await put(it, fact("User's budget for the Hawaii vacation is $10,000", id="budget", importance=0.2))
         answer = await it.recall.recall(first(asking("What's my budget for the Hawaii vacation?")))
         nuts = await it.recall.recall(first(asking("Am I allergic to nuts?")))
@@ -61,7 +60,7 @@ async def test_they_come_after_what_is_relevant_and_once(tmp_path: Path) -> None
     assert given(nuts) == ["nuts", "name"]
 
 
-async def test_what_must_not_be_injected_is_no_first_fact_either(tmp_path: Path) -> None:
+async def test_what_must_not_be_injected_is_no_first_fact_either() -> None:
     gone: list[dict[str, Any]] = [
         {"active": False},
         {"quarantined": True},
@@ -70,15 +69,15 @@ async def test_what_must_not_be_injected_is_no_first_fact_either(tmp_path: Path)
         {"valid_to": NOW - timedelta(days=1)},
         {"expires_at": NOW - timedelta(days=1)},
     ]
-    async with bench(tmp_path, settings=settings(first_turn_facts=50)) as it:
+    async with bench(settings=settings(first_turn_facts=50)) as it:
         facts = [fact("User is allergic to nuts", id=f"f{place}", **fields) for place, fields in enumerate(gone)]
         await it.put(*facts)
         answer = await it.recall.recall(first(asking(POEM)))
     assert (answer.result, answer.candidates) == ("empty", [])
 
 
-async def test_they_stay_within_the_budget_and_the_kinds_of_the_request(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=settings(first_turn_facts=4)) as it:
+async def test_they_stay_within_the_budget_and_the_kinds_of_the_request() -> None:
+    async with bench(settings=settings(first_turn_facts=4)) as it:
         await put(it)
         assert given(await it.recall.recall(first(asking(POEM, memory_types=["turn"])))) == []
         assert given(await it.recall.recall(first(asking(POEM, max_tokens=0)))) == []

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,9 +36,9 @@ class Kept(Bench):
 
 
 @asynccontextmanager
-async def kept(folder: Path, **sections: Any) -> AsyncIterator[Kept]:
+async def kept(**sections: Any) -> AsyncIterator[Kept]:
     settings = Settings.model_validate({**sections, "recall": {"deadline_ms": 60_000, **sections.get("recall", {})}})
-    async with bench(folder, settings=settings) as it:
+    async with bench(settings=settings) as it:
         one = Kept(it.store, it.embedder, settings)
         one.changes = ChangeNotices()
         one.hot = Hot(
@@ -61,8 +60,8 @@ async def kept(folder: Path, **sections: Any) -> AsyncIterator[Kept]:
         await one.hot.close()
 
 
-async def test_a_recall_whose_store_is_away_is_given_hot_memories_and_says_so(tmp_path: Path) -> None:
-    async with kept(tmp_path) as it:
+async def test_a_recall_whose_store_is_away_is_given_hot_memories_and_says_so() -> None:
+    async with kept() as it:
         await it.put(fact(BUDGET), fact("User speaks Catalan"), turn("I saw a heron by the canal."))
         await it.keeps()
         before = await it.recall.recall(asking(QUESTION))
@@ -76,8 +75,8 @@ async def test_a_recall_whose_store_is_away_is_given_hot_memories_and_says_so(tm
         assert (nothing.result, nothing.reason, nothing.context) == ("degraded", "store", "")
 
 
-async def test_nobody_is_given_what_is_anothers_or_of_another_project(tmp_path: Path) -> None:
-    async with kept(tmp_path) as it:
+async def test_nobody_is_given_what_is_anothers_or_of_another_project() -> None:
+    async with kept() as it:
         elsewhere = msgspec.structs.replace(ANN, project="elsewhere")
         await it.put(fact(BUDGET, project_id="trips"), fact("User speaks Catalan"))
         await it.put(fact("User has a boat", user_id="ben"), scope=BEN)
@@ -90,9 +89,9 @@ async def test_nobody_is_given_what_is_anothers_or_of_another_project(tmp_path: 
             assert (answer.reason, answer.context) == ("store", "")
 
 
-async def test_the_best_are_kept_by_confidence_recency_and_retrievals(tmp_path: Path) -> None:
+async def test_the_best_are_kept_by_confidence_recency_and_retrievals() -> None:
     old = NOW - timedelta(days=30)
-    async with kept(tmp_path, cache={"per_agent": 3}) as it:
+    async with kept(cache={"per_agent": 3}) as it:
         await it.put(
             fact("sure", confidence=1.0, updated_at=old),  # .40
             fact("asked for", confidence=0.5, access_count=10, updated_at=old),  # .20 + .25
@@ -104,8 +103,8 @@ async def test_the_best_are_kept_by_confidence_recency_and_retrievals(tmp_path: 
         assert [one.content for one in await it.keeps()] == ["new", "asked for", "sure"]
 
 
-async def test_what_is_written_is_kept_soon_and_what_is_deleted_or_changed_not_for_a_moment(tmp_path: Path) -> None:
-    async with kept(tmp_path) as it:
+async def test_what_is_written_is_kept_soon_and_what_is_deleted_or_changed_not_for_a_moment() -> None:
+    async with kept() as it:
         await it.put(fact(BUDGET, id="budget"), fact("User speaks Catalan", id="catalan"))
         await it.keeps()
         await it.put(turn("My locker code is 4471."))
@@ -119,8 +118,8 @@ async def test_what_is_written_is_kept_soon_and_what_is_deleted_or_changed_not_f
         assert not await _holds(it, "Catalan")
 
 
-async def test_what_another_process_has_changed_is_not_given_any_more(tmp_path: Path) -> None:
-    async with kept(tmp_path) as it:
+async def test_what_another_process_has_changed_is_not_given_any_more() -> None:
+    async with kept() as it:
         await it.put(fact(BUDGET))
         for change in (Change(*ANN.owner, What.REPLACED), None):
             await it.keeps()
@@ -133,8 +132,8 @@ async def _holds(it: Kept, text: str) -> bool:
     return any(text in one.content for one in await it.hot.memories(ANN))
 
 
-async def test_while_a_deletion_waits_nothing_of_its_user_is_given(tmp_path: Path) -> None:
-    async with kept(tmp_path) as it:
+async def test_while_a_deletion_waits_nothing_of_its_user_is_given() -> None:
+    async with kept() as it:
         await it.put(fact(BUDGET))
         await it.keeps()
         await it.hot.hold(ANN, 7)
@@ -148,9 +147,9 @@ async def test_while_a_deletion_waits_nothing_of_its_user_is_given(tmp_path: Pat
         assert await it.keeps()
 
 
-async def test_a_session_begins_with_its_facts_though_the_store_is_not_asked(tmp_path: Path) -> None:
+async def test_a_session_begins_with_its_facts_though_the_store_is_not_asked() -> None:
     poem = msgspec.structs.replace(asking("Write a poem about autumn leaves"), first_turn=True)
-    async with kept(tmp_path, recall={"first_turn_facts": 2}, cache={"per_agent": 1}) as it:
+    async with kept(recall={"first_turn_facts": 2}, cache={"per_agent": 1}) as it:
         await it.put(
             fact("User is allergic to nuts", id="nuts", importance=0.9),
             fact("User's name is Ann", id="name", importance=0.8),

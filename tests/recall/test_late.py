@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -135,9 +134,9 @@ class Drawn(NoEmbedder):
     [(ASKED, FAR, DEFAULT.by_tokens), (None, FAR, DEFAULT.candidates), (ASKED, b"", DEFAULT.candidates)],
 )
 async def test_more_candidates_are_looked_at_where_question_and_memories_have_tokens(
-    tmp_path: Path, tokens: Vectors | None, packed: bytes, expected: int
+    tokens: Vectors | None, packed: bytes, expected: int
 ) -> None:
-    async with bench(tmp_path, embedder=Drawn(tokens, packed)) as it:
+    async with bench(embedder=Drawn(tokens, packed)) as it:
         await it.put(*conversation(*(f"remark {number}" for number in range(DEFAULT.by_tokens + 5))))
         answer = await it.recall.recall(asking("where is the harbour"), explained=1_000)
     assert len(answer.candidates) == expected

@@ -1,7 +1,5 @@
 """Questions that name somebody by a relation are answered by what is known of whom they mean."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -87,8 +85,8 @@ def test_relations_are_edges_while_they_hold() -> None:
     assert step[1] == "Sam"
 
 
-async def test_two_facts_answer_together(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_two_facts_answer_together() -> None:
+    async with bench() as it:
         await it.put(OWNS, IS_DOG, LIVES, *OTHERS)
         answer = await it.recall.recall(asking("In which city does Biscuit's owner live?"))
     assert "Berlin" in answer.context
@@ -99,19 +97,19 @@ async def test_two_facts_answer_together(tmp_path: Path) -> None:
     assert "hops" in answer.timings
 
 
-async def test_three_facts_answer_together(tmp_path: Path) -> None:
+async def test_three_facts_answer_together() -> None:
     boss = fact("User's boss is Sam", subject="user", predicate="boss", object="Sam")
     wife = fact("Sam's wife is Petra", subject="Sam", predicate="wife", object="Petra")
     town = fact("Petra lives in Oslo")
-    async with bench(tmp_path) as it:
+    async with bench() as it:
         await it.put(boss, wife, town, *OTHERS)
         answer = await it.recall.recall(asking("In which town does my boss's wife live?"))
     assert "Oslo" in answer.context
     assert {one["memory_id"]: one for one in answer.candidates}[town.id]["signals"]["hops"] == 2
 
 
-async def test_a_question_without_a_relation_costs_no_walk(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_question_without_a_relation_costs_no_walk() -> None:
+    async with bench() as it:
         await it.put(OWNS, LIVES, *OTHERS)
         answer = await it.recall.recall(asking("Where do I live?"))
     assert "Berlin" in answer.context

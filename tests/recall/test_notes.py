@@ -3,7 +3,6 @@ with it.
 """
 
 import gc
-from pathlib import Path
 
 import pytest
 
@@ -23,14 +22,14 @@ async def reading(it: Bench) -> Reading:
     return found.notes.derived
 
 
-async def test_what_was_made_of_a_memory_is_used_again(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_what_was_made_of_a_memory_is_used_again() -> None:
+    async with bench() as it:
         await it.put(turn("The harbour lies to the east.", id="m"))
         assert await reading(it) is await reading(it)
 
 
-async def test_a_changed_text_is_read_anew_at_once(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_changed_text_is_read_anew_at_once() -> None:
+    async with bench() as it:
         await it.put(fact("The harbour lies to the east.", id="m"))
         (before,) = await it.recall.search(ANN, QUERY, limit=5, where=MemoryFilter())
         await it.store.set_fields(ANN, {"m": {"content": "The station lies to the east."}})
@@ -41,8 +40,8 @@ async def test_a_changed_text_is_read_anew_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [MemoryFilter(), MemoryFilter(ids=("m",))])
-async def test_nothing_is_left_of_what_was_made_of_an_erased_memory(tmp_path: Path, where: MemoryFilter) -> None:
-    async with bench(tmp_path) as it:
+async def test_nothing_is_left_of_what_was_made_of_an_erased_memory(where: MemoryFilter) -> None:
+    async with bench() as it:
         await it.put(fact("The harbour lies to the east.", id="m"))
         made = await reading(it)
         assert keepers(made) == 1
@@ -50,8 +49,8 @@ async def test_nothing_is_left_of_what_was_made_of_an_erased_memory(tmp_path: Pa
         assert keepers(made) == 0
 
 
-async def test_a_memory_is_read_before_it_is_found_and_nothing_is_left_of_it_when_it_is_erased(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_memory_is_read_before_it_is_found_and_nothing_is_left_of_it_when_it_is_erased() -> None:
+    async with bench() as it:
         await it.put(turn("The harbour lies to the east.", id="m"))
         await it.put(turn("Bread is baked in the morning.", id="n"))
         for _ in range(SEARCHES):

@@ -1,7 +1,5 @@
 """Searches by words alone find what was told in other words than it is asked for."""
 
-from pathlib import Path
-
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.recall.other_words import ALIKE_WEIGHT, MOST_TERMS, OtherWords
 from tests.recall.making import asking, bench, turn
@@ -33,8 +31,8 @@ def test_a_long_query_is_searched_by_its_own_words() -> None:
     assert weight(pasted, "buy") == 0.0
 
 
-async def test_without_a_model_a_message_is_found_that_has_none_of_the_querys_words(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_without_a_model_a_message_is_found_that_has_none_of_the_querys_words() -> None:
+    async with bench() as it:
         for one in (turn("we bought an automobile", id="told"), turn("nothing new under the sun", id="other")):
             await it.put(one)
         answer = await it.recall.recall(asking("Which car did they purchase?"))

@@ -20,8 +20,8 @@ BUDGET = "User's budget for the Hawaii vacation is $10,000"
 DOG = "User's dog is named Biscuit"
 
 
-async def test_what_was_learned_is_recalled(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_what_was_learned_is_recalled() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), fact(DOG))
         answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
     assert answer.result == "injected"
@@ -31,29 +31,29 @@ async def test_what_was_learned_is_recalled(tmp_path: Path) -> None:
     assert set(answer.timings) == {"embed", "search", "rank", "assemble", "recall"}
 
 
-async def test_nothing_relevant_injects_nothing(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_nothing_relevant_injects_nothing() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), fact(DOG))
         answer = await it.recall.recall(asking("Which programming language should I learn first?"))
     assert (answer.result, answer.context, answer.tokens, answer.citations) == ("empty", "", 0, [])
 
 
-async def test_a_user_without_memories_gets_nothing(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_user_without_memories_gets_nothing() -> None:
+    async with bench() as it:
         answer = await it.recall.recall(asking("What's my budget?"))
     assert answer.result == "empty"
 
 
-async def test_another_users_memories_are_never_found(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_another_users_memories_are_never_found() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET))
         ben = Scope(tenant="acme", user="ben")
         assert (await it.recall.recall(asking("What's my budget for the Hawaii trip?", scope=ben))).result == "empty"
         assert await it.recall.search(ben, "budget", limit=10, where=MemoryFilter()) == []
 
 
-async def test_a_vague_query_is_searched_with_what_was_said_before(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_vague_query_is_searched_with_what_was_said_before() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), fact(DOG))
         answer = await it.recall.recall(asking("Planning Hawaii vacation", "Looking at hotels", "How much?"))
         alone = await it.recall.recall(asking("How much?"))
@@ -62,8 +62,8 @@ async def test_a_vague_query_is_searched_with_what_was_said_before(tmp_path: Pat
     assert alone.result == "empty"
 
 
-async def test_rewriting_can_be_turned_off(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=Settings.model_validate({"rewrite": {"mode": "none"}})) as it:
+async def test_rewriting_can_be_turned_off() -> None:
+    async with bench(settings=Settings.model_validate({"rewrite": {"mode": "none"}})) as it:
         assert (await it.recall.recall(asking("Planning Hawaii vacation", "How much?"))).query == "How much?"
 
 
@@ -77,10 +77,10 @@ async def test_rewriting_can_be_turned_off(tmp_path: Path) -> None:
     ],
 )
 async def test_what_must_not_be_injected_is_left_out_and_the_receipt_says_why(
-    tmp_path: Path, fields: dict[str, object], reason: str
+    fields: dict[str, object], reason: str
 ) -> None:
     settings = Settings.model_validate({"learn": {"min_trust": "tool"}})
-    async with bench(tmp_path, settings=settings) as it:
+    async with bench(settings=settings) as it:
         await it.put(fact(BUDGET, **fields))
         answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
     assert answer.result == "empty"
@@ -90,23 +90,23 @@ async def test_what_must_not_be_injected_is_left_out_and_the_receipt_says_why(
 @pytest.mark.parametrize(
     "fields", [{"quarantined": True}, {"active": False}, {"expires_at": NOW - timedelta(seconds=1)}]
 )
-async def test_what_does_not_count_any_more_is_not_even_searched(tmp_path: Path, fields: dict[str, object]) -> None:
-    async with bench(tmp_path) as it:
+async def test_what_does_not_count_any_more_is_not_even_searched(fields: dict[str, object]) -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET, **fields))
         assert (await it.recall.recall(asking("What's my budget for the Hawaii trip?"))).candidates == []
 
 
-async def test_what_the_request_already_contains_is_not_injected_again(tmp_path: Path) -> None:
+async def test_what_the_request_already_contains_is_not_injected_again() -> None:
     said = "My budget for the Hawaii trip is $10,000"
-    async with bench(tmp_path) as it:
+    async with bench() as it:
         await it.put(turn(said))
         question = "What's my budget for the Hawaii trip?"
         assert (await it.recall.recall(asking(question))).result == "injected"
         assert (await it.recall.recall(asking(question, present=[text_digest(said)]))).result == "empty"
 
 
-async def test_a_fact_displaces_the_turn_it_came_from(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_fact_displaces_the_turn_it_came_from() -> None:
+    async with bench() as it:
         said = turn("Well, so for the trip to Hawaii we have a budget of about $10,000, flights and all", id="t1")
         await it.put(said, fact(BUDGET, turn_ids=["t1"]))
         answer = await it.recall.recall(asking("What's my budget for the Hawaii vacation?", similarity_threshold=0.2))
@@ -114,9 +114,9 @@ async def test_a_fact_displaces_the_turn_it_came_from(tmp_path: Path) -> None:
     assert {one["memory_id"]: one["rejected"] for one in answer.candidates}["t1"] == "fact"
 
 
-async def test_a_fact_displaces_its_turn_also_when_that_ranks_a_little_better(tmp_path: Path) -> None:
+async def test_a_fact_displaces_its_turn_also_when_that_ranks_a_little_better() -> None:
     question = "What's my budget for the Hawaii trip?"
-    async with bench(tmp_path) as it:
+    async with bench() as it:
         said = turn("My budget for the Hawaii trip is $10,000, all in all", id="t1")
         await it.put(said, fact("User's budget for the Hawaii trip is $10,000", turn_ids=["t1"]))
         scores = {one.memory.id: one.score for one in await it.recall.search(ANN, question, limit=9, where=ALL)}
@@ -127,8 +127,8 @@ async def test_a_fact_displaces_its_turn_also_when_that_ranks_a_little_better(tm
     assert {one["memory_id"]: one["rejected"] for one in answer.candidates}["t1"] == "fact"
 
 
-async def test_a_turn_whose_fact_was_superseded_is_not_in_the_block(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_turn_whose_fact_was_superseded_is_not_in_the_block() -> None:
+    async with bench() as it:
         old = turn("My budget for the Hawaii trip is $10,000", id="t1", superseded_by="f2")
         new = turn("My budget for the Hawaii trip is $15,000 now", id="t2", created_at=NOW + timedelta(days=1))
         gone = fact("User's budget for the Hawaii trip is $10,000", id="f1", active=False, superseded_by="f2")
@@ -138,9 +138,9 @@ async def test_a_turn_whose_fact_was_superseded_is_not_in_the_block(tmp_path: Pa
     assert "$10,000" not in answer.context
 
 
-async def test_a_request_narrows_what_is_recalled(tmp_path: Path) -> None:
+async def test_a_request_narrows_what_is_recalled() -> None:
     question = "What's my budget for the Hawaii trip?"
-    async with bench(tmp_path) as it:
+    async with bench() as it:
         await it.put(fact(BUDGET), turn("The Hawaii budget is $10,000 for the trip"))
         only_turns = await it.recall.recall(asking(question, memory_types=["turn"]))
         one = await it.recall.recall(asking(question, retrieval_limit=1))
@@ -154,8 +154,8 @@ async def test_a_request_narrows_what_is_recalled(tmp_path: Path) -> None:
     assert "budget" in [candidate["rejected"] for candidate in tiny.candidates]
 
 
-async def test_the_block_stays_within_its_tokens(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_the_block_stays_within_its_tokens() -> None:
+    async with bench() as it:
         await it.put(
             *(fact(f"User's budget for the Hawaii trip, part {number}, is ${number},000") for number in range(40))
         )
@@ -181,7 +181,7 @@ class SlowStore(EdgeStore):
 
 @pytest.mark.parametrize(("store", "reason"), [(FailingStore, "store"), (SlowStore, "timeout")])
 async def test_trouble_costs_the_memories_and_is_said(tmp_path: Path, store: type[EdgeStore], reason: str) -> None:
-    async with bench(tmp_path, settings=Settings()) as it:
+    async with bench(settings=Settings()) as it:
         it.recall._store = store(tmp_path / "other", dimension=4, embedder_name=None)
         answer = await it.recall.recall(asking("What's my budget?"))
         await it.recall._store.close()
@@ -196,8 +196,8 @@ class LateEmbedder(NoEmbedder):
         raise AssertionError(text)
 
 
-async def test_words_alone_are_used_when_the_embedder_is_late(tmp_path: Path) -> None:
-    async with bench(tmp_path, settings=Settings()) as it:
+async def test_words_alone_are_used_when_the_embedder_is_late() -> None:
+    async with bench(settings=Settings()) as it:
         await it.put(fact(BUDGET))
         it.recall._embedder = LateEmbedder(384)
         answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
@@ -225,10 +225,8 @@ class LoadingEmbedder(NoEmbedder):
         (NoEmbedder, "off"),
     ],
 )
-async def test_a_query_is_counted_by_why_it_went_by_words_alone(
-    tmp_path: Path, embedder: type[NoEmbedder], vector: str
-) -> None:
-    async with bench(tmp_path, settings=Settings()) as it:
+async def test_a_query_is_counted_by_why_it_went_by_words_alone(embedder: type[NoEmbedder], vector: str) -> None:
+    async with bench(settings=Settings()) as it:
         it.recall._embedder = embedder(384)
         before = _queries(vector), _queries("yes")
         await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
@@ -246,8 +244,8 @@ class AlmostEmbedder(NoEmbedder):
         return Question(vector=[1.0] + [0.0] * 383)
 
 
-async def test_memories_that_have_no_vector_yet_are_found_by_words(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_memories_that_have_no_vector_yet_are_found_by_words() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), fact(DOG))
         it.recall._embedder = AlmostEmbedder(384)
         found = await it.recall.search(ANN, "budget for the Hawaii trip", limit=10, where=MemoryFilter())
@@ -256,8 +254,8 @@ async def test_memories_that_have_no_vector_yet_are_found_by_words(tmp_path: Pat
     assert "cosine" not in found[0].signals
 
 
-async def test_the_search_api_has_no_floor_and_says_its_signals(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_the_search_api_has_no_floor_and_says_its_signals() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), fact("User's budget for books is small"), turn("budget talk"))
         found = await it.recall.search(ANN, "Hawaii budget", limit=10, where=MemoryFilter())
         limited = await it.recall.search(ANN, "Hawaii budget", limit=1, where=MemoryFilter(kinds=(Kind.TURN,)))
@@ -277,8 +275,8 @@ async def test_the_search_api_has_no_floor_and_says_its_signals(tmp_path: Path) 
         ("Le café préféré d'Anna est Chez Émile", "cafe prefere d'Anna"),
     ],
 )
-async def test_other_scripts_and_languages_are_found_by_words(tmp_path: Path, told: str, question: str) -> None:
-    async with bench(tmp_path) as it:
+async def test_other_scripts_and_languages_are_found_by_words(told: str, question: str) -> None:
+    async with bench() as it:
         await it.put(turn(told), fact("User's favorite color is green"))
         found = await it.recall.search(ANN, question, limit=1, where=MemoryFilter())
     assert [one.memory.content for one in found] == [told]
@@ -304,22 +302,22 @@ ODD = [
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("query", ODD)
-async def test_odd_queries_are_searched_without_trouble(tmp_path: Path, query: str) -> None:
-    async with bench(tmp_path) as it:
+async def test_odd_queries_are_searched_without_trouble(query: str) -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET), turn("We meet on 31 April", created_at=NOW), turn("👍"))
         assert (await it.recall.recall(asking(query))).result in {"empty", "injected"}
         assert (await it.recall.recall(asking("hello", query))).result in {"empty", "injected"}
         assert len(await it.recall.search(ANN, query, limit=5, where=ALL)) <= 5
 
 
-async def test_no_query_at_all_finds_nothing(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_no_query_at_all_finds_nothing() -> None:
+    async with bench() as it:
         await it.put(fact(BUDGET))
         assert (await it.recall.recall(asking())).result == "empty"
 
 
-async def test_who_asks_what_was_on_a_day_is_given_what_was_said_then(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_who_asks_what_was_on_a_day_is_given_what_was_said_then() -> None:
+    async with bench() as it:
         for ago, text in (
             (6, "We climbed Helvellyn with the kids."),
             (40, "I planted beans."),

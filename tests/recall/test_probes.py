@@ -3,7 +3,6 @@
 import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -128,9 +127,9 @@ async def embedder(searched: str, folders: Folders) -> AsyncIterator[Embedder | 
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def probe(searched: str, tmp_path: Path, embedder: Embedder | None) -> AsyncIterator[Probe]:
+async def probe(searched: str, embedder: Embedder | None) -> AsyncIterator[Probe]:
     settings = WHOLE if searched == "whole" else PATIENT
-    async with bench(tmp_path / "store", embedder=embedder, settings=settings) as it:
+    async with bench(embedder=embedder, settings=settings) as it:
 
         async def scores(memories: list[str], question: str) -> dict[str, float]:
             """The scores of a new user's memories for a question; ``TALK`` is told as a conversation."""

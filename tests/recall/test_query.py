@@ -86,7 +86,7 @@ async def known(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
         await embedder.start()
         await until_ready(embedder)
-    async with bench(tmp_path / "store", embedder=embedder) as it:
+    async with bench(embedder=embedder) as it:
         await it.put(*(fact(text) for text in LIFE))
         yield it
     if embedder is not None:
@@ -99,8 +99,8 @@ async def test_both_answers_come_in_for_a_message_with_two_questions(known: Benc
     assert all(text not in answer.context for text in LIFE[2:4])
 
 
-async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured() -> None:
+    async with bench() as it:
         await said_before(it)
         vague = asking("How much?")
         alone = await it.recall.recall(vague)
@@ -109,8 +109,8 @@ async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured(tmp
     assert {"hawaii", "budget"} <= set(chained.query.lower().split())
 
 
-async def test_a_clear_question_of_a_chain_is_searched_as_it_is(tmp_path: Path) -> None:
-    async with bench(tmp_path) as it:
+async def test_a_clear_question_of_a_chain_is_searched_as_it_is() -> None:
+    async with bench() as it:
         await said_before(it)
         clear = "What is the name of my daughter's school?"
         answer = await it.recall.recall(msgspec.structs.replace(asking(clear), chained=True))

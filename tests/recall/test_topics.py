@@ -3,7 +3,6 @@ all that is known.
 """
 
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -43,10 +42,8 @@ async def test_who_asks_for_everything_gets_a_profile_of_several_topics(with_mod
 
 
 @with_one_model
-async def test_the_embedder_counts_as_loading_until_everything_can_be_asked_for(
-    loaded_model: Embedder, tmp_path: Path
-) -> None:
-    async with bench(tmp_path, embedder=loaded_model) as made:
+async def test_the_embedder_counts_as_loading_until_everything_can_be_asked_for(loaded_model: Embedder) -> None:
+    async with bench(embedder=loaded_model) as made:
         assert made.recall.embedder_state == "loading"
         assert await made.recall.prepare()
         assert made.recall.embedder_state == "ready"

@@ -1,7 +1,6 @@
 """A store by words and one with the model, for tests of both."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -31,7 +30,7 @@ async def model(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterat
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def side(model: Embedder | None, tmp_path: Path) -> AsyncIterator[tuple[str, Bench]]:
+async def side(model: Embedder | None) -> AsyncIterator[tuple[str, Bench]]:
     """ "words" or "model", and a store that goes by it. Needs ``pytest.mark.asyncio(loop_scope="module")``."""
-    async with bench(tmp_path / "store", embedder=model) as known:
+    async with bench(embedder=model) as known:
         yield "model" if model is not None else "words", known

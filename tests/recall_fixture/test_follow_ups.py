@@ -31,7 +31,7 @@ async def side(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterato
         if request.param == "model":
             embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), folder / "cache")
             await until_ready(embedder)
-        async with bench(folder / "store", embedder=embedder) as known:
+        async with bench(embedder=embedder) as known:
             await known.put(
                 *(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(CASES.known))
             )

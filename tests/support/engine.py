@@ -31,6 +31,7 @@ from memproxy.stores.edge import EdgeStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_roles
+from tests.support.emptied import EmptiedStore
 from tests.support.http_client import plain_client
 from tests.support.waiting import eventually
 
@@ -57,16 +58,20 @@ def make_engine(
     *,
     settings: Settings | None = None,
     store: MemoryStore | None = None,
+    own_store: bool = False,
     dimension: int = DIMENSION,
     embedder: Embedder | None = None,
     write_timeout_s: float = 30.0,
 ) -> Engine:
-    """An engine over real parts below ``folder``; by words alone where no embedder is given."""
+    """An engine over real parts; by words alone where no embedder is given. With a store of its own below ``folder``
+    another engine can go on with it.
+    """
     settings = settings or test_settings()
     clock = WallClock()
     state = SqliteState(folder / "state.db", sync="normal")
     embedder = embedder or NoEmbedder(dimension)
-    store = store or EdgeStore(folder / "store", dimension=dimension, embedder_name=embedder.name, lull_s=0)
+    options: dict[str, Any] = {"dimension": dimension, "embedder_name": embedder.name, "lull_s": 0}
+    store = store or (EdgeStore(folder / "store", **options) if own_store else EmptiedStore(**options))
     lexical, access = Bm25Encoder(), ModelAccess(settings)
     model = OpenAIChatModel(settings.models.extract)
     worker = Worker(
