@@ -32,16 +32,9 @@ class BrowserGuard:
 
     def __init__(self, server: ServerSettings) -> None:
         self._any_address = server.host in {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
-        self._hosts = {_host_named(name) for name in server.allowed_hosts} or self._bound_names(server.host)
+        self._hosts = {_host_named(name) for name in server.allowed_hosts} or _bound_names(server.host)
         self._origins = {origin.rstrip("/").lower() for origin in server.cors_origins}
         self._guess = not server.allowed_hosts
-
-    @staticmethod
-    def _bound_names(host: str) -> set[str]:
-        if is_loopback(host):
-            return {host.lower(), *LOOPBACK_NAMES}
-        names = {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return {host.lower(), f"[{host.lower()}]", *names, *LOOPBACK_NAMES}
 
     def check(self, headers: Headers, *, is_page: bool = False, is_health: bool = False) -> None:
         """Refuse a foreign ``Host`` or ``Origin``. ``is_page``: links of other pages may lead here. ``is_health``: what
@@ -77,15 +70,12 @@ class BrowserGuard:
         if match is None or int(match[1] or 1) > _MOST_PORT:
             raise RequestError(f"Host {host[:100]!r} is not a name or address with perhaps a port.", param="Host")
         name = _without_port(host)
-        if not (self._host_allowed(name) or (any_address and (name in LOOPBACK_NAMES or _is_a_machines(name)))):
+        allowed = name in self._hosts or "*" in self._hosts
+        # On a wildcard address we cannot know our names, but rebinding needs a name: a bare address is safe.
+        allowed = allowed or (self._guess and self._any_address and _is_address(name))
+        if not (allowed or (any_address and (name in LOOPBACK_NAMES or _is_a_machines(name)))):
             raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
         return host
-
-    def _host_allowed(self, name: str) -> bool:
-        if name in self._hosts or "*" in self._hosts:
-            return True
-        # On a wildcard address we cannot know our names, but rebinding needs a name: a bare address is safe.
-        return self._guess and self._any_address and _is_address(name)
 
     def cors_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """What tells a browser that its allowed origin may read our answers; nothing for anyone else."""
@@ -99,9 +89,7 @@ class BrowserGuard:
         ]
 
     def preflight_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """The answer to a browser that asks, before the request itself, whether its page may send it; nothing where it
-        may not.
-        """
+        """The answer to a browser that asks first whether its page may send a request; nothing where it may not."""
         if not (cors := self.cors_headers(headers)):
             return []
         requested = (headers.get(b"access-control-request-headers") or "").encode("latin-1", "replace")
@@ -117,6 +105,13 @@ def _is_of_another_page(headers: Headers, *, is_page: bool) -> bool:
     if headers.get(b"sec-fetch-site") not in _OF_ANOTHER_PAGE:
         return False
     return not is_page or (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != ("navigate", "document")
+
+
+def _bound_names(host: str) -> set[str]:
+    if is_loopback(host):
+        return {host.lower(), *LOOPBACK_NAMES}
+    names = {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return {host.lower(), f"[{host.lower()}]", *names, *LOOPBACK_NAMES}
 
 
 def _without_port(host: str) -> str:

@@ -64,9 +64,7 @@ class Experiment:
         self._note(scope, counts)
 
     def note_signal(self, scope: Scope, signal: str, count: int = 1) -> None:
-        """The user judged what memory gave (one of `SIGNALS`), or corrected so many messages in the chat
-        (``followup``).
-        """
+        """The user judged what memory gave (one of `SIGNALS`), or corrected messages in the chat (``followup``)."""
         if (arm := self.arm(scope)) is not None:
             metrics().experiment_feedback.labels(arm, signal).inc(count)
             self._note(scope, {signal if signal in SIGNALS else "followups": count})

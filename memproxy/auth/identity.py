@@ -1,6 +1,4 @@
-"""Whom and what a request names beside its key, as far as the key allows; and the identity's way from the relay to the
-engine.
-"""
+"""What a request names beside its key, as far as the key allows, and how it gets from the relay to the engine."""
 
 import json
 from collections.abc import Mapping, Set

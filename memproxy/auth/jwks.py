@@ -58,8 +58,6 @@ _TYPES = {"RS": "RSA", "ES": "EC", "HS": "oct"}
 _PUBLIC = frozenset({"kty", "crv", "n", "e", "x", "y", "k"})
 """Members that make the key that signatures are checked with. A private key that was published is not read as one."""
 
-_Stamp = tuple[int, int, int]
-
 
 class SigningKey(msgspec.Struct, frozen=True):
     """A key, and which algorithms' signatures it may prove. ``id`` is its ``kid``."""
@@ -139,9 +137,10 @@ class JwksFile:
         self._algorithms = algorithms
         self._look_s = look_s
         self._looked = time.monotonic()
+        self._stamp: tuple[int, int, int] | None = None
+        self._keys: tuple[SigningKey, ...] = ()
         try:
-            self._stamp = self._read_stamp()
-            self._keys = self._read()
+            self._read()
         except (OSError, ValueError) as error:
             raise ConfigError(f"auth.jwt.jwks_file: {path} cannot be used ({error})") from error
 
@@ -150,25 +149,19 @@ class JwksFile:
         if time.monotonic() - self._looked < self._look_s and (key := chosen(self._keys, kid, algorithm)):
             return key
         self._looked = time.monotonic()
-        await asyncio.to_thread(self._look)
-        return chosen(self._keys, kid, algorithm)
-
-    def _look(self) -> None:
         try:
-            if (stamp := self._read_stamp()) == self._stamp:
-                return
-            self._keys, self._stamp = self._read(), stamp
+            await asyncio.to_thread(self._read)
         except (OSError, ValueError) as error:
             # half a file, or none: the one who replaces it is not done, and tokens must go on being taken
             log.warning("auth.jwt.jwks_file: %s cannot be used (%s); the keys read before stay", self._path, error)
+        return chosen(self._keys, kid, algorithm)
 
-    def _read_stamp(self) -> _Stamp:
+    def _read(self) -> None:
         status = self._path.stat()
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
-    def _read(self) -> tuple[SigningKey, ...]:
-        with self._path.open("rb") as file:
-            return keys_of(file.read(MOST_JWKS_BYTES + 1), self._algorithms)
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
+        if stamp != self._stamp:
+            with self._path.open("rb") as file:
+                self._keys, self._stamp = keys_of(file.read(MOST_JWKS_BYTES + 1), self._algorithms), stamp
 
 
 @dataclass(eq=False)
@@ -214,9 +207,7 @@ class JwksUrl:
         return self._fetching is not None or time.monotonic() - self._failed_at >= self.pause_s
 
     def _may_ask(self) -> bool:
-        """Whether to call `_fetch` for an unknown key id. While one runs, or after one failed, that asks the provider
-        nothing.
-        """
+        """Whether to call `_fetch` for an unknown key id, which does not always ask the provider."""
         now = time.monotonic()
         if self._fetching is not None or not self._may_fetch():
             return True

@@ -27,9 +27,7 @@ _MOST_TOKEN = 16_384
 _MOST_KID = 1_024
 _FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(\.[A-Za-z0-9_-]+={0,2}){2}")
 _NOT_UNDERSTOOD = ("crit", "b64", "zip")
-"""Header parameters that change what a token means. A reader that understands none of them must refuse it (RFC 7515,
-section 4.1.11).
-"""
+"""Header parameters that change what a token means: who understands none must refuse (RFC 7515, 4.1.11)."""
 _TIMES = ("exp", "nbf", "iat")
 _LAST_TIME = 253_402_300_799
 """The end of the year 9999: milliseconds taken for seconds would be a token that never ends."""
@@ -72,9 +70,14 @@ class JwtAuthenticator:
         claims = await self._claims(token)
         names = self._settings.claims
         user, subject = _name(claims, names.user), _name(claims, "sub")
+        tenant = _name(claims, names.tenant) or self._settings.tenant
+        if tenant is None:
+            raise Unauthenticated(
+                f"The token names no tenant (claim {names.tenant!r}), and auth.jwt.tenant is not set."
+            )
         return named_identity(
             headers,
-            tenant=_tenant(claims, names.tenant, self._settings.tenant),
+            tenant=tenant,
             user=user,
             default_user=self._unnamed_user,
             project=_name(claims, names.project),
@@ -190,13 +193,6 @@ def _fixed_key(settings: JwtSettings) -> SigningKey:
             f"algorithm's curve at least; the key does not fit {', '.join(settings.algorithms)}"
         )
     return SigningKey(None, jwt.get_algorithm_by_name(min(usable)).prepare_key(key), usable)  # read once, not per token
-
-
-def _tenant(claims: Mapping[str, Any], name: str, fixed: str | None) -> str:
-    tenant = _name(claims, name) or fixed
-    if tenant is None:
-        raise Unauthenticated(f"The token names no tenant (claim {name!r}), and auth.jwt.tenant is not set.")
-    return tenant
 
 
 def _name(claims: Mapping[str, Any], claim: str) -> str | None:

@@ -1,11 +1,9 @@
-"""The authenticator of the configured mode; that of mode ``passthrough``: the client's own key names the tenant, by a
-keyed hash of it.
-"""
+"""The authenticator of the configured mode; in ``passthrough`` a keyed hash of the client's key is the tenant."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memproxy.auth.headers import Headers, client_key, unknown_scheme
 from memproxy.auth.identity import default_user
@@ -14,7 +12,9 @@ from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import Unauthenticated
 from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings, is_loopback
-from memproxy.tasks import TaskOwner
+
+if TYPE_CHECKING:  # it loads the metrics, which the supervisor does without
+    from memproxy.tasks import TaskOwner
 
 ANONYMOUS = "anonymous"
 """The tenant of callers without a key, on an address of this machine only."""
@@ -43,7 +43,7 @@ def make_authenticator(
     lookup: Callable[[str], Awaitable[KeyRecord | None]],
     news: News = no_news,
     *,
-    tasks: TaskOwner | None = None,
+    tasks: "TaskOwner | None" = None,
 ) -> Authenticator:
     """The authenticator of ``auth.mode``; ``lookup`` finds the record of a proxy key by its id, ``news`` changes when
     records do, ``tasks`` fetch an identity provider's keys.

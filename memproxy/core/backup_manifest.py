@@ -19,9 +19,7 @@ SECRET = "secret"  # noqa: S105 - a file's name
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of the backup, unpacked: its size in bytes and its SHA-256 in hex. ``packed`` is its size in the backup's
-    folder.
-    """
+    """A file of the backup: its bytes and SHA-256 unpacked; ``packed`` is its size in the backup's folder."""
 
     size: int
     sha256: str
@@ -33,9 +31,7 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a collection, which its Qdrant server keeps: its size in bytes, and its SHA-256 in hex where the
-    server tells it.
-    """
+    """A snapshot that a Qdrant server keeps: its size in bytes, and its SHA-256 in hex where the server tells it."""
 
     collection: str
     name: str

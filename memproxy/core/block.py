@@ -17,9 +17,7 @@ from memproxy.core.bounded_regex import SENTENCE, BoundedPattern
 NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
 CLOSE = '</recalled-memory id="{nonce}">'
-"""It names the block that it ends, so that nothing within, which cannot know the id, can seem to. Blocks of older
-versions end with ``</recalled-memory>``.
-"""
+"""With the block's id, which nothing within can know. Blocks of older versions end without it."""
 
 _LINE = BoundedPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
 
@@ -88,9 +86,7 @@ _UNSEEN = (
     *(range(0x3164, 0x3165), range(0xFE00, 0xFE10), range(0xFE20, 0xFE30), range(0xFEFF, 0xFF00)),
     *(range(0xFFA0, 0xFFA1), range(0xFFF9, 0xFFFC), range(0x1D173, 0x1D17B), range(0xE0000, 0xE1000)),
 )
-"""Format characters, variation selectors, controls, marks above and below letters: nothing to see, or part of another
-character.
-"""
+"""Format characters, variation selectors, controls, combining marks: nothing to see by itself."""
 
 
 class _Delimiter(NamedTuple):
@@ -178,9 +174,7 @@ def _delimiters(text: str) -> Iterator[_Delimiter]:
 
 
 def _unescaped(text: str) -> str:
-    """The text with what HTML and JSON may write for a delimiter's characters, in as many characters: what a page or a
-    program shows of an answer comes back so.
-    """
+    """The text with HTML's and JSON's escapes of a delimiter's characters undone, in as many characters."""
     for lead, escapes in _ESCAPES.items():
         if lead in text:
             for escape, plain in escapes:

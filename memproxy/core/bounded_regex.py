@@ -12,9 +12,7 @@ SENTENCE = 1_000
 """Characters of a sentence or a statement; what is longer was pasted, and its beginning is read."""
 
 AT_ONCE = 65_536
-"""Most characters that a pattern sees at once on the relay's event loop, whatever somebody sends: longer text is cut
-into pieces (`core.redact`), or its beginning is read.
-"""
+"""Most characters that a pattern sees at once on the event loop; longer text is cut (`core.redact`)."""
 
 
 class BoundedPattern:

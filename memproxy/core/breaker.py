@@ -24,9 +24,7 @@ class Breaker:
         return self._failures >= FAILURES_TO_OPEN and time.monotonic() < self._open_until
 
     def may_try(self) -> bool:
-        """Whether a call may be tried whose outcome is noted here. Each pause is followed by one try and another pause,
-        until one succeeds.
-        """
+        """Whether to try a call, whose outcome is noted here: after each pause one try, until one succeeds."""
         if self.open:
             return False
         if self._failures >= FAILURES_TO_OPEN:

@@ -22,9 +22,7 @@ MERGED_INTO = "merged_into"
 
 CONFLICTS_WITH = "conflicts_with"
 COMPATIBLE_WITH = "compatible_with"
-"""Keys of the metadata: ids of memories that a model holds to contradict this one, and of those that a person said hold
-beside it.
-"""
+"""Keys of the metadata: ids of memories that contradict this one by a model, or hold beside it by a person."""
 
 INFERRED = "inferred"
 PERMISSION = "requires_user_permission"
@@ -180,9 +178,7 @@ def mark_of(memory: Memory, dream: str) -> dict[str, Any] | None:
 
 
 def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
-    """The fields that make a memory what it was before this dream, the last one that changed it. What somebody changed
-    since stays as it is now.
-    """
+    """The fields that make a memory what it was before its last dream; what somebody changed since stays."""
     note = mark_of(memory, dream)
     if note is None or note["was"] is None:
         return {}

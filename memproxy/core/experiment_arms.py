@@ -41,9 +41,7 @@ Counts = Mapping[str, int]
 
 
 def arm_of(secret: bytes, tenant: str, user: str, share: float) -> Arm:
-    """The arm of a user: the same in every process and after every start, for as long as secret and share are. A larger
-    share takes users into the holdout and lets none out.
-    """
+    """A user's arm, as long as secret and share stay. A larger share only takes more users into the holdout."""
     parts = [part.encode("utf-8", "surrogatepass") for part in ("holdout", tenant, user)]
     digest = hmac.digest(secret, b"".join(len(part).to_bytes(4, "big") + part for part in parts), "sha256")
     return HOLDOUT if int.from_bytes(digest[:8], "big") < share * 2**64 else MEMORY
@@ -58,9 +56,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class ArmResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one arm came to. ``feedback`` counts judgements, ``helpful_share`` is of those; ``per_request`` are means by
-    the names in `MEASURES`, None where nothing was counted.
-    """
+    """One arm: counts of judgements, the helpful share of them, and means by the names in `MEASURES`."""
 
     users: int
     requests: int

@@ -107,16 +107,11 @@ def is_older(one: Memory, other: Memory) -> bool:
     What had ended when it was said ("I lived in Berlin until 2023") is older than what goes on. What nobody said in a
     conversation (it was written by the API, imported) and has a beginning stands where that is: it is a record.
     """
-    if had_ended(one) and other.valid_to is None:
+    if one.valid_to is not None and one.valid_to <= said_at(one) and other.valid_to is None:
         return True
     if states_beginning(one) and (states_beginning(other) or not (SAID in one.metadata or one.turn_ids)):
         return begins(one) < begins(other)
     return said_at(one) < last_said_at(other)
-
-
-def had_ended(memory: Memory) -> bool:
-    """Whether it spoke of something that was over when it was said."""
-    return memory.valid_to is not None and memory.valid_to <= said_at(memory)
 
 
 def states_beginning(memory: Memory) -> bool:
@@ -133,11 +128,9 @@ def position(candidate: Memory, chain: Sequence[Memory]) -> int:
 
 
 def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
-    """The end of the chain, among a slot's statements, that was retracted after the candidate was said: "forget it"
-    covers what was said before it, even if that arrives later.
-    """
+    """The end of a chain that was retracted after the candidate was said: "forget it" covers what comes late, too."""
     ends = [(at, memory) for memory in past if (at := retracted_at(memory)) and memory.superseded_by is None]
-    later = [(at, memory) for at, memory in ends if at >= said_at(candidate)]
+    later = [end for end in ends if end[0] >= said_at(candidate)]
     return min(later, key=lambda end: end[0])[1] if later else None
 
 
@@ -153,11 +146,11 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
     new = msgspec.structs.replace(candidate, supersedes=before.id if before else candidate.supersedes)
     changes = trimmed(chain[: here - 1] if here else [], begins(new), now=now)
     if before is not None:
-        changes[before.id] = _closed(before, begins(new)) | {"superseded_by": new.id, "updated_at": now}
+        changes[before.id] = ended(before, begins(new), now=now) | {"superseded_by": new.id}
         retracted, by = retracted_at(before), str(before.metadata.get(RETRACTED_BY))
         if after is None and retracted is not None:
             if by not in new.turn_ids:  # else its own message took back what it takes the place of
-                new = msgspec.structs.replace(new, **_taken_back(new, by, retracted))
+                new = msgspec.structs.replace(new, **take_back(new, by, retracted, now=new.updated_at))
             changes[before.id]["metadata"] = without(before.metadata, RETRACTED_BY, RETRACTED_AT)
     if after is not None:
         end = min(begins(later) for later in chain[here:])
@@ -167,9 +160,7 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
 
 
 def repeat(old: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
-    """The changes that a repetition makes: to the repeated statement, and to its predecessors if the repetition began
-    earlier.
-    """
+    """The changes that a repetition makes: to the repeated statement, and, if it began earlier, to those before."""
     changes = reinforce(old, again, now=now)
     if not changes:
         return {}
@@ -184,11 +175,7 @@ def repeat(old: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime
 
 def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[str, dict[str, Any]]:
     """The changed ends of those that would reach beyond ``end``."""
-    return {
-        memory.id: _closed(memory, end) | {"updated_at": now}
-        for memory in chain
-        if _close(memory, end) != memory.valid_to
-    }
+    return {memory.id: ended(memory, end, now=now) for memory in chain if _close(memory, end) != memory.valid_to}
 
 
 def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
@@ -221,11 +208,7 @@ def _close(memory: Memory, end: datetime) -> datetime:
 
 def take_back(memory: Memory, turn: str, at: datetime, *, now: datetime) -> dict[str, Any]:
     """The fields that change when somebody takes a statement back: it ends, nothing takes its place."""
-    return _taken_back(memory, turn, at) | {"updated_at": now}
-
-
-def _taken_back(memory: Memory, turn: str, at: datetime) -> dict[str, Any]:
-    closed = _closed(memory, at)
+    closed = ended(memory, at, now=now)
     noted = closed.get("metadata", memory.metadata) | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()}
     return closed | {"metadata": noted}
 
@@ -380,9 +363,7 @@ def stands_alone(candidate: Memory) -> bool:
 
 
 def in_place_of(candidate: Memory, target: Memory) -> Memory:
-    """The correction as what replaces a statement: its own words untouched, under the old one's names where it has none
-    of its own (a bare value, "it's 15,000 now").
-    """
+    """What replaces the target: the correction, under the old names where it is a bare value ("it's 15,000 now")."""
     slot, value = slot_name(candidate), value_name(candidate.object or "")
     # it says the opposite about the same thing ("likes coffee", "hates coffee")
     turned = slot and value and (slot, value) == (slot_name(target), value_name(target.object or ""))
@@ -409,9 +390,7 @@ def is_whole(candidate: Memory) -> bool:
 
 
 def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields to change with the ``edits`` of a statement's fields, unless they are edited themselves: no
-    object, relation or entity keeps saying what the words no longer say.
-    """
+    """The fields that follow from ``edits``: no object, relation or entity keeps saying what the words do not."""
     if memory.kind is Kind.TURN:
         return {}
     fields: dict[str, Any] = {}
@@ -480,16 +459,12 @@ _ORDER = re.compile(
 
 
 def orders(text: str) -> bool:
-    """Whether a message orders to forget something. One that ends a statement without such an order says what holds
-    now.
-    """
+    """Whether a message orders to forget something, and does not only end a statement by saying what holds now."""
     return _ORDER.search(text.replace("’", "'")) is not None
 
 
 def only_asks_to_forget(text: str, quotes: Sequence[str]) -> bool:
-    """Whether a message does nothing but ask to forget, in the words ``quotes``. One that continues after a comma may
-    say more ("Forget the budget, money is no object").
-    """
+    """Whether a message only asks to forget, by ``quotes``; after a comma it may say more ("Forget X, I have Y")."""
     order_quotes = [_quoted(quote) for quote in quotes]
     telling = [sentence for sentence in sentences(text.replace("’", "'")) if key_terms(sentence)]
     return bool(telling) and all(
@@ -541,9 +516,7 @@ def means(request: Memory, memory: Memory) -> bool:
 
 
 def _same_question(request: Memory, memory: Memory, request_terms: frozenset[str]) -> bool:
-    """Whether the request names the slot of a memory; without an object it means every item of a list that holds its
-    other words.
-    """
+    """Whether the request names the slot of a memory; without an object every item that holds its other words."""
     slot = slot_name(msgspec.structs.replace(request, object=request.object or memory.object or memory.content))
     if slot is None or slot != slot_name(memory):
         return False
@@ -551,40 +524,26 @@ def _same_question(request: Memory, memory: Memory, request_terms: frozenset[str
 
 
 def _may_be_meant(request: Memory, memory: Memory) -> bool:
-    """Whether a request may mean a memory: neither its time nor another value, subject, name or number speaks against
-    it.
-    """
+    """Whether a request may mean a memory: no time, value, subject, predicate, name or number is against it."""
     if not memory.active or memory.kind is Kind.TURN or last_said_at(memory) > said_at(request):
         return False
-    if _other_value(request, memory) or _other_subject(request, memory) or _other_question(request, memory):
-        return False
-    held = _words_held(memory) | {part for name in names(memory.content) for part in name.split("_")}
+    held, request_terms = _words_held(memory), _terms(request)
+    if request.object and memory.object and slot_name(request) == slot_name(memory):
+        same = same_value(value_name(request.object), value_name(memory.object))
+        if affirms(request) == affirms(memory) and not same:
+            return False
+    if request.subject and memory.subject:
+        subject, of = subject_name(request.subject), subject_name(memory.subject)
+        is_other = subject != of and not set(of.split("_")) <= request_terms
+        if is_other and (subject == "user" or not set(subject.split("_")) <= held):
+            return False
+    if predicate_name(request.predicate or "") != predicate_name(memory.predicate or ""):
+        predicate, known = set(name_words(request.predicate or "")), set(name_words(memory.predicate or ""))
+        if predicate and known and not known & (predicate | request_terms):
+            return False
+    held |= {part for name in names(memory.content) for part in name.split("_")}
     named = {part for name in names(request.content) for part in name.split("_")}
     return numbers(request.content) <= numbers(_text(memory)) and named <= held
-
-
-def _other_value(request: Memory, memory: Memory) -> bool:
-    """Whether both name a value for one slot, and not the same."""
-    if not request.object or not memory.object or slot_name(request) != slot_name(memory):
-        return False
-    return affirms(request) == affirms(memory) and not same_value(value_name(request.object), value_name(memory.object))
-
-
-def _other_subject(request: Memory, memory: Memory) -> bool:
-    if not request.subject or not memory.subject:
-        return False
-    subject, of = subject_name(request.subject), subject_name(memory.subject)
-    if subject == of or set(of.split("_")) <= _terms(request):
-        return False
-    return subject == "user" or not set(subject.split("_")) <= _words_held(memory)
-
-
-def _other_question(request: Memory, memory: Memory) -> bool:
-    """Whether both name predicates, and nothing in the request speaks of the known one's."""
-    if predicate_name(request.predicate or "") == predicate_name(memory.predicate or ""):
-        return False
-    predicate, of = name_words(request.predicate or ""), name_words(memory.predicate or "")
-    return bool(predicate and of) and not set(of) & (set(predicate) | _terms(request))
 
 
 def _text(memory: Memory) -> str:
@@ -662,9 +621,7 @@ def decide_correction(
     neighbours: Sequence[Neighbour],
     bands: Bands | None = None,
 ) -> Decision:
-    """What a correction does: it replaces what it is about; one that is about nothing known is a statement if it can
-    be understood by itself, else nothing.
-    """
+    """What a correction does: replace what it is about, else stand as a statement where it can, else nothing."""
     if chain:
         decision = _in_slot(candidate, chain)
         # "to Galicia with Petra" after "to Galicia with mum" is no repetition, though both have one value
@@ -684,9 +641,7 @@ def decide_correction(
 
 
 def decide_replacement(candidate: Memory, target: Memory, neighbours: Sequence[Neighbour]) -> Decision:
-    """What a statement does that names what it replaces: it replaces just that, whatever slots say; the same turn read
-    again repeats it.
-    """
+    """A statement that names what it replaces does just that, whatever slots say; the same turn again repeats it."""
     again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
     if again is not None:
         return Decision(Operation.DUPLICATE, again)
@@ -720,10 +675,8 @@ def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
 def stated_before(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
     """Which of a slot's statements the candidate's own turn has stated before, when the turn is read again."""
     turns, value = set(candidate.turn_ids), slot_value(candidate)
-    repeats_of_turn = (
-        memory for memory in past if turns & set(memory.turn_ids) and same_value(value, slot_value(memory))
-    )
-    return next(repeats_of_turn, None)
+    of_turn = (memory for memory in past if turns & set(memory.turn_ids))
+    return next((memory for memory in of_turn if same_value(value, slot_value(memory))), None)
 
 
 def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:

@@ -25,9 +25,7 @@ PRIOR_CANDIDATES = 10
 
 NEAR_TOKENS = 0.55
 SAME_TOKENS = 0.9
-"""Cosines (one side of which is packed, which takes a fifth off them) from which on a token counts as partly, and as
-wholly, the same as one of the question.
-"""
+"""Cosines, a fifth lower for the packed side, from which on two tokens are partly, and wholly, the same."""
 
 PRIOR_DOCUMENTS = 50
 """A word's rarity is counted as if that many more memories, none having it, were there."""
@@ -98,7 +96,9 @@ def columns(
     if np.logical_or.reduce(missing):
         has_vector = ~missing
         plain, standing = np.where(has_vector, cosine, 0.0), np.zeros(len(bm25))
-        standing[has_vector] = _standings(cosine[has_vector], USUAL_COSINE, _of(counted, has_vector))
+        standing[has_vector] = _standings(
+            cosine[has_vector], USUAL_COSINE, None if counted is None else counted[has_vector]
+        )
     else:
         plain, standing = cosine, _standings(cosine, USUAL_COSINE, counted)
     other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
@@ -129,7 +129,8 @@ def late_columns(
     if not np.logical_or.reduce(has_tokens):
         return signals
     if not np.logical_and.reduce(has_tokens):
-        similarities, window, counted = similarities[has_tokens], window[has_tokens], _of(counted, has_tokens)
+        similarities, window = similarities[has_tokens], window[has_tokens]
+        counted = None if counted is None else counted[has_tokens]
     near = np.minimum(np.maximum((similarities - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0), 1.0)
     parts = shares(near if counted is None else near[counted], functional)
     own = similarities @ parts
@@ -154,10 +155,6 @@ def _small_corpus(candidates: int) -> float:
     return _rarity(1, candidates + PRIOR_DOCUMENTS) / _rarity(1, candidates) if candidates else 1.0
 
 
-def _of(counted: Mask | None, rows: Mask) -> Mask | None:
-    return None if counted is None else counted[rows]
-
-
 def _standings(values: Array, usual: _Usual, counted: Mask | None = None) -> Array:
     others = values if counted is None else values[counted]
     count = len(others)
@@ -177,9 +174,7 @@ def _moments(values: Array) -> tuple[float, float]:
 
 
 def places(values: Array, counted: Mask | None = None) -> Array:
-    """How many spreads a candidate lies above the mean of those ``counted`` (None: of all), drawn towards 0 where there
-    are few of them.
-    """
+    """How many spreads each lies above the mean of those ``counted`` (None: all), nearer to 0 where these are few."""
     others = values if counted is None else values[counted]
     count = len(others)
     summed, variance = _moments(others) if count > 1 else (0.0, 0.0)
@@ -224,9 +219,7 @@ def _rarity(documents_with: float, total: int) -> float:
 
 
 def coverage(weights: Array, held: NDArray[np.bool_]) -> Array:
-    """The weighted part of the query's terms (rows of ``held``) that each candidate (columns) has, in [0, 1]; 0 for a
-    query without terms.
-    """
+    """The weighted part of the query's terms (rows) that each candidate (columns) has, in [0, 1]; 0 without terms."""
     # no matrix product: it may add up in another order for one candidate than for another that has the same terms
     weighted: Array = np.add.reduce(weights[:, None] * held, axis=0)
     total: float = sum(weights.tolist())

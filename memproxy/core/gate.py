@@ -53,9 +53,7 @@ class OfferedTool(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether to search, and why: ``greeting``, ``smalltalk``, ``tool``, ``fact``, ``empty``, ``personal`` or
-    ``default``.
-    """
+    """Whether to search; why: ``greeting``, ``smalltalk``, ``tool``, ``fact``, ``empty``, ``personal``, ``default``."""
 
     searched: bool
     reason: str

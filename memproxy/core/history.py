@@ -79,9 +79,7 @@ class Role(msgspec.Struct, frozen=True):
 
 
 def may_cut(messages: Sequence[Role], at: int) -> bool:
-    """Whether messages before the index ``at`` may be left out: it is a message of the user, and none of the others
-    after it is the result of a tool that was called before it.
-    """
+    """Whether messages before ``at`` may go: the user speaks there, and no result of a tool called before follows."""
     if messages[at].role != "user":
         return False
     for message in messages[at:]:

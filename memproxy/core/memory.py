@@ -139,9 +139,7 @@ SOURCES = "sources"
 """Name in ``metadata``: the ids of the memories that a dream made this one of."""
 
 ASKED = "asked"
-"""Key in the metadata of a user's turn: True where a model that extracts found nothing told in it, False where another
-reading did (`core.telling.only_asks`).
-"""
+"""Key in the metadata of a user's turn: whether a model found nothing told in it (`core.telling.only_asks`)."""
 
 INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
 """Fields of the stored form that no API answer shows."""
@@ -168,9 +166,7 @@ def from_payload(payload: dict[str, Any]) -> Memory:
 
 
 def to_public(memory: Memory, *, nulls: bool = True) -> dict[str, Any]:
-    """What the API shows of a memory: all fields of the contract and nothing else; without ``nulls`` only those that
-    have a value (the caller's own ``metadata`` stays as it is).
-    """
+    """The fields that the API shows; without ``nulls`` only those with a value (``metadata`` stays as it is)."""
     shown = {name: value for name, value in to_payload(memory).items() if name not in INTERNAL_FIELDS}
     if nulls:
         return shown

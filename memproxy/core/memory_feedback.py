@@ -26,9 +26,7 @@ WRONG_IMPORTANCE, WRONG_CONFIDENCE = 0.5, 0.25
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Counts by signal and the last one's time. ``withheld``: it was quarantined by feedback, not by the guard.
-    ``text`` is what was said with the last one.
-    """
+    """Counts by signal, and the last one's time and text. ``withheld``: feedback quarantined it, not the guard."""
 
     helpful: int = 0
     wrong: int = 0
@@ -49,8 +47,7 @@ def feedback_of(memory: Memory) -> Feedback:
 def judged(memory: Memory, signal: str, *, text: str | None, now: datetime) -> Mapping[str, Any]:
     """The fields that change by a signal: ``helpful``, ``wrong`` or ``correction``."""
     before = feedback_of(memory)
-    counts = {signal: getattr(before, signal) + 1}
-    after = msgspec.structs.replace(before, **counts, at=now, text=text, withheld=before.withheld)
+    after = msgspec.structs.replace(before, **{signal: getattr(before, signal) + 1}, at=now, text=text)
     changes: dict[str, Any] = {"updated_at": now}
     if signal == "helpful":
         changes["importance"] = _nearer(memory.importance, HELPFUL_IMPORTANCE)

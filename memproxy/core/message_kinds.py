@@ -80,9 +80,7 @@ class Weights(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """The beginning of a text in lower case with plain apostrophes and single spaces; of a longer one than is read one
-    character more.
-    """
+    """A text's beginning in lower case, apostrophes plain, spaces single; one character more than is read at most."""
     folded = unicodedata.normalize("NFKC", text[: 2 * MOST_READ]).lower().replace("’", "'").replace("‘", "'")
     return " ".join(folded.split())[: MOST_READ + 1]
 

@@ -115,9 +115,7 @@ def read_circle(text: str) -> tuple[str | None, str | None] | None:
 
 
 def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
-    """The circles whose names hold for a memory of this project and agent, the narrowest first: every caller that sees
-    the memory may see their statements.
-    """
+    """The circles whose names hold for a memory of this project and agent, the narrowest first."""
     if project is None and agent is None:
         return ("",)
     return tuple(
@@ -189,23 +187,19 @@ def _is_name(word: str) -> bool:
 def assign(memory: Memory) -> Names:
     """Where a memory belongs by itself. For turns see `assign_turns`."""
     subject = memory.subject or next(iter(memory.entities), USER)
+    same = same_names(memory)
+    if memory.project_id is not None or memory.agent_id is not None:
+        # a name that a project gives the user is another name of the user's wing there, which all projects share
+        same = [(two, one) if one == USER else (one, two) for one, two in same]
     return Names(
         wing=subject_name(subject),
         room=memory.session_id or DIRECT,
         closet=closet(memory),
-        same=tuple(_anchored(memory, pair) for pair in same_names(memory)),
+        same=tuple(same),
         drawer=memory.kind is Kind.TURN,
         project=memory.project_id,
         agent=memory.agent_id,
     )
-
-
-def _anchored(memory: Memory, pair: tuple[str, str]) -> tuple[str, str]:
-    """The pair, unless a project (an agent) gives the user a name: that does not name the user's wing, which all
-    projects share, but is another name of it in that project.
-    """
-    is_narrow = memory.project_id is not None or memory.agent_id is not None
-    return (pair[1], pair[0]) if is_narrow and pair[0] == USER else pair
 
 
 def closet(memory: Memory) -> str:

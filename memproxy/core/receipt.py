@@ -27,9 +27,7 @@ def new_request_id() -> str:
 
 
 class Cited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that a block holds, and its calibrated score in [0, 1]; of one that an earlier request's block brought
-    (``repeated``) the score is in that request's receipt.
-    """
+    """A memory in a block, with its calibrated score in [0, 1]; ``repeated``: an earlier request's receipt has that."""
 
     memory_id: str
     turn_id: str | None = None
@@ -110,9 +108,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part, as it is noted; a later one of the same request and kind takes its place. ``at`` is when the request
-    came, as far as its author knows.
-    """
+    """A part; a later one of its request and kind takes its place. ``at``: when the request came, as far as known."""
 
     request_id: str
     scope: Scope

@@ -86,9 +86,7 @@ def is_expired(memory: Memory, now: datetime) -> bool:
 
 
 def due(memories: Iterable[Memory], policy: Policy, *, now: datetime) -> list[Due]:
-    """What is to go of all that a user has: what has expired, and as many more as are over the limit: history first,
-    then by score, of equal ones the older.
-    """
+    """What has expired, and what is over the limit: history first, then by score, of equal ones the older."""
     scored = [(one, score(one, now=now)) for one in memories]
     gone = [Due(memory=one, reason=EXPIRED, score=worth) for one, worth in scored if is_expired(one, now)]
     unexpired = [pair for pair in scored if not is_expired(pair[0], now)]

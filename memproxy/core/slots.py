@@ -347,9 +347,7 @@ def slot_name(memory: Memory) -> str | None:
 
 
 def slot_value(memory: Memory) -> str:
-    """What a memory says in its slot, made comparable: whether it affirms (for an opinion: its stance), and its object
-    (or its content).
-    """
+    """What a memory says in its slot: whether it affirms (an opinion: its stance), and its object or content."""
     named = _named(memory)
     if named.predicate == REGARD:
         return sign(memory.stance, affirms=True)

@@ -22,9 +22,7 @@ from memproxy.core.memory import ASKED, Kind, Memory, Trust
 from memproxy.core.text import clean, is_unspaced, sentences, words
 
 LEAST = -0.6
-"""Log odds of its most telling part below which a message tells nothing (docs/recall.md has what it keeps and lets
-through of parts that were not fitted on).
-"""
+"""Log odds of its most telling part below which a message tells nothing (figures: docs/recall.md)."""
 
 SURELY = 1.5
 """From here on a message tells, also where it has no other words than the question."""
@@ -78,9 +76,7 @@ def read_weights(text: str) -> Weights:
 
 
 def telling(text: str, weights: Weights | None = None) -> float:
-    """The log odds that a message tells something, those of the sentence or clause of it that is likeliest to: "my
-    boyfriend is vegan, what can I make him" asks and tells.
-    """
+    """The log odds that a message tells something: those of its likeliest sentence or clause."""
     used = weights or shipped()
     return max((odds_of(one, used) for part in _parts(text) for one in (part, *clauses(part))), default=-math.inf)
 
@@ -148,16 +144,12 @@ def _around(part: str, low: str, tokens: Sequence[str]) -> Iterator[str]:
 
 
 def only_asks(memory: Memory) -> bool:
-    """Whether this is a message of the user's that tells nothing: it asks, requests or acknowledges; so it looks, or so
-    a model that extracts has read it.
-    """
+    """Whether a user's message only asks, requests or acknowledges, by its looks or as a model has read it."""
     if memory.kind is not Kind.TURN or memory.trust is not Trust.USER:
         return False
     return memory.metadata.get(ASKED) is True or telling(memory.content) < LEAST
 
 
 def tells_nothing(memory: Memory) -> bool:
-    """Whether this is a message that tells nothing of the user: his own that only ask, and all of an assistant's, which
-    says what it knows, or gives back what he said.
-    """
+    """Whether a message tells nothing of the user: his own that only ask, and all of an assistant's."""
     return memory.kind is Kind.TURN and (memory.trust is Trust.ASSISTANT or only_asks(memory))

@@ -75,9 +75,7 @@ GENERIC_WORDS = frozenset(
 
 
 def clean(text: str) -> str:
-    """The text in Unicode's compatibility form (full-width letters and the like become plain), lone surrogates
-    replaced, so that every library takes it.
-    """
+    """The text in Unicode's compatibility form, lone surrogates replaced, so that every library takes it."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode("utf-8"))

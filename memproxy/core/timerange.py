@@ -75,7 +75,8 @@ _LATEST = re.compile(
     r"\b(latest|newest|(most )?recent(ly)?|current(ly)?|these days|nowadays|right now)\b", re.IGNORECASE
 )
 
-Reader = Callable[[re.Match[str], date], tuple[date, date] | None]
+Days = tuple[date, date]
+Reader = Callable[[re.Match[str], date], Days | None]
 
 
 def _read(read: Reader, match: re.Match[str], today: date) -> Span | None:
@@ -90,29 +91,30 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _iso(match: re.Match[str], _today: date) -> tuple[date, date]:
-    day = date(int(match["year"]), int(match["number"]), int(match["day"]))
-    return day, day + timedelta(days=1)
+def _from(day: date, count: int = 1) -> Days:
+    return day, day + timedelta(days=count)
 
 
-def _day_of_month(match: re.Match[str], today: date) -> tuple[date, date]:
+def _iso(match: re.Match[str], _today: date) -> Days:
+    return _from(date(int(match["year"]), int(match["number"]), int(match["day"])))
+
+
+def _day_of_month(match: re.Match[str], today: date) -> Days:
     month, number = _MONTHS[match["month"]], int(match["day"])
-    year = int(match["year"]) if match["year"] else _latest_year(month, number, today)
-    day = date(year, month, number)
-    return day, day + timedelta(days=1)
+    return _from(date(int(match["year"] or _latest_year(month, number, today)), month, number))
 
 
-def _since(read: "Reader") -> "Reader":
+def _since(read: Reader) -> Reader:
     """From the day that is read until today."""
 
-    def since(match: re.Match[str], today: date) -> tuple[date, date] | None:
+    def since(match: re.Match[str], today: date) -> Days | None:
         days = read(match, today)
         return days and (days[0], max(days[1], today + timedelta(days=1)))
 
     return since
 
 
-def _from_to(match: re.Match[str], _today: date) -> tuple[date, date] | None:
+def _from_to(match: re.Match[str], _today: date) -> Days | None:
     first = date(int(match["year"]), _MONTHS[match["month"]], int(match["day"]))
     last = date(int(match["to_year"]), _MONTHS[match["to_month"]], int(match["to_day"]))
     return (first, last + timedelta(days=1)) if first <= last else None
@@ -123,58 +125,50 @@ def _latest_year(month: int, number: int, today: date) -> int:
     return today.year if (month, number) <= (today.month, today.day) else today.year - 1
 
 
-def _nearest_day(match: re.Match[str], today: date) -> tuple[date, date] | None:
+def _nearest_day(match: re.Match[str], today: date) -> Days | None:
     month, number = _MONTHS[match["month"]], int(match["day"])
     years = [int(match["year"])] if match["year"] else range(today.year - 1, today.year + 2)
     days = [date(year, month, number) for year in years if number <= calendar.monthrange(year, month)[1]]
-    if not days:
-        return None
-    day = min(days, key=lambda one: abs(one - today))
-    return day, day + timedelta(days=1)
+    return _from(min(days, key=lambda one: abs(one - today))) if days else None
 
 
-def _month(match: re.Match[str], today: date) -> tuple[date, date]:
+def _month(match: re.Match[str], today: date) -> Days:
     month = _MONTHS[match["month"]]
-    year = int(match["year"]) if match["year"] else _latest_year(month, 1, today)
-    return _whole_month(date(year, month, 1))
+    return _month_of(int(match["year"] or _latest_year(month, 1, today)), month)
 
 
-def _whole_month(first: date) -> tuple[date, date]:
-    return first, _months_later(first, 1)
+def _month_of(year: int, month: int) -> Days:
+    """A month of a year, as the calendar counts on: month 0 is December of the year before."""
+    years, index = divmod(month - 1, 12)
+    first = date(year + years, index + 1, 1)
+    return _from(first, calendar.monthrange(first.year, first.month)[1])
 
 
-def _months_later(day: date, months: int) -> date:
-    month_number = day.year * 12 + day.month - 1 + months
-    year, month = divmod(month_number, 12)
-    return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+def _year(match: re.Match[str], _today: date) -> Days:
+    return _year_of(int(match["year"]))
 
 
-def _year(match: re.Match[str], _today: date) -> tuple[date, date]:
-    year = int(match["year"])
+def _year_of(year: int) -> Days:
     return date(year, 1, 1), date(year + 1, 1, 1)
 
 
-def _named_day(match: re.Match[str], today: date) -> tuple[date, date]:
+def _named_day(match: re.Match[str], today: date) -> Days:
     word = match["word"]
-    back = 0 if word in ("today", "tonight") else 2 if "day before" in word else 1
-    day = today - timedelta(days=back)
-    return day, day + timedelta(days=1)
+    return _from(today - timedelta(days=0 if word in ("today", "tonight") else 2 if "day before" in word else 1))
 
 
-def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
-    back = (today.weekday() - _DAYS[match["weekday"]] - 1) % 7 + 1
-    day = today - timedelta(days=back)
-    return day, day + timedelta(days=1)
+def _weekday(match: re.Match[str], today: date) -> Days:
+    return _from(today - timedelta(days=(today.weekday() - _DAYS[match["weekday"]] - 1) % 7 + 1))
 
 
-def _ago(match: re.Match[str], today: date) -> tuple[date, date]:
+def _ago(match: re.Match[str], today: date) -> Days:
     """A range as exact as the words: "two weeks ago" is a week, "3 months ago" a month."""
     slack = {"day": 0, "week": 3, "month": 15, "year": 180}[match["unit"]]
     day = today - timedelta(days=_UNITS[match["unit"]] * _count(match))
     return day - timedelta(days=slack), day + timedelta(days=slack + 1)
 
 
-def _past(match: re.Match[str], today: date) -> tuple[date, date]:
+def _past(match: re.Match[str], today: date) -> Days:
     return today - timedelta(days=_UNITS[match["unit"]] * _count(match)), today + timedelta(days=1)
 
 
@@ -183,19 +177,18 @@ def _count(match: re.Match[str]) -> int:
     return int(word) if word.isdigit() else _NUMBERS[word]
 
 
-def _calendar_unit(match: re.Match[str], today: date) -> tuple[date, date]:
+def _calendar_unit(match: re.Match[str], today: date) -> Days:
     back = 0 if match["which"] == "this" else 1
-    match match["unit"]:
-        case "weekend":
-            saturday = today - timedelta(days=(today.weekday() - 5) % 7 + (7 if back and today.weekday() >= 5 else 0))
-            return saturday, saturday + timedelta(days=2)
-        case "week":
-            monday = today - timedelta(days=today.weekday() + 7 * back)
-            return monday, monday + timedelta(days=7)
-        case "month":
-            return _whole_month(_months_later(today.replace(day=1), -back))
-        case _:
-            return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
+    if match["unit"] == "weekend":
+        return _from(today - timedelta(days=(today.weekday() - 5) % 7 + (7 if back and today.weekday() >= 5 else 0)), 2)
+    return _unit_of(match["unit"], today, -back)
+
+
+def _unit_of(unit: str, today: date, ahead: int) -> Days:
+    """The calendar's week, month or year that is so many of them ahead of today's."""
+    if unit == "week":
+        return _from(today + timedelta(days=7 * ahead - today.weekday()), 7)
+    return _month_of(today.year, today.month + ahead) if unit == "month" else _year_of(today.year + ahead)
 
 
 _ISO = rf"{_YEAR}[-/](?P<number>\d{{1,2}})[-/](?P<day>\d{{1,2}})"
@@ -203,31 +196,23 @@ _DAY_AND_YEAR = rf"{_DAY_NUMBER}(?: of)? (?P<month>{_MONTH})\b\.?,? {_YEAR}"
 _FROM_TO = re.compile(rf"\bfrom {_DAY_AND_YEAR} (?:to|until) {_DAY_AND_YEAR.replace('P<', 'P<to_')}\b")
 
 
-def _in_future(match: re.Match[str], today: date) -> tuple[date, date]:
+def _in_future(match: re.Match[str], today: date) -> Days:
     ahead = _ago(match, today)
     shift = 2 * _UNITS[match["unit"]] * _count(match)
     return ahead[0] + timedelta(days=shift), ahead[1] + timedelta(days=shift)
 
 
-def _next_unit(match: re.Match[str], today: date) -> tuple[date, date]:
-    match match["unit"]:
-        case "week":
-            monday = today + timedelta(days=7 - today.weekday())
-            return monday, monday + timedelta(days=7)
-        case "month":
-            return _whole_month(_months_later(today.replace(day=1), 1))
-        case "year":
-            return date(today.year + 1, 1, 1), date(today.year + 2, 1, 1)
-        case "weekend":
-            saturday = today + timedelta(days=(5 - today.weekday()) % 7)
-            return saturday, saturday + timedelta(days=2)
-        case weekday:
-            day = today + timedelta(days=(_DAYS[weekday] - today.weekday() - 1) % 7 + 1)
-            return day, day + timedelta(days=1)
+def _next_unit(match: re.Match[str], today: date) -> Days:
+    unit = match["unit"]
+    if unit == "weekend":
+        return _from(today + timedelta(days=(5 - today.weekday()) % 7), 2)
+    if unit in _DAYS:
+        return _from(today + timedelta(days=(_DAYS[unit] - today.weekday() - 1) % 7 + 1))
+    return _unit_of(unit, today, 1)
 
 
-def _tomorrow(_match: re.Match[str], today: date) -> tuple[date, date]:
-    return today + timedelta(days=1), today + timedelta(days=2)
+def _tomorrow(_match: re.Match[str], today: date) -> Days:
+    return _from(today + timedelta(days=1))
 
 
 def _patterns() -> Iterator[tuple[re.Pattern[str], Reader]]:

@@ -58,9 +58,7 @@ def pack(vectors: Vectors) -> bytes:
 
 
 def unpack(packed: bytes) -> Vectors:
-    """The token vectors of one text as they are known: unit vectors of the signs, one row each, at most `MOST_TOKENS`;
-    none of what has another format.
-    """
+    """One text's token vectors: unit vectors of the signs, at most `MOST_TOKENS`; none of another format."""
     numbers = int.from_bytes(packed[1:_HEADER_BYTES], "little")
     if not numbers or not _counts([packed], numbers)[0]:
         return np.zeros((0, numbers), np.float32)

@@ -82,9 +82,7 @@ def namespace_of(key: str) -> str:
 
 
 def may_write(scope: Scope, key: str) -> bool:
-    """Whether a caller in this scope may write the key: no other session's or agent's namespace than the one that it
-    names. Who names none is the user, or acts for all of them.
-    """
+    """Whether this scope may write the key: it is of no other session or agent than those that the scope names."""
     kind, name = key.split("/")[:2]
     own = {"session": scope.session, "agent": scope.agent}.get(kind)
     return own is None or own == name

@@ -69,9 +69,7 @@ _FORMAT_WORDS = ("response_format", "json_schema", "json_object", "json mode", "
 
 @cache
 def _library() -> Any:
-    """The `openai` package: it takes most of a second to load, and many deployments never ask a model. So does httpx
-    with the compressors that it finds, for a part of that.
-    """
+    """The `openai` package, which takes most of a second to load: many deployments never ask a model."""
     import openai  # noqa: PLC0415
     import openai.resources.chat.completions  # noqa: PLC0415 - else it is loaded at the first call, on the event loop
 

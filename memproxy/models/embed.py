@@ -119,9 +119,7 @@ class FastembedEmbedder:
         retry_s: float = RETRY_SECONDS,
         close_s: float = CLOSE_S,
     ) -> None:
-        """``load`` makes the encoder, in a thread; ``retry_s`` are the seconds between a failed load and the next, and
-        ``close_s`` those that closing waits for one.
-        """
+        """``load`` runs in a thread, ``retry_s`` after a failure again; closing waits ``close_s`` for it."""
         self._settings = settings
         self._cache_dir = cache_dir
         self._load = load
@@ -184,18 +182,15 @@ class FastembedEmbedder:
         return self._encoder
 
     async def _keep_loading(self) -> None:
-        told = False
+        told, folder = False, self._settings.model_path
         while not await self._try_load(told):
             told = True
-            await self._pause()
-
-    async def _pause(self) -> None:
-        """Until it is worth another try: soon where the model has a folder of its own, and that has changed."""
-        before, waited = _files_of(self._settings.model_path), 0.0
-        while waited < self._retry_s and _files_of(self._settings.model_path) == before:
-            step = min(LOOK_S, self._retry_s)
-            await asyncio.sleep(step)
-            waited += step
+            before, waited = _files_of(folder), 0.0
+            # soon, where the model has a folder of its own, and that has changed
+            while waited < self._retry_s and _files_of(folder) == before:
+                step = min(LOOK_S, self._retry_s)
+                await asyncio.sleep(step)
+                waited += step
 
     async def _try_load(self, told: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""

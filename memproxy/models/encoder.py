@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -48,7 +48,11 @@ def load_fastembed(
     """
     model = _open_fastembed(settings, cache_dir, local_files_only=local_files_only)
     inner = model.model
-    encode: Encoder = _Foreign(model)
+
+    def plain(texts: Sequence[str]) -> list[Question]:  # of a model that is not run as the others are
+        return [Question(vector=unit(vector)) for vector in model.embed(list(texts), batch_size=TEXT_BATCH)]
+
+    encode: Encoder = plain
     if isinstance(inner, OnnxTextModel):
         source = None if local_files_only else _file_of(inner)
         encode = _WithTokens(inner, source) if settings.token_vectors else _Whole(inner, source)
@@ -59,16 +63,6 @@ def _file_of(model: "OnnxTextModel[Any]") -> Path | None:
     """The model's file; fastembed knows it, and does not give it away."""
     folder, description = getattr(model, "_model_dir", None), getattr(model, "model_description", None)
     return Path(folder) / description.model_file if folder is not None and description is not None else None
-
-
-class _Foreign:
-    """`Encoder` of a model that is not run as the others are."""
-
-    def __init__(self, model: TextEmbedding) -> None:
-        self._model = model
-
-    def __call__(self, texts: Sequence[str]) -> list[Question]:
-        return [Question(vector=unit(vector)) for vector in self._model.embed(list(texts), batch_size=TEXT_BATCH)]
 
 
 class _Whole:
@@ -156,9 +150,7 @@ class _Download(NamedTuple):
 
 
 def _download_of(name: str) -> _Download | None:
-    """None of a model that fastembed does not know, and where the environment forbids downloads (then it does not
-    try).
-    """
+    """None of a model that fastembed does not know, and where the environment forbids downloads."""
     known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
     model = known.get(name.lower())
     if model is None or os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}:
@@ -212,8 +204,11 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
     return custom, options
 
 
-def load_cross_encoder(settings: RecallSettings, cache_dir: Path, threads: int) -> "_CrossEncoder":
-    """Load the local reranking model, downloading it once where its folder is not given. Blocking, slow.
+def load_cross_encoder(
+    settings: RecallSettings, cache_dir: Path, threads: int
+) -> Callable[[str, Sequence[str]], list[float]]:
+    """Load the local reranking model, downloading it once where its folder is not given: a query and texts to their
+    scores. Blocking, slow.
 
     Raises:
         ModelUnavailable: it cannot be had; the message says why and what to do.
@@ -229,19 +224,10 @@ def load_cross_encoder(settings: RecallSettings, cache_dir: Path, threads: int) 
         if all(model["model"].lower() != name.lower() for model in TextCrossEncoder.list_supported_models()):
             TextCrossEncoder.add_custom_model(name, sources=ModelSource(url="file:///"), model_file=file)
     try:
-        return _CrossEncoder(TextCrossEncoder(name, cache_dir=str(cache_dir), threads=threads, **options))
+        model = TextCrossEncoder(name, cache_dir=str(cache_dir), threads=threads, **options)
     except (ValueError, OSError, RuntimeError) as error:
         raise ModelUnavailable(f"{settings.rerank_model} could not be loaded ({error}); {remedy}") from error
-
-
-class _CrossEncoder:
-    """A query and texts to the model's scores."""
-
-    def __init__(self, model: TextCrossEncoder) -> None:
-        self._model = model
-
-    def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
-        return list(self._model.rerank(query, texts))
+    return lambda query, texts: list(model.rerank(query, texts))
 
 
 def _units(rows: "np.ndarray[Any, Any]") -> Floats:

@@ -9,7 +9,6 @@ import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -21,7 +20,6 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime  # type: igno
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.embedding import Encoder
-from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
@@ -50,9 +48,7 @@ MOST_BYTES = 600_000_000
 """A larger model is not copied: making the copy holds the model in memory about three times, once."""
 
 LEAST_COSINE = 0.985
-"""How near the copy's vectors must be to the model's own, for each of `_SAMPLES`. Of 3,922 short texts MiniLM's
-farthest has 0.996.
-"""
+"""Least cosine of the copy's vectors and the model's, of `_SAMPLES`. MiniLM's least of 3,922 texts is 0.996."""
 
 _SAMPLES = (
     "What is my dog called?",
@@ -60,8 +56,6 @@ _SAMPLES = (
     "Which database does the billing service use since the team moved it last summer?",
     "budget for the trip to Hawaii",
 )
-
-_READ = 1 << 20
 
 _FAILURES = (
     runtime.Fail,
@@ -111,7 +105,8 @@ def for_questions(encode: Encoder, settings: EmbeddingSettings, cache_dir: Path)
 def _session(source: Path, threads: int, folder: Path) -> onnxruntime.InferenceSession:
     if source.stat().st_size > MOST_BYTES:
         raise EmbedderUnavailable(f"the model's file is larger than {MOST_BYTES // 1_000_000} MB")
-    path = folder / f"{_hash(source)[:32]}-{VERSION}.onnx"
+    with source.open("rb") as file:
+        path = folder / f"{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}-{VERSION}.onnx"
     if path.exists():
         try:
             return _opened(path, threads)
@@ -122,14 +117,6 @@ def _session(source: Path, threads: int, folder: Path) -> onnxruntime.InferenceS
         return _opened(path, threads)
     except _FAILURES as error:
         raise EmbedderUnavailable(f"the copy with weights of 8 bits cannot be opened ({error})") from error
-
-
-def _hash(source: Path) -> str:
-    found = hashlib.sha256()
-    with source.open("rb") as file:
-        while piece := file.read(_READ):
-            found.update(piece)
-    return found.hexdigest()
 
 
 def _make(source: Path, path: Path) -> None:
@@ -252,14 +239,7 @@ def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
 
 def _compare(model: Encoder, copy: Encoder) -> None:
     """Whether both say the same: the kernels differ between processors, and nobody has tried every model."""
-    cosine = min(map(_cosine, model(_SAMPLES), copy(_SAMPLES)))
+    pairs = zip(model(_SAMPLES), copy(_SAMPLES), strict=True)
+    cosine = min(float(np.dot(one.vector, other.vector)) for one, other in pairs)
     if cosine < LEAST_COSINE:
         raise EmbedderUnavailable(f"with weights of 8 bits this model's vectors are others (cosine {cosine:.3f})")
-
-
-def _cosine(one: Question, other: Question) -> float:
-    return float(_vector(one.vector) @ _vector(other.vector))
-
-
-def _vector(numbers: Sequence[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.asarray(numbers, dtype=np.float64)

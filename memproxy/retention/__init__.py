@@ -1,3 +1,1 @@
-"""What happens to memories with time: retrievals are counted, what expired or is over the limit is pruned, and what was
-deleted is dropped from the files. No answer waits for any of it.
-"""
+"""Memories and time: recalls are counted, what is due is pruned, what was deleted leaves the files."""

@@ -24,17 +24,13 @@ GATHER_S = 2.0
 """How long an erasure that no caller waits for waits for others to share its rewrite."""
 
 REST = 20
-"""Unless a caller waits, the pause after a rewrite is this many times as long as the rewrite took, up to
-`LONGEST_REST_S`.
-"""
+"""Unless a caller waits, the pause after a rewrite is so many times as long, up to `LONGEST_REST_S`."""
 
 LONGEST_REST_S = 10.0
 """The longest pause after a rewrite that was quick."""
 
 LEAST_REST = 4
-"""After a slow one (a large store, a busy machine) the pause is this many times as long: rewrites take a fifth of the
-time at most.
-"""
+"""After a slow one the pause is this many times as long: rewrites take a fifth of the time at most."""
 
 WAITED_REST, LONGEST_WAIT_S = 3, 20.0
 """The same where callers wait: one who erases again and again must not keep the store from all others. All callers that

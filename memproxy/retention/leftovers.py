@@ -1,6 +1,4 @@
-"""What remains of deleted (or moved) memories in the state: queries, and places and names of the palace that no memory
-is in, or says, any more.
-"""
+"""What deleted or moved memories leave in the state: queries, and the palace's places and names."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -107,9 +105,7 @@ async def _unmentioned(store: MemoryStore, owner: Scope, names: Collection[str])
 
 
 def _renamed(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:
-    """What wings of unsaid names are called then: by another name that holds everywhere ("user", "dog"), else by their
-    number.
-    """
+    """What wings of unsaid names become: another name that holds everywhere ("user", "dog"), else the number."""
     wings = {row.name: row.number for row in rows if row.kind == "wing"}
     aliases = defaultdict[int, list[str]](list)
     for row in rows:

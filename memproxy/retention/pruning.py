@@ -7,9 +7,8 @@ delete it: through the journal, with its slot, its place in its chain and its li
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
 
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import Deletion, PlanBody
@@ -70,11 +69,8 @@ class Policies:
         return any(days is not None for days in (self._settings.ttl_days, *own))
 
 
-class Plan(Protocol):
-    """Writes a plan through the journal."""
-
-    async def __call__(self, scope: Scope, plan: PlanBody) -> bool:
-        """True when it is applied, False when it waits for the store."""
+Plan = Callable[[Scope, PlanBody], Awaitable[bool]]
+"""Writes a plan through the journal: True when it is applied, False when it waits for the store."""
 
 
 class Pruner:

@@ -183,20 +183,22 @@ class Substitution:
         return [(key, each) for key, each in value.items() if isinstance(key, str)]
 
     def _filled(self, text: str, path: str) -> Any:
-        missing = [problem for match in VARIABLE.finditer(text) if (problem := self._missing(match))]
-        for problem in missing:
+        problems: list[str] = []
+
+        def value(match: re.Match[str]) -> str:
+            name, default = match["name"], match["default"]
+            if match["dollar"]:
+                return "$"
+            if name and (default is not None or name in self._environ):
+                return self._environ.get(name) or default or ""
+            problems.append(
+                f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
+                if name
+                else "`${` must be followed by a name and `}`: `${NAME}` or `${NAME:-default}` (`$$` is a dollar)"
+            )
+            return ""
+
+        filled = VARIABLE.sub(value, text)
+        for problem in problems:
             self._problem(path, problem)
-        return UNSET if missing else VARIABLE.sub(self._value, text)
-
-    def _missing(self, match: re.Match[str]) -> str | None:
-        name = match["name"]
-        if match["open"]:
-            return "`${` must be followed by a name and `}`: `${NAME}` or `${NAME:-default}` (`$$` is a dollar)"
-        if name and match["default"] is None and name not in self._environ:
-            return f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
-        return None
-
-    def _value(self, match: re.Match[str]) -> str:
-        if match["dollar"]:
-            return "$"
-        return self._environ.get(match["name"]) or match["default"] or ""
+        return UNSET if problems else filled
