@@ -1,9 +1,8 @@
 """Statements that contradict what is known without a word of correction, and names that are one."""
 
-from pathlib import Path
 from typing import Any
 
-from tests.learn.rig import ANN, Rig, rig
+from tests.learn.rig import ANN, Rig
 
 Told = tuple[str, dict[str, Any]]
 
@@ -37,82 +36,71 @@ TOGETHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-async def test_another_answer_to_a_question_with_one_answer_ends_the_former(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        for before, after in CHANGES:
-            await r.teach(before["content"], before)
-            await r.teach(after["content"], after)
-        assert await active(r) == {after["content"] for _, after in CHANGES}
-        ended = {fact.content: fact for fact in await r.facts(active=False)}
-        assert set(ended) == {before["content"] for before, _ in CHANGES}
-        assert all(fact.superseded_by and fact.valid_to for fact in ended.values())
+async def test_another_answer_to_a_question_with_one_answer_ends_the_former(r: Rig) -> None:
+    for before, after in CHANGES:
+        await r.teach(before["content"], before)
+        await r.teach(after["content"], after)
+    assert await active(r) == {after["content"] for _, after in CHANGES}
+    ended = {fact.content: fact for fact in await r.facts(active=False)}
+    assert set(ended) == {before["content"] for before, _ in CHANGES}
+    assert all(fact.superseded_by and fact.valid_to for fact in ended.values())
 
 
-async def test_items_of_a_list_live_side_by_side(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        for one, other in TOGETHER:
-            await r.teach(one["content"], one)
-            await r.teach(other["content"], other)
-        assert await active(r) == {fact["content"] for pair in TOGETHER for fact in pair}
+async def test_items_of_a_list_live_side_by_side(r: Rig) -> None:
+    for one, other in TOGETHER:
+        await r.teach(one["content"], one)
+        await r.teach(other["content"], other)
+    assert await active(r) == {fact["content"] for pair in TOGETHER for fact in pair}
 
 
-async def test_the_end_of_something_else_ends_nothing(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        berlin = triple("User lives in Berlin", "lives_in", "Berlin")
-        await r.teach("I live in Berlin", berlin)
-        await r.teach(
-            "I no longer live in Paris", triple("User no longer lives in Paris", "no longer lives in", "Paris")
-        )
-        assert await active(r) == {berlin["content"]}
+async def test_the_end_of_something_else_ends_nothing(r: Rig) -> None:
+    berlin = triple("User lives in Berlin", "lives_in", "Berlin")
+    await r.teach("I live in Berlin", berlin)
+    await r.teach("I no longer live in Paris", triple("User no longer lives in Paris", "no longer lives in", "Paris"))
+    assert await active(r) == {berlin["content"]}
 
 
-async def test_what_is_short_for_a_name_is_that_name_once_it_was_told(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("I love TS", triple("User loves TS", "loves", "TS"))
-        short = triple("TS is short for TypeScript", "short_for", "TypeScript", subject="TS")
-        await r.teach("TS is short for TypeScript", short)
-        hate = triple("User hates TypeScript", "hates", "TypeScript")
-        await r.teach("I hate TypeScript by now", hate)
-        assert await active(r) == {short["content"], hate["content"]}
-        again = triple("User loves TS", "loves", "TS")
-        await r.teach("I love TS again", again)
-        assert await active(r) == {short["content"], again["content"]}
+async def test_what_is_short_for_a_name_is_that_name_once_it_was_told(r: Rig) -> None:
+    await r.teach("I love TS", triple("User loves TS", "loves", "TS"))
+    short = triple("TS is short for TypeScript", "short_for", "TypeScript", subject="TS")
+    await r.teach("TS is short for TypeScript", short)
+    hate = triple("User hates TypeScript", "hates", "TypeScript")
+    await r.teach("I hate TypeScript by now", hate)
+    assert await active(r) == {short["content"], hate["content"]}
+    again = triple("User loves TS", "loves", "TS")
+    await r.teach("I love TS again", again)
+    assert await active(r) == {short["content"], again["content"]}
 
 
-async def test_somebody_has_one_place_and_one_answer_under_all_names_that_were_told(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        wife = triple("User's wife is Clara", "wife", "Clara")
-        bob = triple("Bob is also called Robert", "also_called", "Robert", subject="Bob")
-        await r.teach("My wife Clara says hi, and Bob, that is Robert, too", wife, bob)
-        await r.teach("My wife works at Acme", triple("User's wife works at Acme", "works_at", "Acme", "my wife"))
-        await r.teach("Clara works at Globex", triple("Clara works at Globex", "works_at", "Globex", "Clara"))
-        await r.teach("Bob is 40", triple("Bob is 40", "age", "40", "Bob"))
-        await r.teach("Robert is 41", triple("Robert is 41", "age", "41", "Robert"))
-        assert await active(r) == {wife["content"], bob["content"], "Clara works at Globex", "Robert is 41"}
-        names = await r.state.palace_names(ANN)
-        assert names["wife"] == names["clara"]
-        assert names["bob"] == names["robert"]
-        assert {fact.wing for fact in await r.facts() if "Globex" in fact.content or "Acme" in fact.content} == {
-            "clara"
-        }
+async def test_somebody_has_one_place_and_one_answer_under_all_names_that_were_told(r: Rig) -> None:
+    wife = triple("User's wife is Clara", "wife", "Clara")
+    bob = triple("Bob is also called Robert", "also_called", "Robert", subject="Bob")
+    await r.teach("My wife Clara says hi, and Bob, that is Robert, too", wife, bob)
+    await r.teach("My wife works at Acme", triple("User's wife works at Acme", "works_at", "Acme", "my wife"))
+    await r.teach("Clara works at Globex", triple("Clara works at Globex", "works_at", "Globex", "Clara"))
+    await r.teach("Bob is 40", triple("Bob is 40", "age", "40", "Bob"))
+    await r.teach("Robert is 41", triple("Robert is 41", "age", "41", "Robert"))
+    assert await active(r) == {wife["content"], bob["content"], "Clara works at Globex", "Robert is 41"}
+    names = await r.state.palace_names(ANN)
+    assert names["wife"] == names["clara"]
+    assert names["bob"] == names["robert"]
+    assert {fact.wing for fact in await r.facts() if "Globex" in fact.content or "Acme" in fact.content} == {"clara"}
 
 
-async def test_whoever_takes_over_a_role_is_somebody_else(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("My boss is Tom", triple("User's boss is Tom", "boss", "Tom"))
-        await r.teach("Tom is 50", triple("Tom is 50", "age", "50", "Tom"))
-        await r.teach("My boss is Kim", triple("User's boss is Kim", "boss", "Kim"))
-        await r.teach("Kim is 30", triple("Kim is 30", "age", "30", "Kim"))
-        await r.teach("My boss is from Oslo", triple("User's boss is from Oslo", "from", "Oslo", "my boss"))
-        assert await active(r) == {"Tom is 50", "Kim is 30", "User's boss is Kim", "User's boss is from Oslo"}
-        wings = {fact.content: fact.wing for fact in await r.facts()}
-        assert (wings["Tom is 50"], wings["Kim is 30"], wings["User's boss is from Oslo"]) == ("tom", "kim", "kim")
+async def test_whoever_takes_over_a_role_is_somebody_else(r: Rig) -> None:
+    await r.teach("My boss is Tom", triple("User's boss is Tom", "boss", "Tom"))
+    await r.teach("Tom is 50", triple("Tom is 50", "age", "50", "Tom"))
+    await r.teach("My boss is Kim", triple("User's boss is Kim", "boss", "Kim"))
+    await r.teach("Kim is 30", triple("Kim is 30", "age", "30", "Kim"))
+    await r.teach("My boss is from Oslo", triple("User's boss is from Oslo", "from", "Oslo", "my boss"))
+    assert await active(r) == {"Tom is 50", "Kim is 30", "User's boss is Kim", "User's boss is from Oslo"}
+    wings = {fact.content: fact.wing for fact in await r.facts()}
+    assert (wings["Tom is 50"], wings["Kim is 30"], wings["User's boss is from Oslo"]) == ("tom", "kim", "kim")
 
 
-async def test_names_are_one_owners_alone(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("TS is short for TypeScript", triple("TS is TypeScript", "short_for", "TypeScript", subject="TS"))
-        other = type(ANN)(tenant="acme", user="ben", session="s1")
-        await r.teach("TS is 30", triple("TS is 30 years old", "age", "30", "TS"), scope=other)
-        await r.teach("TypeScript is 12", triple("TypeScript is 12 years old", "age", "12", "TypeScript"), scope=other)
-        assert len(await r.facts(other, active=True)) == 2
+async def test_names_are_one_owners_alone(r: Rig) -> None:
+    await r.teach("TS is short for TypeScript", triple("TS is TypeScript", "short_for", "TypeScript", subject="TS"))
+    other = type(ANN)(tenant="acme", user="ben", session="s1")
+    await r.teach("TS is 30", triple("TS is 30 years old", "age", "30", "TS"), scope=other)
+    await r.teach("TypeScript is 12", triple("TypeScript is 12 years old", "age", "12", "TypeScript"), scope=other)
+    assert len(await r.facts(other, active=True)) == 2

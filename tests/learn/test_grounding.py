@@ -1,7 +1,6 @@
 """What may become a fact: words of a message say it, and it is no greeting, question or fact of somebody else."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from memproxy.learn.candidates import Extracted, Grounded, Intent, Window
 from memproxy.learn.grounding import Heard, contradict, ground, hold_nothing, mistaken, with_end
 from memproxy.learn.parse import parse
 from memproxy.learn.planted import rejection
-from tests.learn.rig import ANN, NOON, PATIENCE_S, fact, rig
+from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact
 
 TURNS = make_turns(
     ANN,
@@ -228,13 +227,12 @@ def test_only_new_turns_count_and_those_before_tell_what_is_answered() -> None:
     assert not hold_nothing(asked, frozenset([asked[2].id]))
 
 
-async def test_no_model_is_asked_about_questions_and_greetings_and_they_are_not_looked_at_again(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.say(*turn_of(*HELLO), *turn_of("What is the capital of France?", "Paris."))
-        assert await r.worker.end_session(ANN, PATIENCE_S)
-        assert r.server.prompts == []
-        assert not await r.state.due_sessions(every=1, idle_before=r.clock.now(), limit=10)
-        other = Scope(tenant="acme", user="ann", session="s2")
-        await r.say(*turn_of("hi", "Are you vegetarian?", "yes"), scope=other)
-        assert await r.worker.learned(other, PATIENCE_S)
-        assert len(r.server.prompts) == 1
+async def test_no_model_is_asked_about_questions_and_greetings_and_they_are_not_looked_at_again(r: Rig) -> None:
+    await r.say(*turn_of(*HELLO), *turn_of("What is the capital of France?", "Paris."))
+    assert await r.worker.end_session(ANN, PATIENCE_S)
+    assert r.server.prompts == []
+    assert not await r.state.due_sessions(every=1, idle_before=r.clock.now(), limit=10)
+    other = Scope(tenant="acme", user="ann", session="s2")
+    await r.say(*turn_of("hi", "Are you vegetarian?", "yes"), scope=other)
+    assert await r.worker.learned(other, PATIENCE_S)
+    assert len(r.server.prompts) == 1

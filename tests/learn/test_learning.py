@@ -7,107 +7,98 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from tests.learn.rig import ANN, BEN, PATIENCE_S, budget, rig
+from tests.learn.rig import ANN, BEN, PATIENCE_S, Rig, budget, rig
 from tests.support.waiting import eventually
 
 
-async def test_a_changed_budget_leaves_one_active_and_marks_the_old_turns(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        answer = Message(role="assistant", content="Noted, your Hawaii budget is $10,000.")
-        r.server.answers.append({"candidates": [budget("$10,000", "My budget for Hawaii is $10,000")]})
-        await r.say("My budget for Hawaii is $10,000", answer)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        r.clock.advance(60)
-        await r.teach("Actually my Hawaii budget is $15,000 now", budget("$15,000", "my Hawaii budget is $15,000 now"))
+async def test_a_changed_budget_leaves_one_active_and_marks_the_old_turns(r: Rig) -> None:
+    answer = Message(role="assistant", content="Noted, your Hawaii budget is $10,000.")
+    r.server.answers.append({"candidates": [budget("$10,000", "My budget for Hawaii is $10,000")]})
+    await r.say("My budget for Hawaii is $10,000", answer)
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    r.clock.advance(60)
+    await r.teach("Actually my Hawaii budget is $15,000 now", budget("$15,000", "my Hawaii budget is $15,000 now"))
 
-        (active,) = await r.facts(active=True)
-        (old,) = await r.facts(active=False)
-        assert active.object == "$15,000"
-        assert active.supersedes == old.id
-        assert old.superseded_by == active.id
-        assert old.valid_to == active.valid_from
-        marks = {turn.content: turn.superseded_by for turn in await r.turns()}
-        assert marks == {
-            "My budget for Hawaii is $10,000": active.id,
-            "Noted, your Hawaii budget is $10,000.": active.id,
-            "Actually my Hawaii budget is $15,000 now": None,
-        }
-
-
-async def test_users_with_identical_statements_do_not_touch_each_other(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        for scope in (ANN, BEN):
-            await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=scope)
-        await r.teach("My Hawaii budget is $15,000 now", budget("$15,000"), scope=BEN)
-        assert [fact.object for fact in await r.facts(ANN)] == ["$10,000"]
-        assert [fact.object for fact in await r.facts(BEN, active=True)] == ["$15,000"]
-        assert [turn.superseded_by for turn in await r.turns(ANN)] == [None]
+    (active,) = await r.facts(active=True)
+    (old,) = await r.facts(active=False)
+    assert active.object == "$15,000"
+    assert active.supersedes == old.id
+    assert old.superseded_by == active.id
+    assert old.valid_to == active.valid_from
+    marks = {turn.content: turn.superseded_by for turn in await r.turns()}
+    assert marks == {
+        "My budget for Hawaii is $10,000": active.id,
+        "Noted, your Hawaii budget is $10,000.": active.id,
+        "Actually my Hawaii budget is $15,000 now": None,
+    }
 
 
-async def test_a_repeated_statement_is_reinforced_not_stored_again(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"))
-        await r.teach("As I said, ten grand for Hawaii: a budget of 10000 dollars", budget("10000 dollars"))
-        (known,) = await r.facts()
-        assert known.confidence > 0.9
-        assert len(known.turn_ids) == 2
+async def test_users_with_identical_statements_do_not_touch_each_other(r: Rig) -> None:
+    for scope in (ANN, BEN):
+        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=scope)
+    await r.teach("My Hawaii budget is $15,000 now", budget("$15,000"), scope=BEN)
+    assert [fact.object for fact in await r.facts(ANN)] == ["$10,000"]
+    assert [fact.object for fact in await r.facts(BEN, active=True)] == ["$15,000"]
+    assert [turn.superseded_by for turn in await r.turns(ANN)] == [None]
 
 
-async def test_a_statement_said_earlier_lands_in_the_history(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("My Hawaii budget is $15,000", budget("$15,000"))
-        r.server.answers.append({"candidates": [budget("$10,000")]})
-        old = r.clock.now().replace(year=2022)
-        other = Scope(tenant="acme", user="ann", session="s0")
-        await r.say("My Hawaii budget is $10,000", scope=other, at=old)
-        assert await r.worker.learned(other, PATIENCE_S)
-        (active,) = await r.facts(active=True)
-        (past,) = await r.facts(active=False)
-        assert (active.object, past.object) == ("$15,000", "$10,000")
-        assert past.superseded_by == active.id
-        assert past.valid_from == old
-        assert past.valid_to == active.valid_from
-        assert active.supersedes == past.id
+async def test_a_repeated_statement_is_reinforced_not_stored_again(r: Rig) -> None:
+    await r.teach("My budget for Hawaii is $10,000", budget("$10,000"))
+    await r.teach("As I said, ten grand for Hawaii: a budget of 10000 dollars", budget("10000 dollars"))
+    (known,) = await r.facts()
+    assert known.confidence > 0.9
+    assert len(known.turn_ids) == 2
 
 
-async def test_facts_without_names_for_their_slot_are_told_apart_by_their_values(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach(
-            "My budget for Hawaii is $10,000", {"content": "User's budget for the Hawaii vacation is $10,000"}
-        )
-        await r.teach("The budget for Hawaii went to $15,000", "User's budget for the Hawaii vacation is now $15,000")
-        await r.teach("The budget for Norway is $3,000", "User's budget for the Norway vacation is $3,000")
-        assert {fact.content for fact in await r.facts(active=True)} == {
-            "User's budget for the Hawaii vacation is now $15,000",
-            "User's budget for the Norway vacation is $3,000",
-        }
+async def test_a_statement_said_earlier_lands_in_the_history(r: Rig) -> None:
+    await r.teach("My Hawaii budget is $15,000", budget("$15,000"))
+    r.server.answers.append({"candidates": [budget("$10,000")]})
+    old = r.clock.now().replace(year=2022)
+    other = Scope(tenant="acme", user="ann", session="s0")
+    await r.say("My Hawaii budget is $10,000", scope=other, at=old)
+    assert await r.worker.learned(other, PATIENCE_S)
+    (active,) = await r.facts(active=True)
+    (past,) = await r.facts(active=False)
+    assert (active.object, past.object) == ("$15,000", "$10,000")
+    assert past.superseded_by == active.id
+    assert past.valid_from == old
+    assert past.valid_to == active.valid_from
+    assert active.supersedes == past.id
 
 
-async def test_what_only_the_assistant_said_changes_no_fact_of_the_user(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"))
-        claim = Message(role="assistant", content="Your budget for Hawaii is $12,000, I believe.")
-        r.server.answers.append({"candidates": [budget("$12,000", "Your budget for Hawaii is $12,000")]})
-        await r.say("What was it again?", claim)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        assert [fact.object for fact in await r.facts()] == ["$10,000"]
+async def test_facts_without_names_for_their_slot_are_told_apart_by_their_values(r: Rig) -> None:
+    await r.teach("My budget for Hawaii is $10,000", {"content": "User's budget for the Hawaii vacation is $10,000"})
+    await r.teach("The budget for Hawaii went to $15,000", "User's budget for the Hawaii vacation is now $15,000")
+    await r.teach("The budget for Norway is $3,000", "User's budget for the Norway vacation is $3,000")
+    assert {fact.content for fact in await r.facts(active=True)} == {
+        "User's budget for the Hawaii vacation is now $15,000",
+        "User's budget for the Norway vacation is $3,000",
+    }
 
 
-async def test_the_trust_of_a_fact_is_that_of_who_said_it(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        steps = {
-            "kind": "procedural",
-            "content": "To deploy payment-service: run tests, tag, push",
-            "evidence": "run tests, tag, push",
-        }
-        r.server.answers.append({"candidates": [steps]})
-        await r.say(
-            "I look after payment-service. How do we deploy?",
-            Message(role="assistant", content="For payment-service: run tests, tag, push."),
-        )
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        (fact,) = await r.facts()
-        assert fact.trust == "assistant"
+async def test_what_only_the_assistant_said_changes_no_fact_of_the_user(r: Rig) -> None:
+    await r.teach("My budget for Hawaii is $10,000", budget("$10,000"))
+    claim = Message(role="assistant", content="Your budget for Hawaii is $12,000, I believe.")
+    r.server.answers.append({"candidates": [budget("$12,000", "Your budget for Hawaii is $12,000")]})
+    await r.say("What was it again?", claim)
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    assert [fact.object for fact in await r.facts()] == ["$10,000"]
+
+
+async def test_the_trust_of_a_fact_is_that_of_who_said_it(r: Rig) -> None:
+    steps = {
+        "kind": "procedural",
+        "content": "To deploy payment-service: run tests, tag, push",
+        "evidence": "run tests, tag, push",
+    }
+    r.server.answers.append({"candidates": [steps]})
+    await r.say(
+        "I look after payment-service. How do we deploy?",
+        Message(role="assistant", content="For payment-service: run tests, tag, push."),
+    )
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    (fact,) = await r.facts()
+    assert fact.trust == "assistant"
 
 
 async def test_the_number_of_stored_memories_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,12 +156,11 @@ async def test_earlier_turns_that_come_late_are_learned_from_too(tmp_path: Path)
         assert len(await r.facts()) == 1
 
 
-async def test_injected_blocks_are_not_shown_to_the_extractor(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        block = '<recalled-memory id="0123456789ab">\nbudget is $10,000\n</recalled-memory>\nhello, I live in Bonn'
-        await r.teach(block)
-        assert "10,000" not in r.server.prompts[0]
-        assert "hello, I live in Bonn" in r.server.prompts[0]
+async def test_injected_blocks_are_not_shown_to_the_extractor(r: Rig) -> None:
+    block = '<recalled-memory id="0123456789ab">\nbudget is $10,000\n</recalled-memory>\nhello, I live in Bonn'
+    await r.teach(block)
+    assert "10,000" not in r.server.prompts[0]
+    assert "hello, I live in Bonn" in r.server.prompts[0]
 
 
 async def test_what_a_message_changes_is_shown_beside_it_however_long_the_answer_is(tmp_path: Path) -> None:

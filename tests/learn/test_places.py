@@ -10,11 +10,7 @@ from memproxy.learn.extract import of_places
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Answer, Rig, fact, message_lines, rig
 from tests.learn.test_changes import triple
 
-SAID = {
-    "coach": "I can only run 5 kilometres because of my knee",
-    "chef": "I hate cilantro",
-    None: "I live in Lisbon",
-}
+SAID = {"coach": "I can only run 5 kilometres because of my knee", "chef": "I hate cilantro", None: "I live in Lisbon"}
 LEARNED = {
     "coach": {"content": "User can only run 5 kilometres.", "subject": "user", "predicate": "runs", "object": "5 km"},
     "chef": {"content": "User hates cilantro.", "subject": "user", "predicate": "dislikes", "object": "cilantro"},
@@ -118,17 +114,16 @@ def project(name: str | None) -> Scope:
     return Scope(tenant="acme", user="ann", session=f"s-{name}", project=name)
 
 
-async def test_what_is_learned_in_a_project_goes_by_the_names_that_were_told_there(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        short = triple("TS is short for TypeScript", "short_for", "TypeScript", subject="TS")
-        await r.teach(short["content"], short, scope=project("atlas"))
-        seen = {}
-        for name in ("apollo", None, "atlas"):
-            old = triple("TS is 30 years old", "age", "30", "TS")
-            await r.teach(old["content"], old, scope=project(name))
-            seen[name] = {
-                (fact.subject, fact.wing)
-                for fact in await r.facts(project(name))
-                if fact.predicate == "age" and fact.project_id == name
-            }
-        assert seen == {"apollo": {("TS", "ts")}, None: {("TS", "ts")}, "atlas": {("Typescript", "typescript")}}
+async def test_what_is_learned_in_a_project_goes_by_the_names_that_were_told_there(r: Rig) -> None:
+    short = triple("TS is short for TypeScript", "short_for", "TypeScript", subject="TS")
+    await r.teach(short["content"], short, scope=project("atlas"))
+    seen = {}
+    for name in ("apollo", None, "atlas"):
+        old = triple("TS is 30 years old", "age", "30", "TS")
+        await r.teach(old["content"], old, scope=project(name))
+        seen[name] = {
+            (fact.subject, fact.wing)
+            for fact in await r.facts(project(name))
+            if fact.predicate == "age" and fact.project_id == name
+        }
+    assert seen == {"apollo": {("TS", "ts")}, None: {("TS", "ts")}, "atlas": {("Typescript", "typescript")}}

@@ -34,98 +34,90 @@ async def holder(r: Rig) -> list[str]:
     return list((await r.state.slots(ANN, [slot])).values())
 
 
-async def test_what_an_undone_conversation_superseded_is_active_again(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        before, turns = await r.facts(), await r.turns()
-        await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
-        facts = await undo(r, "second")
-        (only,) = facts
-        assert msgspec.structs.replace(only, updated_at=before[0].updated_at) == before[0]
-        assert await holder(r) == [only.id]
-        assert await r.turns() == turns
+async def test_what_an_undone_conversation_superseded_is_active_again(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    before, turns = await r.facts(), await r.turns()
+    await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
+    facts = await undo(r, "second")
+    (only,) = facts
+    assert msgspec.structs.replace(only, updated_at=before[0].updated_at) == before[0]
+    assert await holder(r) == [only.id]
+    assert await r.turns() == turns
 
 
-async def test_undoing_the_middle_joins_what_stands_beside_it(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
-        await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
-        facts = {fact.object: fact for fact in await undo(r, "second")}
-        assert set(facts) == {"$10,000", "$20,000"}
-        assert facts["$10,000"].superseded_by == facts["$20,000"].id
-        assert facts["$10,000"].valid_to == facts["$20,000"].valid_from
-        assert await holder(r) == [facts["$20,000"].id]
-        marks = {turn.session_id: turn.superseded_by for turn in await r.turns()}
-        assert marks == {"first": facts["$20,000"].id, "third": None}
+async def test_undoing_the_middle_joins_what_stands_beside_it(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
+    await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
+    facts = {fact.object: fact for fact in await undo(r, "second")}
+    assert set(facts) == {"$10,000", "$20,000"}
+    assert facts["$10,000"].superseded_by == facts["$20,000"].id
+    assert facts["$10,000"].valid_to == facts["$20,000"].valid_from
+    assert await holder(r) == [facts["$20,000"].id]
+    marks = {turn.session_id: turn.superseded_by for turn in await r.turns()}
+    assert marks == {"first": facts["$20,000"].id, "third": None}
 
 
-async def test_what_other_conversations_say_too_stays(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        await told(r, SECOND, "As I said, my budget for Hawaii is 10,000 dollars", "$10,000")
-        (kept,) = await undo(r, "first")
-        (turn,) = await r.turns()
-        assert (kept.active, kept.turn_ids, kept.session_id) == (True, [turn.id], "second")
-        assert (kept.room, kept.pointer) == ("second", "W-001/R-02")
-        assert await holder(r) == [kept.id]
+async def test_what_other_conversations_say_too_stays(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, SECOND, "As I said, my budget for Hawaii is 10,000 dollars", "$10,000")
+    (kept,) = await undo(r, "first")
+    (turn,) = await r.turns()
+    assert (kept.active, kept.turn_ids, kept.session_id) == (True, [turn.id], "second")
+    assert (kept.room, kept.pointer) == ("second", "W-001/R-02")
+    assert await holder(r) == [kept.id]
 
 
-async def test_what_others_say_too_no_longer_quotes_an_undone_conversation(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        await told(r, SECOND, "For Hawaii the budget is $10,000, as ever", "$10,000")
-        (fact,) = await r.facts()
-        assert fact.metadata["evidence"] == "My budget for Hawaii is $10,000"
-        (left,) = await undo(r, "first")
-        assert left.turn_ids == fact.turn_ids[1:]
-        assert "evidence" not in left.metadata
+async def test_what_others_say_too_no_longer_quotes_an_undone_conversation(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, SECOND, "For Hawaii the budget is $10,000, as ever", "$10,000")
+    (fact,) = await r.facts()
+    assert fact.metadata["evidence"] == "My budget for Hawaii is $10,000"
+    (left,) = await undo(r, "first")
+    assert left.turn_ids == fact.turn_ids[1:]
+    assert "evidence" not in left.metadata
 
 
-async def test_what_an_undone_conversation_took_back_holds_again(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        before, turns = await r.facts(), await r.turns()
-        said = "Forget my Hawaii budget"
-        request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
-        await r.teach(said, request, scope=SECOND)
-        assert await r.facts(active=True) == []
-        (again,) = await undo(r, "second")
-        assert msgspec.structs.replace(again, updated_at=before[0].updated_at) == before[0]
-        assert await r.turns() == turns
-        assert await holder(r) == [again.id]
+async def test_what_an_undone_conversation_took_back_holds_again(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    before, turns = await r.facts(), await r.turns()
+    said = "Forget my Hawaii budget"
+    request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
+    await r.teach(said, request, scope=SECOND)
+    assert await r.facts(active=True) == []
+    (again,) = await undo(r, "second")
+    assert msgspec.structs.replace(again, updated_at=before[0].updated_at) == before[0]
+    assert await r.turns() == turns
+    assert await holder(r) == [again.id]
 
 
-async def test_what_the_assistant_repeated_elsewhere_of_an_undone_conversation_is_not_given(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        answer = Message(role="assistant", content="Your budget for Hawaii is $10,000.")
-        await r.say("What is my budget for Hawaii?", answer, scope=SECOND)
-        await undo(r, "first")
-        assert {turn.content: turn.active for turn in await r.turns()} == {
-            "What is my budget for Hawaii?": True,
-            answer.content: False,
-        }
+async def test_what_the_assistant_repeated_elsewhere_of_an_undone_conversation_is_not_given(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    answer = Message(role="assistant", content="Your budget for Hawaii is $10,000.")
+    await r.say("What is my budget for Hawaii?", answer, scope=SECOND)
+    await undo(r, "first")
+    assert {turn.content: turn.active for turn in await r.turns()} == {
+        "What is my budget for Hawaii?": True,
+        answer.content: False,
+    }
 
 
-async def test_a_reopened_statement_leaves_its_slot_to_whoever_took_it_meanwhile(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        said = "Forget my Hawaii budget"
-        request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
-        await r.teach(said, request, scope=SECOND)
-        await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
-        facts = {fact.object: fact for fact in await undo(r, "second")}
-        assert (facts["$10,000"].active, facts["$20,000"].active) == (False, True)
-        assert await holder(r) == [facts["$20,000"].id]
+async def test_a_reopened_statement_leaves_its_slot_to_whoever_took_it_meanwhile(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    said = "Forget my Hawaii budget"
+    request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
+    await r.teach(said, request, scope=SECOND)
+    await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
+    facts = {fact.object: fact for fact in await undo(r, "second")}
+    assert (facts["$10,000"].active, facts["$20,000"].active) == (False, True)
+    assert await holder(r) == [facts["$20,000"].id]
 
 
-async def test_undoing_a_conversation_that_does_not_exist_changes_nothing(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-        before = await r.facts()
-        assert await undo(r, "never") == before
-        assert len(await r.turns()) == 1
+async def test_undoing_a_conversation_that_does_not_exist_changes_nothing(r: Rig) -> None:
+    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    before = await r.facts()
+    assert await undo(r, "never") == before
+    assert len(await r.turns()) == 1
 
 
 async def test_a_delete_by_scope_frees_its_slots_with_its_plan(tmp_path: Path) -> None:

@@ -324,18 +324,17 @@ async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_k
         assert not r.server.prompts
 
 
-async def test_a_models_summary_does_not_tell_what_its_conversation_asks_to_forget(tmp_path: Path) -> None:
+async def test_a_models_summary_does_not_tell_what_its_conversation_asks_to_forget(r: Rig) -> None:
     later = Scope(tenant="acme", user="ann", session="s2")
-    async with rig(tmp_path) as r:
-        r.server.default = extracting("", [QUOTED])
-        await r.say(SAID)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        forgets = {"intent": "forget", **budget("$10,000", "Please forget that my budget for Hawaii is $10,000")}
-        r.server.default = extracting("The user asked to forget a budget of $10,000 for Hawaii.", [forgets])
-        r.clock.advance(60)
-        await r.say("Please forget that my budget for Hawaii is $10,000.", scope=later)
-        assert await r.worker.end_session(later, PATIENCE_S)
-        assert await r.facts(active=True) == []
+    r.server.default = extracting("", [QUOTED])
+    await r.say(SAID)
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    forgets = {"intent": "forget", **budget("$10,000", "Please forget that my budget for Hawaii is $10,000")}
+    r.server.default = extracting("The user asked to forget a budget of $10,000 for Hawaii.", [forgets])
+    r.clock.advance(60)
+    await r.say("Please forget that my budget for Hawaii is $10,000.", scope=later)
+    assert await r.worker.end_session(later, PATIENCE_S)
+    assert await r.facts(active=True) == []
 
 
 async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tmp_path: Path) -> None:

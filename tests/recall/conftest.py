@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from memproxy.evals.vector_cache import CachedEmbedder, VectorCache
@@ -24,6 +25,13 @@ async def loaded_model(folders: Folders) -> AsyncIterator[Embedder]:
         yield cached
         await cached.close()
         vectors.close()
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Bench]:
+    """Nothing is known yet; recall goes by words."""
+    async with bench() as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")

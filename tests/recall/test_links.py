@@ -7,7 +7,7 @@ from memproxy.core.memory import Memory, Relation
 from memproxy.recall.links import DECAY, Phrase, follow, phrase_of, replaced
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import ELBOW, select
-from tests.recall.making import LIMITS, NOW, asking, bench, fact, turn
+from tests.recall.making import LIMITS, NOW, Bench, asking, fact, turn
 
 CITY = "In which city does the dog's owner live?"
 OWNS = fact("User owns Biscuit", subject="user", predicate="owns", object="Biscuit", entities=["Biscuit"])
@@ -85,10 +85,9 @@ def test_relations_are_edges_while_they_hold() -> None:
     assert step[1] == "Sam"
 
 
-async def test_two_facts_answer_together() -> None:
-    async with bench() as it:
-        await it.put(OWNS, IS_DOG, LIVES, *OTHERS)
-        answer = await it.recall.recall(asking("In which city does Biscuit's owner live?"))
+async def test_two_facts_answer_together(it: Bench) -> None:
+    await it.put(OWNS, IS_DOG, LIVES, *OTHERS)
+    answer = await it.recall.recall(asking("In which city does Biscuit's owner live?"))
     assert "Berlin" in answer.context
     found = {one["memory_id"]: one for one in answer.candidates}[LIVES.id]
     assert found["signals"]["hops"] == 1
@@ -97,21 +96,19 @@ async def test_two_facts_answer_together() -> None:
     assert "hops" in answer.timings
 
 
-async def test_three_facts_answer_together() -> None:
+async def test_three_facts_answer_together(it: Bench) -> None:
     boss = fact("User's boss is Sam", subject="user", predicate="boss", object="Sam")
     wife = fact("Sam's wife is Petra", subject="Sam", predicate="wife", object="Petra")
     town = fact("Petra lives in Oslo")
-    async with bench() as it:
-        await it.put(boss, wife, town, *OTHERS)
-        answer = await it.recall.recall(asking("In which town does my boss's wife live?"))
+    await it.put(boss, wife, town, *OTHERS)
+    answer = await it.recall.recall(asking("In which town does my boss's wife live?"))
     assert "Oslo" in answer.context
     assert {one["memory_id"]: one for one in answer.candidates}[town.id]["signals"]["hops"] == 2
 
 
-async def test_a_question_without_a_relation_costs_no_walk() -> None:
-    async with bench() as it:
-        await it.put(OWNS, LIVES, *OTHERS)
-        answer = await it.recall.recall(asking("Where do I live?"))
+async def test_a_question_without_a_relation_costs_no_walk(it: Bench) -> None:
+    await it.put(OWNS, LIVES, *OTHERS)
+    answer = await it.recall.recall(asking("Where do I live?"))
     assert "Berlin" in answer.context
     assert "hops" not in answer.timings
 

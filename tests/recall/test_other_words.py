@@ -2,7 +2,7 @@
 
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.recall.other_words import ALIKE_WEIGHT, MOST_TERMS, OtherWords
-from tests.recall.making import asking, bench, turn
+from tests.recall.making import Bench, asking, turn
 
 LEXICAL = Bm25Encoder()
 WORDING = OtherWords(LEXICAL)
@@ -31,9 +31,8 @@ def test_a_long_query_is_searched_by_its_own_words() -> None:
     assert weight(pasted, "buy") == 0.0
 
 
-async def test_without_a_model_a_message_is_found_that_has_none_of_the_querys_words() -> None:
-    async with bench() as it:
-        for one in (turn("we bought an automobile", id="told"), turn("nothing new under the sun", id="other")):
-            await it.put(one)
-        answer = await it.recall.recall(asking("Which car did they purchase?"))
+async def test_without_a_model_a_message_is_found_that_has_none_of_the_querys_words(it: Bench) -> None:
+    for one in (turn("we bought an automobile", id="told"), turn("nothing new under the sun", id="other")):
+        await it.put(one)
+    answer = await it.recall.recall(asking("Which car did they purchase?"))
     assert [one["memory_id"] for one in answer.candidates] == ["told"]

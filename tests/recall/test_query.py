@@ -99,21 +99,19 @@ async def test_both_answers_come_in_for_a_message_with_two_questions(known: Benc
     assert all(text not in answer.context for text in LIFE[2:4])
 
 
-async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured() -> None:
-    async with bench() as it:
-        await said_before(it)
-        vague = asking("How much?")
-        alone = await it.recall.recall(vague)
-        chained = await it.recall.recall(msgspec.structs.replace(vague, chained=True))
+async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured(it: Bench) -> None:
+    await said_before(it)
+    vague = asking("How much?")
+    alone = await it.recall.recall(vague)
+    chained = await it.recall.recall(msgspec.structs.replace(vague, chained=True))
     assert alone.query == "How much?"
     assert {"hawaii", "budget"} <= set(chained.query.lower().split())
 
 
-async def test_a_clear_question_of_a_chain_is_searched_as_it_is() -> None:
-    async with bench() as it:
-        await said_before(it)
-        clear = "What is the name of my daughter's school?"
-        answer = await it.recall.recall(msgspec.structs.replace(asking(clear), chained=True))
+async def test_a_clear_question_of_a_chain_is_searched_as_it_is(it: Bench) -> None:
+    await said_before(it)
+    clear = "What is the name of my daughter's school?"
+    answer = await it.recall.recall(msgspec.structs.replace(asking(clear), chained=True))
     assert answer.query == clear
 
 

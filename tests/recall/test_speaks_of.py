@@ -5,7 +5,7 @@ import pytest
 
 from memproxy.core.protocol import RecallRequest
 from memproxy.recall.speaks_of import higher
-from tests.recall.making import asking, bench, fact, turn
+from tests.recall.making import Bench, asking, fact, turn
 
 
 def general(text: str) -> RecallRequest:
@@ -21,17 +21,15 @@ def general(text: str) -> RecallRequest:
         "秘鲁的首都是哪里？",
     ],
 )
-async def test_what_the_user_never_spoke_of_is_skipped_as_a_fact(question: str) -> None:
-    async with bench() as it:
-        await it.put(turn("My dog Biscuit is a beagle."), fact("User's budget for the Hawaii vacation is $10,000"))
-        answer = await it.recall.recall(general(question))
+async def test_what_the_user_never_spoke_of_is_skipped_as_a_fact(it: Bench, question: str) -> None:
+    await it.put(turn("My dog Biscuit is a beagle."), fact("User's budget for the Hawaii vacation is $10,000"))
+    answer = await it.recall.recall(general(question))
     assert (answer.result, answer.reason) == ("skipped", "fact")
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "What does Joanna play?"])
-async def test_without_memories_it_is_skipped_as_a_fact(question: str) -> None:
-    async with bench() as it:
-        answer = await it.recall.recall(general(question))
+async def test_without_memories_it_is_skipped_as_a_fact(it: Bench, question: str) -> None:
+    answer = await it.recall.recall(general(question))
     assert (answer.result, answer.reason) == ("skipped", "fact")
 
 
@@ -45,19 +43,17 @@ async def test_without_memories_it_is_skipped_as_a_fact(question: str) -> None:
         ("Der Elternabend ist am 12. Mai um acht.", "Wann ist der Elternabend?"),
     ],
 )
-async def test_what_the_user_spoke_of_is_searched_for(told: str, question: str) -> None:
-    async with bench() as it:
-        await it.put(turn(told), turn("My dog Biscuit is a beagle."), fact("User likes green tea"))
-        answer = await it.recall.recall(general(question))
+async def test_what_the_user_spoke_of_is_searched_for(it: Bench, told: str, question: str) -> None:
+    await it.put(turn(told), turn("My dog Biscuit is a beagle."), fact("User likes green tea"))
+    answer = await it.recall.recall(general(question))
     assert answer.result != "skipped"
     assert answer.query == question
 
 
-async def test_a_rare_word_among_many_memories_is_enough() -> None:
-    async with bench() as it:
-        await it.put(*(turn(f"We talked about plan {number} today.", id=f"t{number}") for number in range(30)))
-        await it.put(turn("The capital of the association is 25,000 euros.", id="capital"))
-        answer = await it.recall.recall(general("what is the capital"))
+async def test_a_rare_word_among_many_memories_is_enough(it: Bench) -> None:
+    await it.put(*(turn(f"We talked about plan {number} today.", id=f"t{number}") for number in range(30)))
+    await it.put(turn("The capital of the association is 25,000 euros.", id="capital"))
+    answer = await it.recall.recall(general("what is the capital"))
     assert answer.result != "skipped"
 
 
