@@ -7,21 +7,18 @@ well.
 
 import mmap
 import os
-import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memproxy.core.changes import ChangeNotices
-from memproxy.core.scope import OwnerKey, Scope
+from memproxy.core.scope import Scope
 from memproxy.ports import Ending, Recovered
-from memproxy.stores.sqlite_db import SqliteDb
 from memproxy.stores.sqlite_file import CHECKPOINT_PAGES, SqliteDatabase, SqliteFile
 from memproxy.stores.state_owners import StateOwners
-from memproxy.stores.state_palace import Palace
-from memproxy.stores.state_part import Db, PlainColumns, Result, Row
+from memproxy.stores.state_part import Db, Row
 from memproxy.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -167,48 +164,8 @@ class SqliteState(StateOwners):
     def _changed(self) -> None:
         self._news.spread()
 
-    async def _see(
-        self,
-        scope: Scope,
-        work: Callable[[Palace], Result],
-        *,
-        named: Collection[str] | None = None,
-        parent: str | None = None,  # noqa: ARG002 - all rows are here
-    ) -> Result | None:
-        async def see(db: Db) -> Result | None:
-            columns = await self._sealing.of(db, scope.owner)
-            return None if columns is None else work(Palace(_own(db), scope.owner, columns))
-
-        read = self._database.read if named is None or named else self._database.glance
-        return await read(see)
-
-    async def _change(
-        self,
-        scope: Scope,
-        change: Callable[[Palace], Result],
-        *,
-        named: Collection[str] | None = None,  # noqa: ARG002 - all rows are here
-        makes: bool = False,
-    ) -> Result | None:
-        sealing = self._sealing.for_writing if makes else self._sealing.of
-
-        async def work(db: Db) -> Result | None:
-            columns = await sealing(db, scope.owner)
-            return None if columns is None else change(Palace(_own(db), scope.owner, columns))
-
-        return await self._database.write(work)
-
-    async def _erase_palace(self, db: Db, owner: OwnerKey, session: str | None) -> None:
-        Palace(_own(db), owner, PlainColumns()).erase(session)
-
     async def wipe(self) -> None:
         await self._file.wipe()
 
     async def backup(self, path: Path) -> None:
         await self._file.backup(path)
-
-
-def _own(db: Db) -> sqlite3.Connection:
-    """The file's connection, which this is."""
-    assert isinstance(db, SqliteDb)  # noqa: S101
-    return db

@@ -11,6 +11,7 @@ from memproxy.errors import StateUnavailable
 from memproxy.ports import MOVED, JournalEntry, has_moved
 from memproxy.stores import state_dreams as dreams
 from memproxy.stores import state_journal as journal
+from memproxy.stores import state_palace as palace
 from memproxy.stores import state_receipts as receipts
 from memproxy.stores import state_sessions as sessions
 from memproxy.stores import state_working as working
@@ -133,7 +134,7 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
         journal's rows that go.
         """
         gone = await journal.erase(db, scope, session, until)
-        await self._erase_palace(db, scope.owner, session)
+        await palace.erase(db, scope.owner, session)
         await sessions.erase(db, scope, session)
         await receipts.erase(db, scope, session)
         if session is None:
