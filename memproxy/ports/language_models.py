@@ -94,13 +94,7 @@ class ChatModel(Protocol):
     """A chat model that answers one prompt (extraction, rewriting, judging)."""
 
     async def complete(
-        self,
-        credential: Credential,
-        *,
-        system: str,
-        user: str,
-        json_mode: bool,
-        schema: dict[str, Any] | None = None,
+        self, credential: Credential, *, system: str, user: str, json_mode: bool, schema: dict[str, Any] | None = None
     ) -> ModelReply:
         """Ask once, within the role's own timeout. ``schema`` is the JSON schema of the answer, for providers that
         take one; others are asked for JSON, or in words alone.

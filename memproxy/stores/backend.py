@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -49,23 +49,6 @@ NOT_SCROLLED = (TOKEN_VECTORS, f"{SEALED_ONE}{TOKEN_VECTORS}")
 """
 
 
-class Written(msgspec.Struct, frozen=True):
-    """A point as it is written."""
-
-    id: str
-    payload: dict[str, Any]
-    dense: list[list[float]]
-    bm25: SparseVector
-
-
-def by_owner(points: Sequence[Written]) -> dict[OwnerKey, list[Written]]:
-    """The points of each owner."""
-    owners: dict[OwnerKey, list[Written]] = {}
-    for point in points:
-        owners.setdefault((str(point.payload.get("tenant")), str(point.payload.get("user_id"))), []).append(point)
-    return owners
-
-
 class FoundPoint(msgspec.Struct, frozen=True):
     """A point as it is read: its id and the payload fields that were asked for."""
 
@@ -73,22 +56,26 @@ class FoundPoint(msgspec.Struct, frozen=True):
     payload: dict[str, Any]
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A point with its vectors; ``dense`` is empty when it has none."""
+class Stored(FoundPoint, frozen=True):
+    """A whole point, as it is written and read with its vectors; ``dense`` is empty when it has none."""
 
-    point: FoundPoint
+    dense: list[list[float]]
     bm25: SparseVector
-    dense: list[list[float]] = []
 
-    @property
-    def embedded(self) -> bool:
-        """Whether it has a dense vector."""
-        return bool(self.dense)
 
-    @property
-    def id(self) -> str:
-        """Its point id."""
-        return self.point.id
+Fields = Sequence[str] | None
+"""Names of payload fields to be read; None: the whole payload without `NOT_SCROLLED`."""
+
+Order = Literal["asc", "desc"] | None
+"""By ``created_at``, points of one time as they come; None: in the order of the points' ids."""
+
+
+def by_owner(points: Sequence[Stored]) -> dict[OwnerKey, list[Stored]]:
+    """The points of each owner."""
+    owners: dict[OwnerKey, list[Stored]] = {}
+    for point in points:
+        owners.setdefault((str(point.payload.get("tenant")), str(point.payload.get("user_id"))), []).append(point)
+    return owners
 
 
 class Counted(msgspec.Struct):
@@ -153,7 +140,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """A vector engine, open and of the right shape. Every call raises `errors.StoreUnavailable` when it fails."""
 
-    async def upsert(self, points: Sequence[Written]) -> None:
+    async def upsert(self, points: Sequence[Stored]) -> None:
         """Insert or replace whole points."""
 
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any]) -> None:
@@ -163,18 +150,9 @@ class Backend(Protocol):
         """Delete what matches, and answer exactly how many that were."""
 
     async def scroll(
-        self,
-        where: Where,
-        *,
-        limit: int,
-        fields: Sequence[str] | None = None,
-        order: str | None = None,
-        after_id: str | None = None,
+        self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
-        """Points that match: in the order of their ids, ``after_id`` excluded, or by ``created_at`` (``order`` is
-        ``asc`` or ``desc``; points of one time come in any order). ``fields`` None is the whole payload without
-        `NOT_SCROLLED`.
-        """
+        """Points that match; in the order of their ids those behind ``after_id``."""
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """For each ranking the point ids with their scores, best first."""
@@ -183,7 +161,7 @@ class Backend(Protocol):
         """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        """These points, whole payload, in any order; those that are gone are left out."""
+        """These points (at least one), whole payload, in any order; those that are gone are left out."""
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         """As `retrieve`, with the vectors."""

@@ -20,7 +20,6 @@ from memproxy.core.scope import Scope
 from memproxy.errors import MemproxyError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, HybridQuery, Notes, Point
-from memproxy.stores.backend import Written
 from memproxy.stores.edge_files import (
     LEAST_ROOM,
     MARKER,
@@ -267,10 +266,6 @@ class EdgeStore(VectorStore):
 
         await self.guarded(work)
         await super().drop_unfinished()
-
-    def written(self, point: Point) -> Written:
-        """The point as it is written to a collection of the configured embedder."""
-        return self._written(Scope(tenant=point.memory.tenant, user=point.memory.user_id), point)
 
     async def adopt(self, shard: edge.EdgeShard, marker: Marker) -> edge.EdgeShard | None:
         """Go on with this shard, which ``marker`` describes, from one call to the next; answers the one before."""

@@ -19,12 +19,13 @@ from memproxy.stores.backend import (
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
+    Fields,
     FoundPoint,
     Hybrid,
+    Order,
     Ranking,
     Scores,
     Stored,
-    Written,
     by_owner,
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
@@ -132,7 +133,7 @@ class EdgeBackend:
         self._indexes = indexes
         self._check = check
 
-    async def upsert(self, points: Sequence[Written]) -> None:
+    async def upsert(self, points: Sequence[Stored]) -> None:
         def work(shard: edge.EdgeShard) -> None:
             built = _storable(lambda: [_point(point) for point in points])
             there = {
@@ -185,13 +186,7 @@ class EdgeBackend:
         return deleted
 
     async def scroll(
-        self,
-        where: Where,
-        *,
-        limit: int,
-        fields: Sequence[str] | None = None,
-        order: str | None = None,
-        after_id: str | None = None,
+        self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
         request = edge.ScrollRequest(
             filter=translated(where),
@@ -216,7 +211,7 @@ class EdgeBackend:
             self._check()
         return scores
 
-    async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Written]:
+    async def rows(self, where: Where, limit: int, after_id: str | None) -> list[Stored]:
         """As `owner_index.ReadRows` says, in one call, so that all of them are of one moment."""
         request = edge.ScrollRequest(
             filter=translated(where),
@@ -226,17 +221,12 @@ class EdgeBackend:
             with_vector=True,
         )
         records, _ = await self._on_shard(lambda shard: shard.scroll(request))
-        read = [_stored(record) for record in records if str(record.id) != after_id][:limit]
-        return [Written(stored.id, stored.point.payload, stored.dense, stored.bm25) for stored in read]
+        return [_stored(record) for record in records if str(record.id) != after_id][:limit]
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        if not ids:
-            return []
         return _points(await self._on_shard(lambda shard: shard.retrieve(list(ids), True, False)))
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
-        if not ids:
-            return []
         return [_stored(record) for record in await self._on_shard(lambda shard: shard.retrieve(list(ids), True, True))]
 
     async def count(self, where: Where) -> int:
@@ -272,7 +262,7 @@ def _flags_as(form: type[int], payload: dict[str, Any]) -> dict[str, Any]:
     return payload | {name: form(payload[name]) for name in FLAG_FIELDS if payload.get(name) is not None}
 
 
-def _point(point: Written) -> edge.Point:
+def _point(point: Stored) -> edge.Point:
     vectors: dict[str, Any] = {BM25: edge.SparseVector(point.bm25.indices, point.bm25.values)}
     if point.dense:
         vectors[DENSE] = point.dense
@@ -307,7 +297,7 @@ def _stored(record: edge.Record) -> Stored:
     words = vectors.get(BM25)
     bm25 = SparseVector(list(words.indices), list(words.values)) if isinstance(words, edge.SparseVector) else None
     dense: Any = vectors.get(DENSE) or []
-    return Stored(point=_points([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
+    return Stored(str(record.id), _flags_as(bool, record.payload or {}), dense, bm25 or SparseVector([], []))
 
 
 def translated(where: Where) -> edge.Filter:

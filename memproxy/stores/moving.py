@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from memproxy.ports import MOVED, STORE_ID
-from memproxy.stores.backend import Backend, Written
+from memproxy.stores.backend import Backend, Stored
 from memproxy.stores.filters import HasId, Where
 from memproxy.stores.rebuild import EVERYBODY
 from memproxy.stores.sqlite_schema import migrate
@@ -237,28 +237,27 @@ class StoredPoints:
     def __init__(self, engine: Backend) -> None:
         self._engine = engine
 
-    async def pages(self) -> AsyncIterator[list[Written]]:
+    async def pages(self) -> AsyncIterator[list[Stored]]:
         """All points, in the order of their ids."""
         after: str | None = None
         while points := await self._engine.scroll(EVERYBODY, limit=ROWS, fields=["tenant"], after_id=after):
-            stored = await self._engine.stored([point.id for point in points])
-            yield [Written(record.id, record.point.payload, record.dense, record.bm25) for record in stored]
+            yield await self._engine.stored([point.id for point in points])
             after = points[-1].id
 
     async def count(self) -> int:
         """How many there are."""
         return await self._engine.count(EVERYBODY)
 
-    def name(self, point: Written) -> bytes:
+    def name(self, point: Stored) -> bytes:
         """Its id."""
         return point.id.encode()
 
-    def digest(self, point: Written) -> bytes:
+    def digest(self, point: Stored) -> bytes:
         """Of its payload, how many vectors it has, and its words: engines round vectors."""
         parts = [_plain(point.payload), len(point.dense), sorted(point.bm25.indices)]
         return _digest(msgspec.json.encode(parts, order="deterministic"))
 
-    async def write(self, points: Sequence[Written]) -> None:
+    async def write(self, points: Sequence[Stored]) -> None:
         """Insert or replace points."""
         await self._engine.upsert(points)
 

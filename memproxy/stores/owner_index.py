@@ -31,19 +31,8 @@ from memproxy.core.scope import OwnerKey, Scope
 from memproxy.errors import MemproxyError
 from memproxy.metrics import metrics
 from memproxy.ports import SparseVector
-from memproxy.stores.backend import FLAG_FIELDS, OWNER_FIELDS, TIME_FIELDS, Hybrid, Scores, Written, by_owner
-from memproxy.stores.filters import (
-    FACTS,
-    AnyOf,
-    Between,
-    Condition,
-    HasId,
-    Missing,
-    OneOf,
-    Where,
-    of_owner,
-    owner_of,
-)
+from memproxy.stores.backend import FLAG_FIELDS, OWNER_FIELDS, TIME_FIELDS, Hybrid, Scores, Stored, by_owner
+from memproxy.stores.filters import FACTS, AnyOf, Between, Condition, HasId, Missing, OneOf, Where, of_owner, owner_of
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
@@ -121,7 +110,7 @@ class OwnerIndex:
         """Those of these points that are here."""
         return [point_id for point_id in point_ids if point_id in self.rows]
 
-    def put(self, points: Sequence[Written]) -> None:
+    def put(self, points: Sequence[Stored]) -> None:
         """Insert or replace these points."""
         self._corpus = None
         last = {point.id: point for point in points}
@@ -307,7 +296,7 @@ def _micros(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-ReadRows = Callable[[Where, int, str | None], Awaitable[list[Written]]]
+ReadRows = Callable[[Where, int, str | None], Awaitable[list[Stored]]]
 """Reads up to that many matching points with vectors and `PAYLOAD`, by id after this one, all of one moment."""
 
 ReadAhead = Callable[[Sequence[str]], Awaitable[None]]  # reads the memories of these points before they are found
@@ -357,7 +346,7 @@ class OwnerIndexes:
         if len(self._searches) > _MOST_COUNTED:
             self._searches.popitem(last=False)
 
-    def put(self, points: Sequence[Written]) -> None:
+    def put(self, points: Sequence[Stored]) -> None:
         """The engine has written these points."""
         for owner, mine in by_owner(points).items():
             self._tell(self._held(owner), partial(OwnerIndex.put, points=mine))

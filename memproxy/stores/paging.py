@@ -18,7 +18,7 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import Conversation
-from memproxy.stores.backend import ORDER_FIELD, FoundPoint
+from memproxy.stores.backend import ORDER_FIELD, Fields, FoundPoint, Order
 from memproxy.stores.filters import FACTS, Between, Missing, OneOf, Where, turns_of
 from memproxy.stores.payload import Points, memories, pass_over
 
@@ -71,7 +71,7 @@ def created_at(point: FoundPoint) -> datetime:
 
 
 async def newest(
-    engine: Points, where: Where, *, limit: int, cursor: Cursor | None, fields: Sequence[str] | None = None
+    engine: Points, where: Where, *, limit: int, cursor: Cursor | None, fields: Fields = None
 ) -> tuple[list[FoundPoint], Cursor | None]:
     """The page after ``cursor``, and where the next one starts (None at the end). Of ``fields``, where they are named,
     one is `ORDER_FIELD`.
@@ -185,9 +185,7 @@ def _without(where: Where, names: Collection[str]) -> Where:
     return Where(where.must, (*where.must_not, OneOf("session_id", tuple(names))))
 
 
-async def _next_times(
-    engine: Points, where: Where, older: Where, *, limit: int, fields: Sequence[str] | None
-) -> list[FoundPoint]:
+async def _next_times(engine: Points, where: Where, older: Where, *, limit: int, fields: Fields) -> list[FoundPoint]:
     rows = await _dated(engine, older, limit=limit, order="desc", fields=fields)
     if len(rows) < limit:
         return [point for group in _by_time(rows) for point in group]
@@ -198,7 +196,7 @@ async def _next_times(
 
 
 async def _of_time(
-    engine: Points, where: Where, time: datetime, *, limit: int, after: str | None, fields: Sequence[str] | None
+    engine: Points, where: Where, time: datetime, *, limit: int, after: str | None, fields: Fields
 ) -> list[FoundPoint]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
     return await _dated(engine, same, limit=limit, after=after, fields=fields)
@@ -209,9 +207,9 @@ async def _dated(
     where: Where,
     *,
     limit: int,
-    order: str | None = None,
+    order: Order = None,
     after: str | None = None,
-    fields: Sequence[str] | None = None,
+    fields: Fields = None,
 ) -> list[FoundPoint]:
     """As `Points.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
     only where there are no more.
@@ -256,7 +254,7 @@ async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> l
     return [*reversed(before), *after]
 
 
-async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: str) -> list[Memory]:
+async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: Order) -> list[Memory]:
     """The nearest ``reach`` turns on one side, nearest first."""
     limit = reach + _SPARE
     while True:

@@ -15,7 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -30,17 +30,20 @@ from memproxy.stores.backend import (
     SEALED_ONE,
     TOKEN_VECTORS,
     Backend,
+    Fields,
     FoundPoint,
     Hybrid,
+    Order,
     Ranking,
     Scores,
     Stored,
-    Written,
 )
 from memproxy.stores.filters import TELLS_NOTHING, AnyOf, Condition, OneOf, Where, owner_of
 from memproxy.stores.sealing import TOKEN_MARK, DataKey, Unreadable
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found", bound=FoundPoint)
 
 TimeToLive = Callable[[str], timedelta | None]
 """How long a tenant's memories are kept; None: for ever."""
@@ -94,11 +97,11 @@ class Points:
         """The engine, whose points are as they are stored."""
         return self._engine
 
-    async def upsert(self, points: Sequence[Written]) -> None:
+    async def upsert(self, points: Sequence[Stored]) -> None:
         """Insert or replace whole points."""
         await self._engine.upsert([await self._stored_form(point) for point in points])
 
-    async def _stored_form(self, point: Written) -> Written:
+    async def _stored_form(self, point: Stored) -> Stored:
         payload = point.payload
         if _EXPIRES in payload and payload[_EXPIRES] == msgspec.to_builtins(self._end(payload)):
             payload = {name: value for name, value in payload.items() if name != _EXPIRES}
@@ -122,13 +125,7 @@ class Points:
         return await self._engine.delete(await self._where(where))
 
     async def scroll(
-        self,
-        where: Where,
-        *,
-        limit: int,
-        fields: Sequence[str] | None = None,
-        order: str | None = None,
-        after_id: str | None = None,
+        self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
         """As `Backend.scroll`; single ``fields`` are answered as they are stored."""
         sealed_where = await self._where(where)
@@ -151,20 +148,14 @@ class Points:
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         """These points, whole payload, in any order; those that are gone are left out."""
-        return await self._opened(await self._engine.retrieve(ids))
+        return await self._opened(await self._engine.retrieve(ids)) if ids else []
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         """As `retrieve`, with the vectors. Those that are to be sealed and are not yet are left out, so that a reindex
         writes them anew.
         """
-        there = await self._engine.stored(ids)
-        if self._keys is not None:
-            there = [record for record in there if SEALED in record.point.payload]
-        opened = await self._opened([record.point for record in there])
-        return [
-            msgspec.structs.replace(record, point=opened_point)
-            for record, opened_point in zip(there, opened, strict=True)
-        ]
+        there = await self._engine.stored(ids) if ids else []
+        return await self._opened([point for point in there if self._keys is None or SEALED in point.payload])
 
     async def count(self, where: Where) -> int:
         """Exactly how many match."""
@@ -183,7 +174,7 @@ class Points:
             tuple(_translated(key, condition) for condition in where.must_not),
         )
 
-    async def _opened(self, points: Sequence[FoundPoint]) -> list[FoundPoint]:
+    async def _opened(self, points: Sequence[Found]) -> list[Found]:
         """Payloads in the clear; what cannot be read (its key was destroyed) stays sealed, and is no memory."""
         opened = []
         for point in points:
@@ -199,7 +190,7 @@ class Points:
                     log.error("the stored point %s cannot be decrypted: %s", point.id, error)
             if payload.get(_EXPIRES) is None and (end := self._end(payload)) is not None:
                 payload = {**payload, _EXPIRES: msgspec.to_builtins(end)}
-            opened.append(point if payload is point.payload else FoundPoint(point.id, payload))
+            opened.append(point if payload is point.payload else msgspec.structs.replace(point, payload=payload))
         return opened
 
     def _end(self, payload: Mapping[str, Any]) -> datetime | None:

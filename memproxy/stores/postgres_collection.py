@@ -31,12 +31,13 @@ from memproxy.stores.backend import (
     NOT_SCROLLED,
     OWNER_FIELDS,
     TIME_FIELDS,
+    Fields,
     FoundPoint,
     Hybrid,
+    Order,
     Ranking,
     Scores,
     Stored,
-    Written,
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
 from memproxy.stores.rebuild import EVERYBODY
@@ -338,7 +339,7 @@ class Collection:
         async with self.connected() as connection:
             await connection.execute(f"COMMENT ON TABLE {self._points} IS {sql.Literal(text).as_string()}")
 
-    async def upsert(self, points: Sequence[Written]) -> None:
+    async def upsert(self, points: Sequence[Stored]) -> None:
         rows = sorted(
             points, key=lambda point: point.id
         )  # in one order, so that two writers cannot wait for each other
@@ -404,13 +405,7 @@ class Collection:
             return (await connection.execute(text, statement.values)).rowcount
 
     async def scroll(
-        self,
-        where: Where,
-        *,
-        limit: int,
-        fields: Sequence[str] | None = None,
-        order: str | None = None,
-        after_id: str | None = None,
+        self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
         statement = Statement()
         few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
@@ -571,8 +566,6 @@ class Collection:
         return None
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        if not ids:
-            return []
         statement = Statement()
         where = statement.where(Where((HasId(tuple(ids)),)))
         text = f"SELECT place, payload, aside FROM {self._points} WHERE {where}"
@@ -580,8 +573,6 @@ class Collection:
         return [FoundPoint(str(point_id), _payload(payload, aside)) for point_id, payload, aside in rows]
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
-        if not ids:
-            return []
         statement = Statement()
         where = statement.where(Where((HasId(tuple(ids)),)))
         text = (
@@ -591,9 +582,7 @@ class Collection:
         rows = await self._rows(None, text, statement)
         return [
             Stored(
-                point=FoundPoint(str(point_id), _payload(payload, aside)),
-                bm25=SparseVector(terms, weights),
-                dense=[list(vector) for vector in vectors or ()],
+                str(point_id), _payload(payload, aside), list(map(list, vectors or ())), SparseVector(terms, weights)
             )
             for point_id, payload, aside, terms, weights, vectors in rows
         ]
@@ -684,12 +673,12 @@ def _payload(payload: bytes, aside: bytes | None) -> dict[str, Any]:
     return fields | msgspec.json.decode(aside) if aside else fields
 
 
-def _row(point: Written) -> list[Any]:
+def _row(point: Stored) -> list[Any]:
     columns = [_column(name, point.payload.get(name)) for name in COLUMNS]
     return [point.id, *columns, *_split(point.payload), point.bm25.indices, point.bm25.values]
 
 
-def _owner(point: Written) -> tuple[str, str]:
+def _owner(point: Stored) -> tuple[str, str]:
     return _text(point.payload["tenant"]), _text(point.payload["user_id"])
 
 

@@ -25,12 +25,13 @@ from memproxy.stores.backend import (
     ORDER_FIELD,
     OWNER_FIELDS,
     TIME_FIELDS,
+    Fields,
     FoundPoint,
     Hybrid,
+    Order,
     Ranking,
     Scores,
     Stored,
-    Written,
 )
 from memproxy.stores.edge_files import Marker
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
@@ -198,11 +199,11 @@ class Collection:
         )
         return await self.identity() or marker
 
-    async def upsert(self, points: Sequence[Written]) -> None:
+    async def upsert(self, points: Sequence[Stored]) -> None:
         for some in _calls(points):
             await self._upsert(some)
 
-    async def _upsert(self, points: Sequence[Written]) -> None:
+    async def _upsert(self, points: Sequence[Stored]) -> None:
         try:
             built = [_point(point) for point in points]
             await self._server.call(lambda client: client.upsert(self.name, built, wait=True), writes=True)
@@ -230,13 +231,7 @@ class Collection:
         await self._server.call(lambda client: client.delete(self.name, points_selector=selected, wait=True))
 
     async def scroll(
-        self,
-        where: Where,
-        *,
-        limit: int,
-        fields: Sequence[str] | None = None,
-        order: str | None = None,
-        after_id: str | None = None,
+        self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
         records, _ = await self._server.call(
             lambda client: client.scroll(
@@ -276,13 +271,9 @@ class Collection:
         return None
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        if not ids:
-            return []
         return _points(await self._server.call(lambda client: client.retrieve(self.name, list(ids), with_payload=True)))
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
-        if not ids:
-            return []
         records = await self._server.call(
             lambda client: client.retrieve(self.name, list(ids), with_payload=True, with_vectors=True)
         )
@@ -307,9 +298,9 @@ def _indexes() -> Iterator[tuple[str, models.PayloadFieldSchema]]:
         yield name, models.BoolIndexParams(type=models.BoolIndexType.BOOL, enable_hnsw=False)
 
 
-def _calls(points: Sequence[Written]) -> Iterator[Sequence[Written]]:
+def _calls(points: Sequence[Stored]) -> Iterator[Sequence[Stored]]:
     """The points in runs of about `CALL_BYTES`."""
-    run: list[Written] = []
+    run: list[Stored] = []
     total = 0
     for point in points:
         size = _size(point)
@@ -322,14 +313,14 @@ def _calls(points: Sequence[Written]) -> Iterator[Sequence[Written]]:
         yield run
 
 
-def _size(point: Written) -> int:
+def _size(point: Stored) -> int:
     """Bytes that it takes in a call, or so."""
     numbers = sum(map(len, point.dense)) + 2 * len(point.bm25.indices)
     texts = sum(len(value) for value in point.payload.values() if isinstance(value, str))
     return _POINT_BYTES + _NUMBER_BYTES * numbers + 2 * texts
 
 
-def _point(point: Written) -> models.PointStruct:
+def _point(point: Stored) -> models.PointStruct:
     vectors: dict[str, Any] = {BM25: _sparse(point.bm25)}
     if point.dense:
         vectors[DENSE] = point.dense
@@ -349,7 +340,7 @@ def _stored(record: models.Record) -> Stored:
     words = vectors.get(BM25)
     bm25 = SparseVector(words.indices, words.values) if isinstance(words, models.SparseVector) else None
     dense: Any = vectors.get(DENSE) or []
-    return Stored(point=_points([record])[0], bm25=bm25 or SparseVector([], []), dense=dense)
+    return Stored(str(record.id), record.payload or {}, dense, bm25 or SparseVector([], []))
 
 
 def translated(where: Where) -> models.Filter:
@@ -377,12 +368,7 @@ def _condition(condition: Condition) -> models.Condition:
 
 
 def _range(between: Between) -> models.DatetimeRange:
-    return models.DatetimeRange(
-        gt=between.after,
-        gte=between.at_or_after,
-        lte=between.at_or_before,
-        lt=between.before,
-    )
+    return models.DatetimeRange(gt=between.after, gte=between.at_or_after, lte=between.at_or_before, lt=between.before)
 
 
 class QdrantStore(ServerStore[Collection]):

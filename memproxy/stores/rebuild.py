@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.ports import Kept, Page, Point, Scanned
-from memproxy.stores.backend import Written
+from memproxy.stores.backend import Stored
 from memproxy.stores.filters import HasId, Missing, Where, turns_of
 from memproxy.stores.paging import Cursor, around, newest
 from memproxy.stores.payload import Points, memories, point_id_of, tokens_of, with_point_ids
@@ -27,7 +27,7 @@ class CollectionRebuild:
 
     _first: Points
 
-    def __init__(self, new: Points, *, writers: Writers, written: Callable[[Point], Written]) -> None:
+    def __init__(self, new: Points, *, writers: Writers, written: Callable[[Point], Stored]) -> None:
         self._new = new
         self._writers = writers
         self._written = written
@@ -73,16 +73,15 @@ class CollectionRebuild:
         return [memory for point_id, memory in near.items() if point_id not in own_ids]
 
     async def stored(self, point_ids: Collection[str]) -> dict[str, Kept]:
-        records = {record.id: record for record in await self._new.stored(list(point_ids))}
-        read = with_point_ids([record.point for record in records.values()])
+        points = {point.id: point for point in await self._new.stored(list(point_ids))}
         return {
             point_id: Kept(
                 memory=memory,
-                bm25=records[point_id].bm25,
-                embedded=records[point_id].embedded,
-                late=bool(tokens_of(records[point_id].point)),
+                bm25=points[point_id].bm25,
+                embedded=bool(points[point_id].dense),
+                late=bool(tokens_of(points[point_id])),
             )
-            for point_id, memory in read
+            for point_id, memory in with_point_ids(list(points.values()))
         }
 
     async def write(self, points: Sequence[Point]) -> None:

@@ -8,11 +8,9 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import Point
-from memproxy.stores.backend import Backend, Written
+from memproxy.stores.backend import Backend
 from memproxy.stores.edge_files import VERSION, Marker, check_built_with
 from memproxy.stores.rebuild import EVERYBODY, CollectionRebuild
 from memproxy.stores.vector_store import VectorStore, Writers
@@ -141,10 +139,6 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         if self._opened is not None:
             await self.other(self._opened).drop()
         await super().drop_unfinished()
-
-    def written(self, point: Point) -> Written:
-        """The point as it is written to a collection of the configured embedder."""
-        return self._written(Scope(tenant=point.memory.tenant, user=point.memory.user_id), point)
 
     async def flush(self) -> None:
         """Nothing to do: every write was acknowledged."""

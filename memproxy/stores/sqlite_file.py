@@ -351,10 +351,7 @@ def _connected(path: Path, *, timeout_s: float) -> SqliteDb:
     return sqlite3.connect(path, timeout_s, isolation_level=None, check_same_thread=False, factory=SqliteDb)
 
 
-def _transaction(
-    db: SqliteDb,
-    work: Callable[[SqliteDb], Result],
-) -> Result:
+def _transaction(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
     db.execute("BEGIN")
     return _committed(db, work)
 

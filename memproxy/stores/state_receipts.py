@@ -8,17 +8,7 @@ import msgspec
 
 from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Recalled, Receipt, ReceiptPart
 from memproxy.core.scope import OwnerKey, Scope
-from memproxy.stores.state_part import (
-    OWNED,
-    PRUNE_EVERY,
-    Columns,
-    Db,
-    Row,
-    StatePart,
-    owned,
-    visible,
-    within,
-)
+from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, Row, StatePart, owned, visible, within
 
 RECEIPTS_KEPT = timedelta(days=7)
 """Receipts and outcomes answer questions about the last days; they are no archive."""

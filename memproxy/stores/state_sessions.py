@@ -15,15 +15,7 @@ from memproxy.core.history import STATE
 from memproxy.core.scope import OwnerKey, Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores.state_journal import StateJournal
-from memproxy.stores.state_part import (
-    OWNED,
-    PRUNE_EVERY,
-    Columns,
-    Db,
-    Row,
-    owned,
-    within,
-)
+from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, Row, owned, within
 
 SESSIONS_PER_KEY = 5
 """Conversations that may begin alike and still be told apart; the oldest are forgotten."""

@@ -16,18 +16,8 @@ from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, ConversationPage, HybridQuery, MemoryFilter, Page, Point, PointPage
 from memproxy.ports.memory_store import Written as Listener
-from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint, Hybrid, Ranking, Scores, Written
-from memproxy.stores.filters import (
-    TELLS_NOTHING,
-    HasId,
-    OneOf,
-    Where,
-    erasable,
-    facts,
-    of_tenant,
-    readable,
-    telling,
-)
+from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint, Hybrid, Ranking, Scores, Stored
+from memproxy.stores.filters import TELLS_NOTHING, HasId, OneOf, Where, erasable, facts, of_tenant, readable, telling
 from memproxy.stores.paging import Cursor, around, conversations, newest
 from memproxy.stores.payload import (
     Keys,
@@ -164,6 +154,10 @@ class VectorStore:
             raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
         return self._points.engine
 
+    def written(self, point: Point) -> Stored:
+        """The point as it is written to a collection of the configured embedder."""
+        return self._written(Scope(tenant=point.memory.tenant, user=point.memory.user_id), point)
+
     def drop_read(self) -> None:
         """Forget what was read lately: somebody's key was destroyed."""
         if self._recent is not None:
@@ -228,13 +222,13 @@ class VectorStore:
         begin = Cursor.read(cursor) if cursor is not None else None
         async with self._using("page") as engine:
             page, following = await newest(engine, self._readable(scope, MemoryFilter()), limit=limit, cursor=begin)
-            stored = {record.id: record for record in await engine.stored([record.id for record in page])}
+            stored = {point.id: point for point in await engine.stored([point.id for point in page])}
         points = [
             Point(
                 memory=memory,
                 dense=stored[point_id].dense,
                 bm25=stored[point_id].bm25,
-                tokens=tokens_of(stored[point_id].point),
+                tokens=tokens_of(stored[point_id]),
             )
             for point_id, memory in with_point_ids(page)
             if point_id in stored
@@ -370,14 +364,14 @@ class VectorStore:
                     point_ids.setdefault(name, []).append((here, point.id))
         return {name: [point_id for here, point_id in some if here == max(some)[0]] for name, some in point_ids.items()}
 
-    def _written(self, scope: Scope, point: Point) -> Written:
+    def _written(self, scope: Scope, point: Point) -> Stored:
         memory = point.memory
         if (memory.tenant, memory.user_id) != scope.owner:
             raise RequestError("A memory can only be written in its owner's scope; tenant or user differ.")
         for part in point.dense:
             if len(part) != self._dimension:
                 raise ConfigError(self._wrong_dimension(len(part)))
-        return Written(point_id_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
+        return Stored(point_id_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
 
     def _wrong_dimension(self, got: int) -> str:
         return (

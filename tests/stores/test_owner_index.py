@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memproxy.ports import HybridQuery, MemoryFilter, Point, SparseVector
-from memproxy.stores.backend import Scores, Written
+from memproxy.stores.backend import Scores, Stored
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import Where
 from memproxy.stores.owner_index import NotHere, OwnerIndex, _best
@@ -81,7 +81,7 @@ def test_the_greatest_come_first_and_of_equal_ones_the_first() -> None:
 
 def test_what_is_written_again_and_again_is_made_anew_before_old_rows_take_much() -> None:
     index = OwnerIndex(ANN.owner, 4)
-    one = Written("p", {"tenant": "acme", "user_id": "ann", "id": "m"}, [[1.0, 0, 0, 0]], SparseVector([3], [1.0]))
+    one = Stored("p", {"tenant": "acme", "user_id": "ann", "id": "m"}, [[1.0, 0, 0, 0]], SparseVector([3], [1.0]))
     for _ in range(514):
         index.put([one])
         assert index.mask(Where(())).sum() == 1
