@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import struct
 import typing
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,24 +28,15 @@ from memproxy.ports import StateStore
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 
-WRITES = (
-    *("append", "recover", "claim", "save_plan", "finish", "retry", "make_due", "park", "unpark"),
-    *(
-        "begin_learning",
-        "change_slots",
-        "drop_slots",
-        "note_turns",
-        "note_end",
-        "note_tokens",
-        "remember_session",
-        "save_block",
-        "drop_from_blocks",
-    ),
-    *("note_receipts", "note_outcomes", "begin_erasure", "forget", "forget_receipts", "forget_queries", "wipe"),
-    *("allot_numbers", "adopt_palace", "erase_wings", "erase_aliases", "rename_wings", "erase_closets"),
-    *("add_proxy_key", "revoke_proxy_key", "set_meta", "swap_meta", "spend", "choose", "keep_answer", "drop_answer"),
-    *("erase_answers", "note_audit", "backup", "put_working", "drop_working", "sweep_working"),
-    *("begin_dream", "put_dream", "take_up_dreams"),
+WRITES = tuple(
+    """
+    append recover claim save_plan finish retry make_due park unpark begin_learning change_slots drop_slots
+    note_turns note_end note_tokens remember_session save_block drop_from_blocks note_receipts note_outcomes
+    begin_erasure forget forget_receipts forget_queries wipe allot_numbers adopt_palace erase_wings
+    erase_aliases rename_wings erase_closets add_proxy_key revoke_proxy_key set_meta swap_meta spend choose
+    keep_answer drop_answer erase_answers note_audit backup put_working drop_working sweep_working begin_dream
+    put_dream take_up_dreams
+    """.split()  # noqa: SIM905
 )
 """Methods of the port that write; all others read."""
 
@@ -110,11 +101,6 @@ class _Own(typing.Protocol):
     async def make_key(self, scope: Scope) -> None: ...
 
 
-def _forms() -> Iterator[tuple[str, _Form]]:
-    yield from ((name, _Form(getattr(StateStore, name))) for name in WRITES)
-    yield from ((name, _Form(getattr(_Own, name))) for name in ("open", "make_key"))
-
-
 def _path(kind: type, value: Any) -> Any:
     if kind is Path:
         return Path(value)
@@ -126,7 +112,8 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else list(value)
 
 
-_FORMS = dict(_forms())
+_FORMS = {name: _Form(getattr(StateStore, name)) for name in WRITES}
+_FORMS |= {name: _Form(getattr(_Own, name)) for name in ("open", "make_key")}
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 

@@ -170,21 +170,6 @@ class Spill:
         self._file = None
 
 
-class SetsAside:
-    """The part of a state that keeps entries in its process's own file (`ports.state.SpillStore`)."""
-
-    _spill: Spill
-
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        return await self._spill.put(entry)
-
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        return await self._spill.read(number)
-
-    async def drop_aside(self, number: int) -> None:
-        await self._spill.drop(number)
-
-
 class OrphanSpill:
     """A file that a process left when it ended; held until it is closed, so that nobody else takes it up, too."""
 

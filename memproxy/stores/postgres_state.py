@@ -51,10 +51,6 @@ class PostgresState(PostgresJournal, StateOwners):
         self._share(database, lease)
         self._spares = spares
 
-    @property
-    def where(self) -> str:
-        return self._database.location
-
     async def open(self) -> None:
         if self._spares:
             await self._spill.make()
@@ -79,10 +75,6 @@ class PostgresState(PostgresJournal, StateOwners):
     def changes(self) -> ChangeNotices:
         """Notices of changes, by all processes on this database."""
         return self._replicas.changes
-
-    def clock(self) -> Callable[[], datetime]:
-        """The database's clock, for a process that gives all times by it."""
-        return self._database.clock()
 
     def on_rows(self, callback: Callable[[], None]) -> None:
         """``callback`` is called when any replica has written rows that may be claimed."""

@@ -137,7 +137,7 @@ class Db(AsyncConnection[Row]):
     def scoped(self, name: str) -> str:
         return name
 
-    def begins(self, column: str, text: str, long: str) -> str:  # noqa: ARG002 - written, a text may be longer
+    def begins(self, column: str, text: str) -> str:
         return f"starts_with({column}, :{text})"
 
     def holds(self, column: str, text: str) -> str:
@@ -179,7 +179,6 @@ class PostgresDatabase:
         self._sync = sync
         self._skew = timedelta()
         self.is_measured = False
-        """Whether the database has said what time it is."""
         self._is_given_shared = False
         self._erased_key = b""
         self._pool: AsyncConnectionPool[Db] | None = None
@@ -281,7 +280,7 @@ class PostgresDatabase:
         return True
 
     def clock(self) -> Callable[[], datetime]:
-        """The database's clock, as far as this machine can tell it; from now on all times are given by it."""
+        """The database's, as far as this machine can tell it."""
         self._is_given_shared = True
         return self.time
 

@@ -74,13 +74,6 @@ class PostgresJournal(StateJournal):
         row = await self._database.read(lambda db: db.first(others, **self.me))
         return int(row[0]) if row else 0
 
-    def shared(self, time: datetime) -> datetime:
-        return self._database.shared(time)
-
-    @property
-    def knows_time(self) -> bool:
-        return self._database.is_measured
-
     def _in_time(self, entry: JournalEntry) -> JournalEntry:
         """The entry; where it was taken in before the database had been reached, with the time that it was there."""
         if entry.kind is not JournalKind.TURNS or _MACHINE_TIME not in entry.body:

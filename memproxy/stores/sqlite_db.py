@@ -86,8 +86,8 @@ class SqliteDb(sqlite3.Connection):
         table, dot, field = name.rpartition(".")
         return f"json_extract({table}{dot}scope, '$.{field}')"
 
-    def begins(self, column: str, text: str, long: str) -> str:
-        return f"substr({column}, 1, :{long}) = :{text}"
+    def begins(self, column: str, text: str) -> str:
+        return f"substr({column}, 1, length(:{text})) = :{text}"
 
     def holds(self, column: str, text: str) -> str:
         return f"instr({column}, :{text}) > 0"

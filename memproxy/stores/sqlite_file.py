@@ -10,8 +10,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -118,7 +117,7 @@ class SqliteFile:
             StateUnavailable: it cannot be opened, or is damaged.
             ConfigError: a newer memproxy wrote it.
         """
-        await self._run(self._open)
+        await self.beside(self._open)
 
     async def close(self) -> None:
         """Close after all that was asked for."""
@@ -127,14 +126,14 @@ class SqliteFile:
         if glances is not None:
             glances.close()  # first: the last connection to be closed takes the log with it
         try:
-            await self._run(self._close)
+            await self.beside(self._close)
         finally:
             self._thread.close()
 
     async def read(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction."""
         asked_at = time.monotonic()
-        return await self._run(lambda: self._patiently("read", asked_at, lambda: _transaction(self._opened(), work)))
+        return await self.beside(lambda: self._patiently("read", asked_at, lambda: _transaction(self._opened(), work)))
 
     async def glance(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
@@ -187,11 +186,7 @@ class SqliteFile:
             self._patiently("write", asked_at, lambda: db.execute("BEGIN IMMEDIATE"))
             return _committed(db, work)
 
-        return await self._run(alone)
-
-    async def beside(self, work: Callable[[], Result]) -> Result:
-        """Run what concerns another file of the state's in the same thread, with its errors in our words."""
-        return await self._run(work)
+        return await self.beside(alone)
 
     async def wipe(self) -> None:
         """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then.
@@ -208,7 +203,7 @@ class SqliteFile:
             return any(self._opened().execute(checkpoint).fetchone()[0] for checkpoint in checkpoints)
 
         until = time.monotonic() + BUSY_TIMEOUT_S
-        while await self._run(kept_waiting):
+        while await self.beside(kept_waiting):
             if time.monotonic() > until:
                 raise StateUnavailable(
                     f"The write-ahead log of {self.path} cannot be emptied while another process reads; try again."
@@ -218,14 +213,21 @@ class SqliteFile:
     async def backup(self, path: Path) -> None:
         """Copy everything, as it is at one moment, into a new file."""
 
-        def work() -> None:
-            with _waiting_for_others(self._opened()) as db:
+        def copied() -> None:
+            db = self._opened()
+            # SQLite itself waits for others: this cannot be done again
+            db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
+            try:
                 db.execute("VACUUM INTO ?", (str(path),))
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")
             path.chmod(0o600)
 
-        await self._run(work)
+        await self.beside(copied)
 
-    async def _run(self, work: Callable[[], Result]) -> Result:
+    async def beside(self, work: Callable[[], Result]) -> Result:
+        """Run ``work`` in the file's thread, with its errors in our words."""
+
         def guarded() -> Result:
             try:
                 self._renewed()
@@ -306,7 +308,10 @@ class SqliteFile:
 class SqliteDatabase:
     """`state_part.Database`; what is written at once shares a commit."""
 
+    is_measured = True
+
     def __init__(self, file: SqliteFile, tasks: TaskOwner) -> None:
+        self.location = str(file.path)
         self._file = file
         self._commits: SharedCommit[Work[Any], Any] = SharedCommit(tasks, self._write)
 
@@ -333,6 +338,9 @@ class SqliteDatabase:
         return time
 
     own = shared
+
+    def clock(self) -> Callable[[], datetime]:
+        return self.time
 
     def time(self) -> datetime:
         return datetime.now(UTC)
@@ -366,13 +374,3 @@ def _committed(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
             db.execute("ROLLBACK")
         raise
     return result
-
-
-@contextmanager
-def _waiting_for_others(db: SqliteDb) -> Iterator[SqliteDb]:
-    """Within it SQLite itself waits for others, for what cannot be done again."""
-    db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
-    try:
-        yield db
-    finally:
-        db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")

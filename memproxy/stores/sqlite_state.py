@@ -98,10 +98,6 @@ class SqliteState(StateOwners):
         self.changes = ChangeNotices()
         self._news = News(path.with_name(f"{path.name}-choices"))
 
-    @property
-    def where(self) -> str:
-        return str(self._file.path)
-
     async def open(self) -> None:
         if self._spares:
             await self._spill.make()
@@ -119,21 +115,11 @@ class SqliteState(StateOwners):
         self._news.close()
         await self._file.close()
 
-    def clock(self) -> Callable[[], datetime]:
-        return self._database.time
-
     def on_rows(self, callback: Callable[[], None]) -> None:
         """There is no other engine."""
 
     async def other_engines(self) -> int:
         return 0
-
-    def shared(self, time: datetime) -> datetime:
-        return time
-
-    @property
-    def knows_time(self) -> bool:
-        return True
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         async def work(db: Db) -> Recovered:

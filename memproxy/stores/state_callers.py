@@ -137,10 +137,9 @@ class StateCallers(StatePart):
         async def work(db: Db) -> list[Use]:
             rows = await db.all(
                 "SELECT user_id, what, used FROM uses "
-                f"WHERE tenant = :tenant AND {db.begins('what', 'beginning', 'long')} AND user_id != :all",
+                f"WHERE tenant = :tenant AND {db.begins('what', 'beginning')} AND user_id != :all",
                 tenant=tenant,
                 beginning=beginning,
-                long=len(beginning),
                 all=_WHOLE_TENANT,
             )
             return [Use(*row) for row in rows]
@@ -313,8 +312,7 @@ class StateCallers(StatePart):
             return
         digest = await self._answerer(db, scope)
         await db.run(f"DELETE FROM answers WHERE {OWNED}", **digest)
-        counted = f"DELETE FROM uses WHERE {OWNED} AND {db.begins('what', 'arm', 'long')}"
-        await db.run(counted, long=len(ARM), arm=ARM, **digest)
+        await db.run(f"DELETE FROM uses WHERE {OWNED} AND {db.begins('what', 'arm')}", arm=ARM, **digest)
         await self._unname_audit(db, scope, digest["user"])
 
     async def note_tokens(

@@ -89,6 +89,16 @@ class StateJournal(StatePart):
         super().__init__(database, tasks, sealing)
         self._ends: SharedCommit[End, None] = SharedCommit(tasks, self._remove)
 
+    def shared(self, time: datetime) -> datetime:
+        return self._database.shared(time)
+
+    @property
+    def knows_time(self) -> bool:
+        return self._database.is_measured
+
+    def clock(self) -> Callable[[], datetime]:
+        return self._database.clock()
+
     @abstractmethod
     async def _heads(self, db: Db, where: str, values: dict[str, Any]) -> list[Row]:
         """Number, kind, size of the body, attempts, tenant and user of the oldest ``limit`` heads that ``where`` lets
@@ -381,15 +391,11 @@ class StateJournal(StatePart):
         return False
 
     async def drop_slots(self, scope: Scope, prefix: str) -> None:
-        await self._database.write(
-            lambda db: db.run(
-                f"DELETE FROM slots WHERE {OWNED} AND slot >= :prefix AND {db.begins('slot', 'prefix', 'long')}",
-                prefix=prefix,
-                long=len(prefix),
-                **owned(scope.owner),
-            ),
-            scope.owner,
-        )
+        async def work(db: Db) -> None:
+            gone = f"DELETE FROM slots WHERE {OWNED} AND slot >= :prefix AND {db.begins('slot', 'prefix')}"
+            await db.run(gone, prefix=prefix, **owned(scope.owner))
+
+        await self._database.write(work, scope.owner)
 
 
 async def _behind(db: Db, head: Row, values: dict[str, Any], *, limit: int, plan_bytes: int) -> tuple[list[int], int]:

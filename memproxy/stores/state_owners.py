@@ -15,7 +15,7 @@ from memproxy.stores import state_palace as palace
 from memproxy.stores import state_receipts as receipts
 from memproxy.stores import state_sessions as sessions
 from memproxy.stores import state_working as working
-from memproxy.stores.journal_spill import SetsAside, Spill, TakingUp
+from memproxy.stores.journal_spill import Spill, TakingUp
 from memproxy.stores.state_callers import StateCallers
 from memproxy.stores.state_dreams import StateDreams
 from memproxy.stores.state_palace import StatePalace
@@ -32,8 +32,8 @@ SEALED = "privacy.sealed"
 """Fact of a state whose texts are encrypted (`state_sealed`)."""
 
 
-class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCallers, StateWorking, StateDreams):
-    """`ports.OwnerStore` and `ports.MetaStore`, over the parts that are the same in every database."""
+class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, StateWorking, StateDreams):
+    """`ports.SpillStore`, `ports.OwnerStore` and `ports.MetaStore`, over the parts that are alike in every database."""
 
     seals = False
     """Whether it encrypts texts, and can read those that are."""
@@ -58,9 +58,9 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
         return NoSealing()
 
     @property
-    @abstractmethod
     def where(self) -> str:
         """Where it is, in words."""
+        return self._database.location
 
     @abstractmethod
     async def wipe(self) -> None:
@@ -92,6 +92,15 @@ class StateOwners(SetsAside, StateSessions, StatePalace, StateReceipts, StateCal
         self._taking_up.stop()
         await self._tasks.drain(grace_s=10.0)
         await self._spill.close()
+
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        return await self._spill.put(entry)
+
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        return await self._spill.read(number)
+
+    async def drop_aside(self, number: int) -> None:
+        await self._spill.drop(number)
 
     async def _append_left(self, entry: JournalEntry) -> int:
         """Append what a process that ended had set aside."""

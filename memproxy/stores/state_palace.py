@@ -286,11 +286,10 @@ class StatePalace(StatePart):
 
     async def erase_aliases(self, scope: Scope, project: str) -> None:
         told_in = circle(project, None)
-        agents = f"{told_in}&"
 
         async def work(db: Db, _: Columns) -> None:
-            where = f"kind = 'alias' AND (parent = :told_in OR {db.begins('parent', 'agents', 'long')})"
-            await _erase(db, scope.owner, where, told_in=told_in, agents=agents, long=len(agents))
+            where = f"kind = 'alias' AND (parent = :told_in OR {db.begins('parent', 'agents')})"
+            await _erase(db, scope.owner, where, told_in=told_in, agents=f"{told_in}&")
 
         await self._change(scope, work)
 

@@ -99,8 +99,8 @@ class Db(Protocol):
     def scoped(self, name: str) -> str:
         """The project or agent of a row's scope: ``progress.agent``."""
 
-    def begins(self, column: str, text: str, long: str) -> str:
-        """Condition on a column: it begins with the value ``text``, which is ``long`` characters."""
+    def begins(self, column: str, text: str) -> str:
+        """Condition on a column: it begins with the value ``text``."""
 
     def holds(self, column: str, text: str) -> str:
         """Condition on a column of JSON: it has the value ``text`` (`json`) in it."""
@@ -111,6 +111,11 @@ Work = Callable[[Db], Coroutine[Any, Any, Result]]
 
 class Database(Protocol):
     """The state's database, as one process uses it. Times that replicas compare are `shared`."""
+
+    location: str
+    """Where it is, in words."""
+    is_measured: bool
+    """Whether it is known what time the clock says that times are kept by."""
 
     async def read(self, work: Work[Result]) -> Result:
         """Run what reads."""
@@ -132,6 +137,9 @@ class Database(Protocol):
 
     def own(self, time: datetime) -> datetime:
         """The other way round."""
+
+    def clock(self) -> Callable[[], datetime]:
+        """That clock; from now on the caller gives all times by it."""
 
     def time(self) -> datetime:
         """What time it is."""

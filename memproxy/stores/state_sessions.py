@@ -8,6 +8,7 @@ kept after it. It is counted by groups of owners (a hash of 16 bits): exact enou
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from memproxy.core.history import STATE
 from memproxy.core.scope import OwnerKey, Scope
 from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks, SessionProgress
 from memproxy.stores.state_journal import StateJournal
-from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, Row, owned, within
+from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, owned, within
 
 SESSIONS_PER_KEY = 5
 """Conversations that may begin alike and still be told apart; the oldest are forgotten."""
@@ -34,9 +35,6 @@ PRUNED_AT_ONCE = 2_000
 
 LINE = "block.line"
 """What the column with a line is sealed as."""
-
-_ALL = 2**31
-"""More than there are."""
 
 _SESSION = f"{OWNED} AND session = :session"
 _NOT_LEARNING = """NOT EXISTS (
@@ -80,10 +78,10 @@ class StateSessions(StateJournal):
 
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
         async def work(db: Db) -> list[SessionProgress]:
-            rows = await db.all(
+            return await self._progress(
+                db,
                 f"""
-                SELECT {db.scope_read}, unlearned, last_turn_at FROM progress
-                WHERE unlearned > 0 AND (unlearned >= :every OR last_turn_at <= :idle) AND {_NOT_LEARNING}
+                unlearned > 0 AND (unlearned >= :every OR last_turn_at <= :idle) AND {_NOT_LEARNING}
                 AND coalesce(
                     (SELECT learning FROM choices WHERE choices.tenant = progress.tenant
                      AND choices.user_id = progress.user_id AND choices.agent = {db.scoped("progress.agent")}),
@@ -95,36 +93,28 @@ class StateSessions(StateJournal):
                 idle=self._database.shared(idle_before),
                 limit=limit,
             )
-            return [self._progress(db, row) for row in rows]
 
         return await self._database.read(work)
 
     async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
-        async def work(db: Db) -> list[SessionProgress]:
-            rows = await db.all(
-                f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress "
-                f"WHERE ended_at IS NULL AND last_turn_at <= :before AND {_NOT_LEARNING} "
-                "ORDER BY last_turn_at LIMIT :limit",
-                before=self._database.shared(silent_before),
-                limit=limit,
-            )
-            return [self._progress(db, row) for row in rows]
-
-        return await self._database.read(work)
+        where = f"ended_at IS NULL AND last_turn_at <= :before AND {_NOT_LEARNING} ORDER BY last_turn_at LIMIT :limit"
+        before = self._database.shared(silent_before)
+        return await self._database.read(lambda db: self._progress(db, where, before=before, limit=limit))
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
-        async def work(db: Db) -> SessionProgress | None:
-            row = await db.first(
-                f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress WHERE {_SESSION}", **_session(scope)
+        found = await self._database.glance(lambda db: self._progress(db, _SESSION, **_session(scope)))
+        return found[0] if found else None
+
+    async def _progress(self, db: Db, where: str, **values: Any) -> list[SessionProgress]:
+        rows = await db.all(f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress WHERE {where}", **values)
+        return [
+            SessionProgress(
+                scope=db.scope(*scope_row),
+                unlearned=unlearned,
+                last_turn_at=self._database.own(db.moment(last_turn_at)),
             )
-            return None if row is None else self._progress(db, row)
-
-        return await self._database.glance(work)
-
-    def _progress(self, db: Db, row: Row) -> SessionProgress:
-        *scope_row, unlearned, last_turn_at = row
-        last = self._database.own(db.moment(last_turn_at))
-        return SessionProgress(scope=db.scope(*scope_row), unlearned=unlearned, last_turn_at=last)
+            for *scope_row, unlearned, last_turn_at in rows
+        ]
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
         session = _session(entry.scope)
@@ -256,11 +246,10 @@ class StateSessions(StateJournal):
             )
             await db.run(
                 f"""
-                DELETE FROM block_lines WHERE {_SESSION} AND message IN (
+                DELETE FROM block_lines WHERE {_SESSION} AND message NOT IN (
                     SELECT message FROM block_lines WHERE {_SESSION}
-                    GROUP BY message ORDER BY max(at) DESC LIMIT :all OFFSET :most)
+                    GROUP BY message ORDER BY max(at) DESC LIMIT :most)
                 """,
-                all=_ALL,
                 most=BLOCKS_PER_SESSION,
                 **session,
             )

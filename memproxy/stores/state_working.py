@@ -131,8 +131,15 @@ class StateWorking(StatePart):
                 most=most,
                 **owned(scope.owner),
             )
-            entries = [self._entry(db, columns, row) for row in rows]
-            return _page_of(entries, rows, scope, prefix, now, most=most)
+            shown = [
+                (entry, (row[0], row[1]))
+                for row in rows
+                if (entry := self._entry(db, columns, row)).expires_at > now
+                and entry.key.startswith(prefix)
+                and (scope.project is None or entry.project in {None, scope.project})
+            ]
+            last = (rows[-1][0], rows[-1][1]) if len(rows) == most else None
+            return WorkingPage([entry for entry, _ in shown], [place for _, place in shown], last)
 
         return await self._database.read(work)
 
@@ -190,22 +197,6 @@ def bounds(columns: Columns, prefix: str, after: Place | None) -> tuple[str, str
     if columns.name(prefix) == prefix:
         return max(prefix, behind), f"{prefix}\x7f", None  # a key is ASCII
     return behind, "\x7f", columns.name(namespace_of(prefix)) if prefix.count("/") > 1 else None
-
-
-def _page_of(
-    entries: Sequence[WorkingEntry], rows: Sequence[Row], scope: Scope, prefix: str, now: datetime, *, most: int
-) -> WorkingPage:
-    """The page of entries that were read from these rows: those that the scope sees now."""
-    projects = {None, scope.project}
-    shown = [
-        (entry, (row[0], row[1]))
-        for entry, row in zip(entries, rows, strict=True)
-        if entry.expires_at > now
-        and entry.key.startswith(prefix)
-        and (scope.project is None or entry.project in projects)
-    ]
-    after = (rows[-1][0], rows[-1][1]) if len(rows) == most else None
-    return WorkingPage([entry for entry, _ in shown], [position for _, position in shown], after)
 
 
 def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
