@@ -386,7 +386,7 @@ class EdgeRebuild(CollectionRebuild):
 
     async def prepare(self, first: Points, *, dimension: int, embedder: str | None) -> None:
         """Make the new shard, or open the one that was begun for this embedder."""
-        self._resumed = await self._run(lambda: self._prepared(dimension, embedder))
+        self.resumed = await self._run(lambda: self._prepared(dimension, embedder))
         await self.begin(first)
 
     def _prepared(self, dimension: int, embedder: str | None) -> bool:

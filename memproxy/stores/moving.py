@@ -203,7 +203,6 @@ class Rows:
         self._tables = tables
 
     async def pages(self) -> AsyncIterator[list[Row]]:
-        """All rows that are copied."""
         after: Key | None = None
         while page := await self._tables.page(self._table, after, ROWS):
             after = self._table.key_of(page[-1])
@@ -215,19 +214,15 @@ class Rows:
                 yield page
 
     def name(self, row: Row) -> bytes:
-        """Its key."""
         return msgspec.msgpack.encode(self._table.key_of(row))
 
     def digest(self, row: Row) -> bytes:
-        """Of all its columns."""
         return _digest(msgspec.msgpack.encode([row[name] for name in self._table.columns]))
 
     async def write(self, rows: Sequence[Row]) -> None:
-        """Insert or replace rows."""
         await self._tables.write(self._table, rows)
 
     async def remove(self, names: Sequence[bytes]) -> None:
-        """Delete rows."""
         await self._tables.remove(self._table, [tuple(msgspec.msgpack.decode(name)) for name in names])
 
 
@@ -238,7 +233,6 @@ class StoredPoints:
         self._engine = engine
 
     async def pages(self) -> AsyncIterator[list[Stored]]:
-        """All points, in the order of their ids."""
         after: str | None = None
         while points := await self._engine.scroll(EVERYBODY, limit=ROWS, fields=["tenant"], after_id=after):
             yield await self._engine.stored([point.id for point in points])
@@ -249,7 +243,6 @@ class StoredPoints:
         return await self._engine.count(EVERYBODY)
 
     def name(self, point: Stored) -> bytes:
-        """Its id."""
         return point.id.encode()
 
     def digest(self, point: Stored) -> bytes:
@@ -258,11 +251,9 @@ class StoredPoints:
         return _digest(msgspec.json.encode(parts, order="deterministic"))
 
     async def write(self, points: Sequence[Stored]) -> None:
-        """Insert or replace points."""
         await self._engine.upsert(points)
 
     async def remove(self, names: Sequence[bytes]) -> None:
-        """Delete points."""
         await self._engine.delete(Where((HasId(tuple(name.decode() for name in names)),)))
 
 

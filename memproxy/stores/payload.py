@@ -83,8 +83,8 @@ class Read(msgspec.Struct, gc=False):
 
 
 class Points:
-    """An engine whose points are written and read in the clear. ``keys``: it encrypts; ``time_to_live``: memories
-    expire by their tenant's time.
+    """An engine (`Backend`) whose points are written and read in the clear. ``keys``: it encrypts; ``time_to_live``:
+    memories expire by their tenant's time.
     """
 
     def __init__(self, engine: Backend, keys: Keys | None = None, time_to_live: TimeToLive | None = None) -> None:
@@ -98,7 +98,6 @@ class Points:
         return self._engine
 
     async def upsert(self, points: Sequence[Stored]) -> None:
-        """Insert or replace whole points."""
         await self._engine.upsert([await self._stored_form(point) for point in points])
 
     async def _stored_form(self, point: Stored) -> Stored:
@@ -106,10 +105,10 @@ class Points:
         if _EXPIRES in payload and payload[_EXPIRES] == msgspec.to_builtins(self._end(payload)):
             payload = {name: value for name, value in payload.items() if name != _EXPIRES}
         if self._keys is not None:
-            payload = sealed_payload(await self._make_key(self._keys, _owner(payload)), payload)
+            payload = sealed_payload(await self._key_for_writing(self._keys, _owner(payload)), payload)
         return point if payload is point.payload else msgspec.structs.replace(point, payload=payload)
 
-    async def _make_key(self, keys: Keys, owner: OwnerKey) -> DataKey:
+    async def _key_for_writing(self, keys: Keys, owner: OwnerKey) -> DataKey:
         key = await keys.data_key(owner, make=True)
         assert key is not None  # noqa: S101 - asked to be made
         return key
@@ -117,11 +116,10 @@ class Points:
     async def set_payload(self, ids: Sequence[str], fields: dict[str, Any], owner: OwnerKey) -> None:
         """Merge payload fields into existing points of this owner; null removes a field."""
         if self._keys is not None and HIDDEN & fields.keys():
-            fields = sealed_changes(await self._make_key(self._keys, owner), fields)
+            fields = sealed_changes(await self._key_for_writing(self._keys, owner), fields)
         await self._engine.set_payload(ids, fields)
 
     async def delete(self, where: Where) -> int:
-        """Delete what matches, and answer exactly how many that were."""
         return await self._engine.delete(await self._where(where))
 
     async def scroll(
@@ -133,7 +131,6 @@ class Points:
         return points if fields is not None else await self._opened(points)
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
-        """For each ranking the point ids with their scores, best first."""
         if self._keys is not None:
             rankings = [
                 msgspec.structs.replace(ranking, where=await self._where(ranking.where)) for ranking in rankings
@@ -141,13 +138,11 @@ class Points:
         return await self._engine.rank(rankings)
 
     async def scores(self, query: Hybrid) -> Scores | None:
-        """Both searches, answered from memory; None where the engine has to be asked (`rank`)."""
         if self._keys is not None:
             query = msgspec.structs.replace(query, where=await self._where(query.where))
         return await self._engine.scores(query)
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        """These points, whole payload, in any order; those that are gone are left out."""
         return await self._opened(await self._engine.retrieve(ids)) if ids else []
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
@@ -158,7 +153,6 @@ class Points:
         return await self._opened([point for point in there if self._keys is None or SEALED in point.payload])
 
     async def count(self, where: Where) -> int:
-        """Exactly how many match."""
         return await self._engine.count(await self._where(where))
 
     async def _where(self, where: Where) -> Where:

@@ -39,7 +39,7 @@ from memproxy.stores.backend import (
     Scores,
     Stored,
 )
-from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where
+from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where, owner_of
 from memproxy.stores.rebuild import EVERYBODY
 from memproxy.tasks import cancellations, heed_cancellation
 
@@ -180,7 +180,7 @@ class Collection:
         forgets to name one; of everybody where it is meant for everybody, asks for points by their ids alone, or is
         None. ``at_once`` sends statements without waiting for the answers of those before. Errors come in our words.
         """
-        tenant, user = _owner_of(where) or ("", "")
+        tenant, user = (owner_of(where) if where is not None else None) or ("", "")
         everybody = "on" if _is_of_everybody(where) else "off"
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -208,9 +208,8 @@ class Collection:
     async def exists(self) -> bool:
         """Whether its tables are there."""
         async with self.connected() as connection:
-            result = await connection.execute("SELECT to_regclass(%s)", [f'"{self.name}_points"'])
-            row = await result.fetchone()
-        return row is not None and row[0] is not None
+            result = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{self.name}_points"'])
+            return await result.fetchone() == (True,)
 
     async def create(self, dimension: int) -> None:
         """Make the tables and their indexes, where they are not there."""
@@ -340,9 +339,8 @@ class Collection:
             await connection.execute(f"COMMENT ON TABLE {self._points} IS {sql.Literal(text).as_string()}")
 
     async def upsert(self, points: Sequence[Stored]) -> None:
-        rows = sorted(
-            points, key=lambda point: point.id
-        )  # in one order, so that two writers cannot wait for each other
+        # in one order, so that two writers cannot wait for each other
+        rows = sorted(points, key=lambda point: point.id)
         async with self.connected(at_once=True) as connection, connection.cursor() as cursor:
             await cursor.executemany(self._insert_point, [_row(point) for point in rows])
             parts = f"DELETE FROM {self._parts} WHERE place = ANY(%s::uuid[])"
@@ -411,10 +409,10 @@ class Collection:
         few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
         selected = ", ".join(["place", *(fields or ())]) if few else "place, payload"
         behind = "" if after_id is None else f" AND place > {statement.value(after_id, 'uuid')}"
-        by = {"asc": "created_at, place", "desc": "created_at DESC, place"}
+        by = {"asc": "created_at, place", "desc": "created_at DESC, place", None: "place"}
         text = (
             f"SELECT {selected} FROM {self._points} WHERE {statement.where(where)}{behind} "
-            f"ORDER BY {by.get(order or '', 'place')} LIMIT {statement.value(limit, 'bigint')}"
+            f"ORDER BY {by[order]} LIMIT {statement.value(limit, 'bigint')}"
         )
         rows = await self._rows(where, text, statement)
         if few:
@@ -424,19 +422,17 @@ class Collection:
                 FoundPoint(point_id, {name: _read(value) for name, value in pairs if value is not None})
                 for point_id, pairs in by_point
             ]
-        read = [FoundPoint(str(point_id), msgspec.json.decode(payload)) for point_id, payload in rows]
-        if fields is None:
-            return read
+        read = [(str(point_id), msgspec.json.decode(payload)) for point_id, payload in rows]
         return [
-            FoundPoint(point.id, {name: point.payload[name] for name in fields if name in point.payload})
-            for point in read
+            FoundPoint(point_id, payload if fields is None else {n: payload[n] for n in fields if n in payload})
+            for point_id, payload in read
         ]
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         return list(await asyncio.gather(*map(self._ranked, rankings)))
 
     async def _ranked(self, ranking: Ranking) -> list[tuple[str, float]]:
-        owner = _owner_of(ranking.where)
+        owner = owner_of(ranking.where)
         statement = Statement()
         if ranking.bm25 is not None or owner is None:  # single points are compared, whoever has how many
             rows = await self._rows(_named(ranking), self._best(statement, ranking), statement)
@@ -523,7 +519,7 @@ class Collection:
 
     def _by_vector(self, statement: Statement, ranking: Ranking, among: str = "TRUE") -> str:
         """The nearest points, each by its nearest part: all ``among`` an owner's are compared."""
-        owner = statement.where(Where(_naming(_named(ranking))))
+        owner = statement.where(_owner_alone(_named(ranking)))
         vector = statement.value(_vector(ranking.dense or []), "vector")
         return (
             # the distance is worked out where the vector is read, so that only it is grouped and sorted
@@ -555,7 +551,7 @@ class Collection:
         vector = statement.value(_vector(ranking.dense or []), "vector")
         return (
             f"WITH near AS MATERIALIZED (SELECT place, vector <=> {vector} AS far FROM {self._parts} "
-            f"WHERE beyond AND {statement.where(Where(_naming(ranking.where)))} ORDER BY vector <=> {vector} "
+            f"WHERE beyond AND {statement.where(_owner_alone(ranking.where))} ORDER BY vector <=> {vector} "
             f"LIMIT {NOMINATED:d}) SELECT place, 1 - min(far) AS score FROM near JOIN {self._points} USING (place) "
             f"WHERE {statement.where(ranking.where)} GROUP BY place ORDER BY score DESC, place "
             f"LIMIT {statement.value(ranking.limit, 'bigint')}"
@@ -567,23 +563,22 @@ class Collection:
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
         statement = Statement()
-        where = statement.where(Where((HasId(tuple(ids)),)))
-        text = f"SELECT place, payload, aside FROM {self._points} WHERE {where}"
+        chosen = statement.value(list(ids), "uuid[]")
+        text = f"SELECT place, payload, aside FROM {self._points} WHERE place = ANY({chosen})"
         rows = await self._rows(None, text, statement)
         return [FoundPoint(str(point_id), _payload(payload, aside)) for point_id, payload, aside in rows]
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         statement = Statement()
-        where = statement.where(Where((HasId(tuple(ids)),)))
+        chosen = statement.value(list(ids), "uuid[]")
         text = (
             "SELECT place, payload, aside, terms, weights, (SELECT array_agg(vector::real[] ORDER BY part) "
-            f"FROM {self._parts} WHERE {self._parts}.place = {self._points}.place) FROM {self._points} WHERE {where}"
+            f"FROM {self._parts} WHERE {self._parts}.place = {self._points}.place) FROM {self._points} "
+            f"WHERE place = ANY({chosen})"
         )
         rows = await self._rows(None, text, statement)
         return [
-            Stored(
-                str(point_id), _payload(payload, aside), list(map(list, vectors or ())), SparseVector(terms, weights)
-            )
+            Stored(str(point_id), _payload(payload, aside), vectors or [], SparseVector(terms, weights))
             for point_id, payload, aside, terms, weights, vectors in rows
         ]
 
@@ -604,7 +599,7 @@ def _scored(rows: list[Row]) -> list[tuple[str, float]]:
 
 def _named(ranking: Ranking) -> Where:
     """What names the ranking's owner: a search of single points names him in its corpus."""
-    return ranking.where if _owner_of(ranking.where) is not None or ranking.corpus is None else ranking.corpus
+    return ranking.where if owner_of(ranking.where) is not None or ranking.corpus is None else ranking.corpus
 
 
 def _is_of_everybody(where: Where | None) -> bool:
@@ -618,20 +613,9 @@ def _is_of_everybody(where: Where | None) -> bool:
     return len(where.must) == 1 and isinstance(condition := where.must[0], OneOf) and condition.key == "tenant"
 
 
-def _naming(where: Where | None) -> tuple[OneOf, ...]:
-    """The conditions of ``where`` that name one tenant and one user."""
-    must = where.must if where is not None else ()
-    return tuple(
-        condition
-        for condition in must
-        if isinstance(condition, OneOf) and condition.key in OWNER_FIELDS and len(condition.values) == 1
-    )
-
-
-def _owner_of(where: Where | None) -> tuple[str, str] | None:
-    """Tenant and user whom ``where`` names; None: it is not limited to one owner."""
-    named = {condition.key: str(condition.values[0]) for condition in _naming(where)}
-    return (named["tenant"], named["user_id"]) if len(named) == len(OWNER_FIELDS) else None
+def _owner_alone(where: Where) -> Where:
+    """What of ``where`` says whose points they are."""
+    return Where(tuple(each for each in where.must if isinstance(each, OneOf) and each.key in OWNER_FIELDS))
 
 
 def _text(value: object) -> str:

@@ -397,22 +397,12 @@ class QdrantStore(ServerStore[Collection]):
     ) -> None:
         location = f"collection {collection} at {url or 'the local client'}"
         super().__init__(collection=collection, location=location, dimension=dimension, embedder_name=embedder_name)
-        self._server = Server(url=url, api_key=api_key, grpc_port=grpc_port, location=location, client=client)
-        self._plain = Collection(self._server, collection, quantized=quantized)
+        self.connection = Server(url=url, api_key=api_key, grpc_port=grpc_port, location=location, client=client)
+        self._plain = Collection(self.connection, collection, quantized=quantized)
         self._store_id = ""
 
-    @property
-    def by_grpc(self) -> bool:
-        """Whether it is reached by gRPC."""
-        return self._server.by_grpc
-
-    @property
-    def counts_within(self) -> bool:
-        """Whether the server counts over one user's memories how rare a word is, and not over everybody's."""
-        return self._server.counts_within
-
     async def existing(self) -> tuple[Collection, Marker] | None:
-        await self._server.connect()
+        await self.connection.connect()
         collection = await self._current()
         if not await collection.exists():
             return None
@@ -437,7 +427,7 @@ class QdrantStore(ServerStore[Collection]):
         async def same(client: AsyncQdrantClient) -> bool:
             return await collection.identity_by(client) == marker
 
-        await self._server.prefer_grpc(same)
+        await self.connection.prefer_grpc(same)
         return collection, marker
 
     async def note(self, collection: Collection, marker: Marker) -> None:
@@ -450,7 +440,7 @@ class QdrantStore(ServerStore[Collection]):
         operations: list[models.AliasOperations] = [models.CreateAliasOperation(create_alias=create)]
         if alias in aliases:
             operations.insert(0, models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias)))
-        await self._server.call(lambda client: client.update_collection_aliases(operations))
+        await self.connection.call(lambda client: client.update_collection_aliases(operations))
 
     async def begun(self, target: Collection) -> Marker | None:
         return await target.identity() if await target.exists() else None
@@ -481,7 +471,7 @@ class QdrantStore(ServerStore[Collection]):
         return self._plain.beside(name)
 
     async def _aliases(self) -> dict[str, str]:
-        response = await self._server.call(lambda client: client.get_aliases())
+        response = await self.connection.call(lambda client: client.get_aliases())
         return {alias.alias_name: alias.collection_name for alias in response.aliases}
 
     async def _tidy(self, used: Collection, marker: Marker) -> None:
@@ -494,7 +484,7 @@ class QdrantStore(ServerStore[Collection]):
             await plain.drop()
 
     async def _disconnect(self) -> None:
-        await self._server.close()
+        await self.connection.close()
 
 
 def pointer(configured: str) -> str:

@@ -31,23 +31,15 @@ class CollectionRebuild:
         self._new = new
         self._writers = writers
         self._written = written
-        self._resumed = False
-        self._total = 0
+        self.resumed = False
+        self.total = 0
 
     async def begin(self, first: Points) -> None:
         """From here on every change of the first collection is noted."""
         self._first = first
         async with self._writers.paused():
             self._writers.start_noting()
-        self._total = await self._first.count(EVERYBODY)
-
-    @property
-    def resumed(self) -> bool:
-        return self._resumed
-
-    @property
-    def total(self) -> int:
-        return self._total
+        self.total = await self._first.count(EVERYBODY)
 
     def point_id(self, memory: Memory) -> str:
         return point_id_of(memory)

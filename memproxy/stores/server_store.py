@@ -58,7 +58,8 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self.location = location
         self._configured = collection
-        self._opened: Used | None = None
+        self.collection: Used | None = None
+        """The one in use; None before `open`."""
 
     @abstractmethod
     async def existing(self) -> tuple[Used, Marker] | None:
@@ -113,19 +114,14 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         first, second = (f"{self._configured}{self.joint}{letter}" for letter in "ab")
         return used.beside(first if used.name != first else second)
 
-    @property
-    def collection(self) -> Used | None:
-        """The collection in use; None before `open`."""
-        return self._opened
-
     def adopt(self, collection: Used) -> None:
         """Go on with this collection, from one call to the next."""
-        self._opened = collection
+        self.collection = collection
         self._points = self.points_of(collection)
 
     def leave(self) -> None:
         """Be as before `open`."""
-        self._points = self._opened = None
+        self._points = self.collection = None
 
     async def close(self) -> None:
         self.leave()
@@ -136,8 +132,8 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         """Let go of the server; the next call connects again."""
 
     async def drop_unfinished(self) -> None:
-        if self._opened is not None:
-            await self.other(self._opened).drop()
+        if self.collection is not None:
+            await self.other(self.collection).drop()
         await super().drop_unfinished()
 
     async def flush(self) -> None:
@@ -154,9 +150,9 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         return await self._in_use().count(EVERYBODY)
 
     def _in_use(self) -> Used:
-        if self._opened is None:
+        if self.collection is None:
             raise StoreUnavailable("The memory store is not open; open it, or wait until it is.")
-        return self._opened
+        return self.collection
 
     def _not_here(self, expected_id: str, found_id: str | None) -> StoreUnavailable:
         here = "does not exist" if found_id is None else f"is another store ({found_id})"
@@ -166,7 +162,7 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         )
 
     async def begin_rebuild(self, expected_id: str | None) -> "ServerRebuild[Used]":
-        opened_here = self._opened is None
+        opened_here = self.collection is None
         collection, marker = await self._open(expected_id, as_built=True)
         target_marker = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
         rebuild = ServerRebuild(self, collection, target_marker, writers=self._writers, opened_here=opened_here)
@@ -198,14 +194,14 @@ class ServerRebuild(CollectionRebuild, Generic[Used]):
         self._used = used
         self._target = store.other(used)
         self._marker = marker
-        self._opened_here = opened_here
+        self.collection_here = opened_here
         self._switched = False
         super().__init__(store.points_of(self._target), writers=writers, written=store.written)
 
     async def prepare(self) -> None:
         """Make the new collection, or go on with the one that was begun for this embedder."""
-        self._resumed = await self._store.begun(self._target) == self._marker
-        if not self._resumed:
+        self.resumed = await self._store.begun(self._target) == self._marker
+        if not self.resumed:
             await self._target.drop()
             await self._store.begin(self._target, self._marker, self._used)
         await self.begin(self._store.points_of(self._used))
@@ -246,5 +242,5 @@ class ServerRebuild(CollectionRebuild, Generic[Used]):
             self._store.unfinished = True
             await self.leave_unfinished()
         finally:
-            if self._opened_here:
+            if self.collection_here:
                 self._store.leave()

@@ -257,7 +257,7 @@ async def test_a_long_memory_is_scored_by_its_best_part(store: MemoryStore) -> N
 
 
 async def test_idf_is_counted_over_the_owners_own_memories(store: MemoryStore) -> None:
-    if isinstance(store, QdrantStore) and not store.counts_within:
+    if isinstance(store, QdrantStore) and not store.connection.counts_within:
         pytest.skip("this Qdrant counts over its whole collection")
     rare = SparseVector([1], [1.0])
     await store.upsert(ANN, [point(memory("m"), words=rare), point(memory("n"), words=SparseVector([2], [1.0]))])

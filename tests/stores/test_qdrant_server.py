@@ -78,12 +78,12 @@ async def test_grpc_is_preferred_and_rest_serves_where_it_is_not_open(
     qdrant: QdrantAt, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(qdrant) as store:
-        assert store.by_grpc
+        assert store.connection.by_grpc
     async with opened(qdrant, grpc_port=0) as store:
-        assert not store.by_grpc
+        assert not store.connection.by_grpc
     assert not [one for one in caplog.records if "set store.grpc_port" in one.message]
     async with opened(qdrant, grpc_port=free_port()) as store:
-        assert not store.by_grpc
+        assert not store.connection.by_grpc
         await store.upsert(ANN, [point(memory("m"), EAST)])
         assert await answers(store)
     assert len([one for one in caplog.records if "set store.grpc_port" in one.message]) == 1
@@ -91,7 +91,7 @@ async def test_grpc_is_preferred_and_rest_serves_where_it_is_not_open(
 
 async def test_another_servers_grpc_is_not_used(own_server: QdrantServer, qdrant: QdrantAt) -> None:
     async with opened(qdrant, grpc_port=own_server.grpc_port) as store:
-        assert not store.by_grpc
+        assert not store.connection.by_grpc
         await store.upsert(ANN, [point(memory("m"), EAST)])
     assert httpx.get(f"{own_server.url}/collections").json()["result"]["collections"] == []
 
@@ -102,7 +102,7 @@ async def test_where_words_are_counted_over_everybody_it_is_said(
     caplog.set_level(logging.INFO)
     async with opened(qdrant) as store:
         said = [one for one in caplog.records if "counts how rare a word is among all users" in one.message]
-        assert len(said) == (0 if store.counts_within else 1)
+        assert len(said) == (0 if store.connection.counts_within else 1)
         await store.upsert(ANN, [point(memory("m"), words=SparseVector([1], [1.0]))])
         assert [one.memory.id for one in await store.search(ANN, HybridQuery(bm25=SparseVector([1], [1.0])))] == ["m"]
 
@@ -112,7 +112,7 @@ async def test_what_was_acknowledged_survives_a_crash_in_traffic_and_the_store_g
     own_server: QdrantServer, by_grpc: bool
 ) -> None:
     async with opened(at(own_server, by_grpc=by_grpc)) as store:
-        assert store.by_grpc == by_grpc
+        assert store.connection.by_grpc == by_grpc
         acknowledged: list[str] = []
         told: list[str] = []
 
@@ -192,7 +192,7 @@ async def test_a_wrong_key_and_one_for_reading_alone_are_told_with_the_setting()
             assert "wrong" not in message
         assert "for reading alone" in await refusal(at(server), api_key="reader")
         async with opened(at(server), "mine", api_key="right") as store:
-            assert store.by_grpc
+            assert store.connection.by_grpc
             await store.upsert(ANN, [point(memory("m"), EAST)])
         for port in (server.grpc_port, 0):
             async with opened(at(server), "mine", api_key="reader", grpc_port=port) as reading:

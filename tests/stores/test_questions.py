@@ -42,7 +42,7 @@ async def test_a_question_neither_is_found_nor_counts_unless_it_is_asked_for(sto
     before = await search(store, telling=True)
     questions = [asked(f"q{number}") for number in range(5)]
     await store.upsert(ANN, [point(one) for one in questions])
-    if not isinstance(store, QdrantStore) or store.counts_within:  # else a word is as rare as over everybody
+    if not isinstance(store, QdrantStore) or store.connection.counts_within:  # else a word is as rare as over everybody
         assert scores(await search(store, telling=True)) == pytest.approx(scores(before), abs=1e-5)
     everything = await search(store, telling=False)
     assert set(everything) == {"f1", "f2", "t1", *(one.id for one in questions)}
