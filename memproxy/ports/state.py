@@ -205,24 +205,9 @@ class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
 
 
-class SpillStore(Protocol):
-    """Entries that the journal could not take yet, kept where they survive this process."""
-
-    async def set_aside(self, entry: JournalEntry) -> int | None:
-        """Keep an entry that `append` has not taken (yet) where it survives this process: the next one that opens the
-        state appends it. Returns the number that `drop_aside` takes; None when it cannot be kept. Never raises, never
-        waits for what `append` waits for.
-        """
-
-    async def read_aside(self, number: int) -> JournalEntry | None:
-        """An entry that was set aside and not dropped; None when it cannot be read."""
-
-    async def drop_aside(self, number: int) -> None:
-        """The journal has the entry by now."""
-
-
 class JournalStore(Protocol):
-    """Rows that wait to be indexed, applied and learned from; in their order for each owner and lane.
+    """Rows that wait to be indexed, applied and learned from, in their order for each owner and lane; and the slot
+    register, which says what memory holds a slot.
 
     Where several engines share the state, one of them at a time handles rows of an owner, of both lanes.
     """
@@ -314,9 +299,17 @@ class JournalStore(Protocol):
     async def backlog(self, scope: Scope) -> dict[str, dict[str, int]]:
         """As `queue_sizes`, of one owner's rows alone."""
 
+    async def set_aside(self, entry: JournalEntry) -> int | None:
+        """Keep an entry that `append` has not taken (yet) where it survives this process: the next one that opens the
+        state appends it. Returns the number that `drop_aside` takes; None when it cannot be kept. Never raises, never
+        waits for what `append` waits for.
+        """
 
-class SlotStore(Protocol):
-    """The slot register: which memory holds a slot. `JournalStore.save_plan` changes it too, by compare-and-set."""
+    async def read_aside(self, number: int) -> JournalEntry | None:
+        """An entry that was set aside and not dropped; None when it cannot be read."""
+
+    async def drop_aside(self, number: int) -> None:
+        """The journal has the entry by now."""
 
     async def slots(self, scope: Scope, names: Sequence[str]) -> dict[str, str]:
         """Who holds these slots of the owner: slot name to memory id; free ones are left out."""
@@ -328,8 +321,8 @@ class SlotStore(Protocol):
         """Free every slot of the owner whose name begins so."""
 
 
-class ProgressStore(Protocol):
-    """How far learning is in each session."""
+class SessionStore(Protocol):
+    """How far learning is in each session, and which one a conversation belongs to, by the prefixes it had."""
 
     async def note_turns(self, scope: Scope, *, count: int, at: datetime) -> None:
         """``count`` more turns of ``scope.session`` are indexed and not learned from yet."""
@@ -357,10 +350,6 @@ class ProgressStore(Protocol):
         """Append a ``learn`` row and take ``unlearned`` off the session's count, in one commit. None when the session
         has learning under way already.
         """
-
-
-class SessionStore(Protocol):
-    """Which session a conversation belongs to, by the prefixes it had."""
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
@@ -527,8 +516,10 @@ class UsageStore(Protocol):
         """Input and output tokens of our own model calls in the hours since then, by source."""
 
 
-class ChoiceStore(Protocol):
-    """What owners and their agents have chosen (memory off, learning off ...)."""
+class CallerStore(Protocol):
+    """What owners and their agents have chosen (memory off, learning off ...), answers to calls with an idempotency
+    key, who did what through the API, and the records of proxy keys.
+    """
 
     def news(self) -> bytes:
         """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
@@ -544,10 +535,6 @@ class ChoiceStore(Protocol):
     async def choose(self, scope: Scope, choices: Choices, at: datetime) -> None:
         """Set them for the owner, or its agent; `NOTHING_CHOSEN` deletes them."""
 
-
-class AnswerStore(Protocol):
-    """Answers to calls with an idempotency key."""
-
     async def given_answer(self, scope: Scope, name: str) -> GivenAnswer | None:
         """What is kept under this name of the owner's; None when there is nothing (any more)."""
 
@@ -560,22 +547,11 @@ class AnswerStore(Protocol):
     async def erase_answers(self, scope: Scope) -> None:
         """Delete what the owner's answers said; that they were given stays."""
 
-
-class AuditStore(Protocol):
-    """Who did what through the API."""
-
     async def note_audit(self, entries: Sequence[AuditEntry]) -> None:
         """Write entries, in one commit. Only the newest are kept, up to a fixed number."""
 
     async def audit(self, tenant: str | None, *, before: int | None, limit: int) -> list[Audited]:
         """Entries of a tenant (None: of all) with numbers below ``before``, newest first."""
-
-
-class KeyStore(Protocol):
-    """The records of proxy keys."""
-
-    def news(self) -> bytes:
-        """Other bytes than before whenever choices or proxy keys were changed, by whatever process."""
 
     async def proxy_key(self, key_id: str) -> KeyRecord | None:
         """The record of a proxy key, revoked ones included."""
@@ -681,20 +657,14 @@ class SharedServer(Protocol):
 
 
 class StateStore(
-    SpillStore,
     JournalStore,
-    SlotStore,
-    ProgressStore,
     SessionStore,
     BlockStore,
     ReceiptStore,
     PalaceStore,
     OwnerStore,
     UsageStore,
-    ChoiceStore,
-    AnswerStore,
-    AuditStore,
-    KeyStore,
+    CallerStore,
     MetaStore,
     WorkingStore,
     DreamStore,

@@ -35,7 +35,7 @@ from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import metrics
-from memproxy.ports import ChoiceStore, UsageStore
+from memproxy.ports import CallerStore, UsageStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, MemoryRequest
 from memproxy.relay.engine_client import NOT_ASKED
@@ -224,7 +224,7 @@ class Decider:
     conversations: Conversations
     budgets: "Budgets"
     limits: "ChatLimits"
-    state: ChoiceStore
+    state: CallerStore
     experiment: Experiment
     in_chat: InChat
     tools: MemoryTools

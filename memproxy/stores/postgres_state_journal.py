@@ -1,4 +1,4 @@
-"""The journal and the slot register in PostgreSQL (`ports.JournalStore`, `ports.SlotStore`).
+"""The journal and the slot register in PostgreSQL (`ports.JournalStore`).
 
 Rows are claimed with ``FOR UPDATE SKIP LOCKED``, heads alone: of each owner and lane one row at a time stands at the
 head, so that an owner's order holds over all replicas. A replica that was away so long that others took over what it
@@ -52,7 +52,7 @@ _REFUSALS_KEPT = timedelta(minutes=10)
 
 
 class PostgresJournal(StateJournal):
-    """`ports.JournalStore` and `ports.SlotStore`."""
+    """`ports.JournalStore`."""
 
     is_shared = True
     mine = "(state != 'running' OR claimant = :me)"

@@ -1,5 +1,5 @@
 """What is kept about callers: uses and tokens, choices, answers given, the audit log and proxy keys
-(`ports.UsageStore`, `ports.ChoiceStore`, `ports.AnswerStore`, `ports.AuditStore`, `ports.KeyStore`).
+(`ports.UsageStore`, `ports.CallerStore`).
 """
 
 from abc import abstractmethod
@@ -51,7 +51,7 @@ class _CachedChoices(msgspec.Struct, frozen=True):
 
 
 class StateCallers(StatePart):
-    """The contracts about callers."""
+    """`ports.UsageStore` and `ports.CallerStore`."""
 
     _spendings = 0
 
@@ -61,7 +61,7 @@ class StateCallers(StatePart):
 
     @abstractmethod
     def news(self) -> bytes:
-        """As `ports.ChoiceStore` says."""
+        """As `ports.CallerStore` says."""
 
     @abstractmethod
     async def _tell_news(self, db: Db) -> None:

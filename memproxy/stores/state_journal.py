@@ -64,7 +64,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateJournal(StatePart):
-    """The part of `ports.JournalStore` and `ports.SlotStore` that is the same in every database."""
+    """The part of `ports.JournalStore` that is the same in every database."""
 
     is_shared: ClassVar[bool]
 

@@ -33,7 +33,7 @@ SEALED = "privacy.sealed"
 
 
 class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, StateWorking, StateDreams):
-    """`ports.SpillStore`, `ports.OwnerStore` and `ports.MetaStore`, over the parts that are alike in every database."""
+    """`ports.OwnerStore` and `ports.MetaStore`, over the parts that are alike in every database."""
 
     seals = False
     """Whether it encrypts texts, and can read those that are."""

@@ -1,5 +1,5 @@
 """What is kept of sessions: how far learning is, how their conversations are recognised, and their blocks
-(`ports.ProgressStore`, `ports.SessionStore`, `ports.BlockStore`).
+(`ports.SessionStore`, `ports.BlockStore`).
 
 A count of erasures stands beside the blocks, so that a block that was put together before a memory was erased is never
 kept after it. It is counted by groups of owners (a hash of 16 bits): exact enough, bounded, and it names nobody.
@@ -45,7 +45,7 @@ _NOT_LEARNING = """NOT EXISTS (
 
 
 class StateSessions(StateJournal):
-    """`ports.ProgressStore`, `ports.SessionStore` and `ports.BlockStore`; learning is begun in the journal."""
+    """`ports.SessionStore` and `ports.BlockStore`; learning is begun in the journal."""
 
     _remembered = 0
     _saved_blocks = 0
