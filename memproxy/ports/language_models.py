@@ -110,9 +110,7 @@ class ChatModel(Protocol):
 
 
 class RoleModel(Protocol):
-    """A chat model in one role, reached as the tenant's own requests reach theirs; it knows its time and counts its
-    tokens.
-    """
+    """A chat model in one role, reached as the tenant's requests reach theirs; it counts its tokens."""
 
     async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
         """The model's answer.

@@ -154,9 +154,7 @@ class Conversation(msgspec.Struct, kw_only=True):
 
 
 class ConversationPage(msgspec.Struct, kw_only=True):
-    """A page of conversations, that in which something was said last first, and the cursor of the next one (None at the
-    end).
-    """
+    """A page of conversations, the one last spoken in first, and the cursor of the next page (None at the end)."""
 
     conversations: list[Conversation]
     next_cursor: str | None = None
@@ -190,9 +188,7 @@ class HotStore(Protocol):
         """The places for which memories are kept."""
 
     async def forget(self, owner: tuple[str, str]) -> list[HotPlace]:
-        """Keep nothing of the owner's any more, nor take what was read before; answers for which places some were
-        kept.
-        """
+        """Keep nothing of the owner's any more, nor take what was read before; the places for which some were kept."""
 
     async def read(self, owner: tuple[str, str], place: HotPlace) -> list[Memory] | None:
         """What is kept, best first; None: nothing is."""
@@ -200,9 +196,7 @@ class HotStore(Protocol):
     async def write(
         self, owner: tuple[str, str], place: HotPlace, memories: Sequence[tuple[float, Memory]], generation: str
     ) -> bool:
-        """Keep these with their scores, in place of others. False: not at all, as there was a `forget` since
-        ``generation`` was the name.
-        """
+        """Keep these with their scores, in place of others; False: not, after a `forget` since ``generation``."""
 
 
 @runtime_checkable
@@ -266,9 +260,8 @@ class MemoryStore(Protocol):
     async def conversations(
         self, scope: Scope, where: MemoryFilter, *, limit: int, cursor: str | None = None
     ) -> ConversationPage:
-        """A page of the conversations that the matching memories are of; one without a turn stands where its newest
-        memory does. It takes as long as a page is long, however many memories there are. Raises `errors.RequestError`
-        for a cursor that is not one.
+        """A page of the conversations of the matching memories; one without a turn stands where its newest memory does.
+        It takes as long as the page is long. Raises `errors.RequestError` for a wrong cursor.
         """
 
     async def point_page(self, scope: Scope, *, limit: int, cursor: str | None = None) -> PointPage:

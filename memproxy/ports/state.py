@@ -286,9 +286,7 @@ class JournalStore(Protocol):
         """The parked rows, newest first (that one scope sees, or all: numbers and errors hold no message text)."""
 
     async def unpark(self, scope: Scope | None) -> int:
-        """Let parked rows (of one owner, or all) be claimed again, with all their tries, behind what waits and under
-        new numbers; answers how many.
-        """
+        """Let parked rows (of one owner, or all) be claimed again, with all tries, behind what waits; how many."""
 
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by lane and state: ``{"index": {"waiting": 3, "running": 1, "parked": 0}, "learn": {...}}``."""
@@ -334,9 +332,7 @@ class SessionStore(Protocol):
         """Which of these sessions of the scope's owner are over (`note_end`)."""
 
     async def due_sessions(self, *, every: int, idle_before: datetime, limit: int) -> list[SessionProgress]:
-        """Sessions with at least ``every`` unlearned turns, or with any and none newer than ``idle_before``, that have
-        no learning under way.
-        """
+        """Sessions with ``every`` unlearned turns, or any and silent since ``idle_before``, and not being learned."""
 
     async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
         """Sessions that are not over, in which nothing was said since then, and that have no learning under way; those
@@ -347,9 +343,7 @@ class SessionStore(Protocol):
         """How far learning is in ``scope.session``; None when nothing was ever said in it."""
 
     async def begin_learning(self, entry: JournalEntry, *, unlearned: int) -> int | None:
-        """Append a ``learn`` row and take ``unlearned`` off the session's count, in one commit. None when the session
-        has learning under way already.
-        """
+        """Append a ``learn`` row and take ``unlearned`` off the session's count; None: one is there already."""
 
     async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
         """Which sessions of the owner continue these conversation prefixes (newest first for each key)."""
@@ -364,9 +358,7 @@ class BlockStore(Protocol):
     """The blocks that sessions were given, to be repeated byte for byte."""
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
-        """The blocks that ``scope.session`` was given before these messages (names of the caller's choice), as far as
-        memory lines are left in them.
-        """
+        """The blocks that ``scope.session`` was given before these messages (the caller's names), with lines left."""
 
     async def save_block(
         self, scope: Scope, message: str, lines: Sequence[BlockLine], *, erasures: int, at: datetime
@@ -414,14 +406,10 @@ class ReceiptStore(Protocol):
         """What was learned lately (or in one session) as far as the scope sees it, newest first."""
 
     async def forget_receipts(self, scope: Scope, projects: Collection[str], sessions: Collection[str]) -> None:
-        """Erase the receipts of the owner's requests in these projects (of all sessions, or of these), and the outcomes
-        of what was learned in them.
-        """
+        """Erase receipts of requests in these projects (of all sessions, or of these) and what was learned there."""
 
     async def forget_queries(self, scope: Scope, sessions: Collection[str], turn_ids: Collection[str]) -> None:
-        """Erase what receipts hold of the words of these deleted turns, and of queries in their sessions (empty: turns
-        of no session).
-        """
+        """Erase the words of these deleted turns from receipts, and queries of their sessions (empty: of none)."""
 
 
 class PalaceStore(Protocol):
@@ -497,9 +485,7 @@ class UsageStore(Protocol):
     """What was used: counted against limits, and tokens of our own model calls."""
 
     async def spend(self, charges: Sequence[Charge], now: datetime) -> Spent | None:
-        """Count all of these, or none when one would go over its limit: that one is answered. Right over all processes
-        that share the state.
-        """
+        """Count all of these in all processes, or none when one would go over its limit: that one is answered."""
 
     async def spent(self, charge: Charge, now: datetime) -> Spent:
         """What was counted so far in the window under way; nothing is counted by asking."""
@@ -616,9 +602,7 @@ class DreamStore(Protocol):
     """The records of each user's dreams (`core.dream`): ids, numbers and times, no text. One is open at a time."""
 
     async def begin_dream(self, scope: Scope, dream: Dream) -> bool:
-        """Keep a new record; False, and nothing is kept, while another one of the owner is open. Of many the newest
-        are kept.
-        """
+        """Keep a new record, of many the newest; False, and nothing is kept, while another of the owner is open."""
 
     async def put_dream(self, scope: Scope, dream: Dream, *, due: datetime | None = None) -> bool:
         """Write what became of it. False when there is no such record (any more): its owner was erased. While it is

@@ -153,11 +153,7 @@ class EdgeStore(VectorStore):
             return await super().search(scope, query)
 
     async def check_room(self) -> None:
-        """See that there is room for memories on the disk.
-
-        Raises:
-            StoreUnavailable: there is not.
-        """
+        """See that there is room for memories on the disk. Raises `errors.StoreUnavailable`."""
         await self.guarded(self._room.check_points)
 
     async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:

@@ -30,9 +30,7 @@ OTHER_SHARD = "shard-2"
 """A reindex writes to the subfolder that is not in use."""
 
 _SETTLED_NS = 2_000_000_000
-"""A folder's time that is older is another one after the next change: file systems count it in milliseconds, or whole
-seconds.
-"""
+"""A folder that was changed this long ago has another time after its next change: some disks count whole seconds."""
 
 
 class Marker(msgspec.Struct, kw_only=True):
@@ -136,11 +134,7 @@ class StoreFolder:
         shutil.rmtree(self.path / marker.shard, ignore_errors=True)
 
     def tidy(self, marker: Marker) -> None:
-        """Remove what a reindex left that ended right after its switch, or before there was anything to go on with.
-
-        Raises:
-            OSError: it cannot be removed.
-        """
+        """Remove what a reindex left that ended right after its switch, or before it had begun. Raises `OSError`."""
         begun = self.begun()
         if begun is not None and begun.shard == marker.shard:
             (self.path / REBUILD).unlink()
@@ -323,9 +317,7 @@ class Room:
         self._check_opening(IN_MEMORY_NEW if self._disk.in_memory() else 0, "a new store")
 
     def check_opening(self, shard: Path) -> None:
-        """There is room to open the store in this folder: where the disk is no memory it takes none. Raises
-        `errors.StoreUnavailable`.
-        """
+        """There is room to open the store in this folder, which takes none of a disk. Raises as `check_points`."""
         if self._disk.in_memory() and (hole_bytes := _read_holes(shard)):
             self._check_opening(hole_bytes, "this store")
 

@@ -93,9 +93,7 @@ fields that leave few points (docs/decisions/0016)."""
 
 
 def index(shard: edge.EdgeShard) -> None:
-    """Index the payload fields that are not indexed yet: all of a new shard, new ones of an old shard. An old shard
-    keeps those that it has more.
-    """
+    """Index the payload fields that are not indexed yet. An old shard keeps those that it has more."""
     schemas: dict[str, Any] = {name: edge.KeywordIndexParams(is_tenant=True) for name in OWNER_FIELDS}
     keywords = [name for name in KEYWORD_FIELDS if name not in _UNINDEXED]
     schemas |= dict.fromkeys(keywords, edge.PayloadSchemaType.Keyword)

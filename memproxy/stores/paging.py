@@ -73,9 +73,7 @@ def created_at(point: FoundPoint) -> datetime:
 async def newest(
     engine: Points, where: Where, *, limit: int, cursor: Cursor | None, fields: Fields = None
 ) -> tuple[list[FoundPoint], Cursor | None]:
-    """The page after ``cursor``, and where the next one starts (None at the end). Of ``fields``, where they are named,
-    one is `ORDER_FIELD`.
-    """
+    """The page after ``cursor``, and where the next one starts (None at the end). ``fields`` have `ORDER_FIELD`."""
     points: list[FoundPoint] = []
     older = where
     if cursor is not None:
@@ -126,9 +124,8 @@ async def conversations(
 async def _newest_of_each(
     engine: Points, where: Where, among: Where, *, most: int, cursor: Cursor | None, none_of: Where | None = None
 ) -> dict[str, FoundPoint]:
-    """The newest matching point of each conversation that comes after ``cursor``, in order, ``most`` or some more. One
-    with a point of ``among`` before the cursor was on an earlier page, and one with a point of ``none_of`` stands
-    elsewhere.
+    """The newest matching point of each conversation behind ``cursor``, in order, ``most`` or some more. One with a
+    point of ``among`` before the cursor was on an earlier page; one with a point of ``none_of`` stands elsewhere.
     """
     newest_points: dict[str, FoundPoint] = {}
     passed: list[str] = []
@@ -211,9 +208,7 @@ async def _dated(
     after: str | None = None,
     fields: Fields = None,
 ) -> list[FoundPoint]:
-    """As `Points.scroll`, without the points that have no time (what is left of a damaged file); fewer than ``limit``
-    only where there are no more.
-    """
+    """As `Points.scroll`, without the undated points of a damaged file; fewer than ``limit`` where no more are."""
     batch = limit
     while True:
         rows = await engine.scroll(where, limit=batch, order=order, after_id=after, fields=fields)

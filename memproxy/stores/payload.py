@@ -72,8 +72,7 @@ class Keys(Protocol):
 
 class Read(msgspec.Struct, gc=False):
     """What is read of a point for a search: the memory, its token vectors (empty when it has none), what is made of it
-    while it is kept, and whether a search found it lately. Nothing of it refers back to it, so that Python need not
-    look it through for garbage.
+    while it is kept, and whether a search found it lately. Nothing of it refers back to it, so it is never garbage.
     """
 
     memory: Memory
@@ -146,9 +145,7 @@ class Points:
         return await self._opened(await self._engine.retrieve(ids)) if ids else []
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
-        """As `retrieve`, with the vectors. Those that are to be sealed and are not yet are left out, so that a reindex
-        writes them anew.
-        """
+        """As `retrieve`, with the vectors; without those that are still to be sealed, which a reindex writes anew."""
         there = await self._engine.stored(ids) if ids else []
         return await self._opened([point for point in there if self._keys is None or SEALED in point.payload])
 

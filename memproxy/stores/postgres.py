@@ -38,9 +38,7 @@ _LOCK = 0x6D656D70726F7879
 """Key of the advisory lock under which tables are made and collections switched ("memproxy" in ASCII)."""
 
 _INDEX_LOCK = 0x6D656D70
-"""First half of the key of the advisory lock that is held by who makes a collection's index; who waited for it would
-be waited for by the index.
-"""
+"""First half of the key of the lock of who makes a collection's index; who waited for it would hold the index up."""
 
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
 

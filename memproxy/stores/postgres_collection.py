@@ -59,9 +59,7 @@ NOMINATED = 400
 """Vectors that the index nominates (pgvector's ``hnsw.ef_search``, 1 to 1000), since filters come after it."""
 
 LOOKED_UP = 40
-"""Words of a question that are looked up in each memory that has one; of more than these, each memory's own words are
-looked up among them.
-"""
+"""Words of a question that are looked up in each memory; of more, the memory's words are looked up among them."""
 
 _PAGE = "(tenant, user_id, created_at DESC) INCLUDE (tells_nothing)"
 """The index that pages are read by, and that alone says how many memories IDF is counted over."""
@@ -120,9 +118,7 @@ class Statement:
 
 
 class NearestIndex(msgspec.Struct, frozen=True):
-    """The index that nominates the nearest vectors of owners who have many: HNSW, or IVFFlat with ``lists`` lists, of
-    which a search reads ``probes``.
-    """
+    """The index that nominates the nearest vectors: HNSW, or IVFFlat with ``lists`` lists, ``probes`` read a search."""
 
     lists: int | None = None
     probes: int = 1
@@ -274,9 +270,7 @@ class Collection:
             await connection.execute(self._nearest_made("CONCURRENTLY"))
 
     async def upgrade(self) -> None:
-        """Bring tables of the first forms up to this one: there, the index held every vector; and memories were counted
-        by reading each of them.
-        """
+        """Bring tables of the first forms up to this one: their index held every vector, and none helped to count."""
         async with self.connected() as connection:
             await self._renew_page_index(connection)
             result = await connection.execute(

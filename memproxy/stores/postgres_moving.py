@@ -43,11 +43,7 @@ class PostgresTables(StateTables):
         return cls(database, types)
 
     async def check_unused(self) -> None:
-        """See that no replica works on it.
-
-        Raises:
-            ConfigError: one does.
-        """
+        """See that no replica works on it. Raises `errors.ConfigError`."""
         async with self._database.connected() as db:
             (running,) = await single_row(db, "SELECT count(*) FROM claimants WHERE until > clock_timestamp()")
         if running:

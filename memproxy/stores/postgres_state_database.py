@@ -388,9 +388,7 @@ async def single_row(db: Db, statement: str, values: Sequence[Any] | dict[str, A
 
 
 async def _lock_owners(db: Db, owners: Sequence[OwnerKey]) -> None:
-    """From here to the transaction's end nobody else changes what is these owners'. Always in the same order, so that
-    no two wait for each other.
-    """
+    """From here to the transaction's end nobody else changes what is these owners'. The order prevents deadlocks."""
     keys = sorted({owner_key(owner) for owner in owners})
     if keys:
         await db.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])

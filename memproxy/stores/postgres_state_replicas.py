@@ -35,8 +35,7 @@ AGAIN_S = (0.5, 5.0)
 """Shortest and longest pause before the connection that listens is made again; they vary."""
 
 CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"
-"""What processes tell each other: choices or proxy keys changed; rows to be claimed; an owner's data key is gone; a
-`core.changes.Change`.
+"""What processes tell each other: choices or keys changed; rows to claim; a data key is gone; a `core.changes.Change`.
 """
 
 

@@ -40,9 +40,7 @@ MISSED_S = 0.05
 REST_PORT = 6333
 
 LEAST: tuple[int, ...] = (1, 16)
-"""The oldest server that works: before, one that has no identity yet could be given two by engines that start at once
-(``update_filter``).
-"""
+"""The oldest server that works: without ``update_filter``, two engines could give one collection two identities."""
 
 IDF_WITHIN: tuple[int, ...] = (1, 19)
 """Counts how rare a word is within a filter from this version on, before within the whole collection."""

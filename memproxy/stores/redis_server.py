@@ -85,11 +85,7 @@ def name_of(*parts: str | None) -> str:
 
 
 def check_address(url: str) -> None:
-    """See that an address can be used.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """See that an address can be used. Raises `errors.ConfigError`."""
     _pool(url)
 
 

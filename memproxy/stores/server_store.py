@@ -1,6 +1,4 @@
-"""What memory stores on a server share: which collection is in use, what it was built with, and the switch of a reindex
-to another one.
-"""
+"""What memory stores on a server share: the collection in use, what it was built with, and its switch by a reindex."""
 
 import asyncio
 from abc import ABC, abstractmethod

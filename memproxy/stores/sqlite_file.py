@@ -156,9 +156,8 @@ class SqliteFile:
         return result
 
     def _patiently(self, kind: _Kind, asked_at: float, work: Callable[[], Result]) -> Result:
-        """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S`. The connection itself waits for
-        `BUSY_PAUSE_MS` alone: setting that for each transaction and back takes some 20 µs of a commit. ``asked_at``
-        is by `time.monotonic`.
+        """Do again what another process keeps from being done, for `BUSY_TIMEOUT_S` (``asked_at`` by `time.monotonic`).
+        The connection waits for `BUSY_PAUSE_MS`: to set that for each transaction takes 20 µs of a commit.
         """
         now = time.monotonic()
         until = max(asked_at + HELD_TIMEOUT_S, now + HELD_TRY_S) if kind in self._held_up else now + BUSY_TIMEOUT_S

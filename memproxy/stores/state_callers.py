@@ -304,8 +304,7 @@ class StateCallers(StatePart):
     async def erase_caller(self, db: Db, scope: Scope, session: str | None) -> None:
         """Delete the owner's answers, or of a session's what they said, and the name in the audit log. Choices stay,
         under a digest: they say nothing of what was remembered, and who switched memory off does not want it on again
-        for having erased everything. So does the count of uses, which is past in an hour; what an experiment counted
-        goes.
+        for having erased everything. Uses stay, too, but for an experiment's: they are past in an hour.
         """
         if session is not None:
             await self._erase_answers(db, scope)

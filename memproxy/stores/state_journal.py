@@ -1,6 +1,5 @@
 """What is the same of the journal in every database: how rows are written, claimed, listed and ended, and the slot
-register, which a row's plan changes. Which engine may claim a row, and what becomes of one that is gone, is each
-database's own.
+register. Which engine may claim a row, and what becomes of one that is gone, is each database's own.
 """
 
 from abc import abstractmethod
@@ -34,9 +33,8 @@ MOST_RUN_BYTES = 64 * 1024
 """Bodies of rows that are claimed together: large ones are handled and acknowledged one at a time."""
 
 MOST_PLAN_BYTES = 24 * 1024 * 1024
-"""The same of plans, all owners' in one claim: each is handled alone, they only share the flush that acknowledges them.
-Somewhat more than a piece of an import (`transfers.PIECE_BYTES`) makes: a flush for each row would take longer than all
-else that it needs.
+"""The same of plans, all owners' in one claim, which only share the flush that acknowledges them: somewhat more than a
+piece of an import (`transfers.PIECE_BYTES`) makes, for which a flush for each row would take longest.
 """
 
 _LEARNABLE = """
@@ -469,8 +467,7 @@ async def _unpark(db: Db, owner: OwnerKey) -> int:
 
 async def erase(db: Db, scope: Scope, session: str | None, until: int | None) -> list[int]:
     """Delete the rows of an owner, or of one of its sessions, up to the number ``until``; and all that learn, because
-    what came after ``until`` is indexed later, and not learned from yet. With an owner go its slots: one belongs to no
-    session. The rows' numbers.
+    what came after it is indexed later. With an owner go its slots: one belongs to no session. The rows' numbers.
     """
     reached = "" if until is None else " AND (lane = 'learn' OR number <= :until)"
     gone = await db.all(

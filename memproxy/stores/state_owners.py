@@ -1,6 +1,4 @@
-"""Who has anything here and the erasure of all of it, and facts about the installation (`ports.OwnerStore`,
-`ports.MetaStore`).
-"""
+"""Who has anything here, the erasure of all of it, and facts of the installation (`OwnerStore`, `MetaStore`)."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -139,9 +137,7 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
         return gone
 
     async def _erase_texts(self, db: Db, scope: Scope, session: str | None, until: int | None = None) -> list[int]:
-        """Erase all that was said by the owner, or in one session, and what was made of it. The numbers of the
-        journal's rows that go.
-        """
+        """Erase all that was said by the owner, or in one session, and what was made of it. The rows' numbers."""
         gone = await journal.erase(db, scope, session, until)
         await palace.erase(db, scope.owner, session)
         await sessions.erase(db, scope, session)

@@ -85,9 +85,8 @@ class Palace:
         return next((number for number in numbers if number is not None), None)
 
     def _same(self, one: str, other: str, in_circles: _Circles) -> None:
-        """Note that two names mean one subject: the name with a wing shares it with the other; two wings are never
-        merged. A role ("boss") moves from the person who had it to the one who has it now. An alias holds in its
-        circle.
+        """Note that two names mean one subject, in their circle: the name with a wing shares it with the other; two
+        wings are never merged. A role ("boss") moves from the person who had it to the one who has it now.
         """
         first, second = self._known_wing(one, in_circles), self._known_wing(other, in_circles)
         is_role_of_another = is_role(self._columns.plain_name(one)) and first is not None and first != second

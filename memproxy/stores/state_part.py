@@ -77,9 +77,7 @@ class Db(Protocol):
         """Insert rows, with times as `stored_time`; ``conflict`` says what becomes of one whose key is there."""
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:
-        """Delete up to ``most`` matching rows, which are told apart by ``key``; how many went. Those that another
-        transaction holds may stay.
-        """
+        """Delete up to ``most`` matching rows, told apart by ``key``, that no other transaction holds; how many."""
 
     def json(self, value: Any) -> str | bytes:
         """JSON as it is kept."""
@@ -152,9 +150,7 @@ class Database(Protocol):
 
 
 class Columns(Protocol):
-    """How texts of one owner are written into columns and read again: as they are, or encrypted (`state_sealed`).
-    ``what`` names the column.
-    """
+    """How one owner's texts are written into columns (``what`` names one): as they are, or encrypted."""
 
     def seal(self, plain: bytes, what: str) -> bytes:
         """Bytes as they are written."""

@@ -271,9 +271,7 @@ async def _news(db: Db, owner: OwnerKey, outcome: Outcome) -> Outcome | None:
 
 
 async def prune(db: Db, now: datetime, *, most: int = MOST_RECEIPTS, most_of_a_tenant: int = MOST_OF_A_TENANT) -> None:
-    """Forget some of what is too old, and some of the oldest beyond ``most``, and beyond ``most_of_a_tenant`` of one
-    tenant; called now and then.
-    """
+    """Forget some of what is too old, and of the oldest beyond ``most``, and beyond ``most_of_a_tenant`` of one."""
     for table in _TABLES:
         await _drop_oldest(db, table, "at < :before", PRUNED_AT_ONCE, before=now - RECEIPTS_KEPT)
         rows: dict[str, int] = dict(await db.all(f"SELECT tenant, count(*) FROM {table} GROUP BY tenant"))

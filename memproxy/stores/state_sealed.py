@@ -274,9 +274,7 @@ async def _seal(
 
 
 class SealedOwners(StateOwners):
-    """What every state with encrypted texts does alike: users' keys are made and destroyed, and kept in memory, and
-    what it sets aside is sealed.
-    """
+    """What every encrypted state does alike: it makes, keeps and destroys users' keys, and seals what it sets aside."""
 
     seals = True
 
@@ -356,9 +354,7 @@ class SealedOwners(StateOwners):
         await self.wipe()
 
     async def _destroy(self, db: Db, scope: Scope) -> list[int]:
-        """All that is sealed goes with its key: nobody could read it, and it would stand in the way of what comes. The
-        numbers of the journal's rows.
-        """
+        """All that is sealed goes with its key: it would stand in the way of what comes. The journal rows' numbers."""
         gone = await self._erase_texts(db, scope, None)
         await working.erase(db, None, scope.owner, None)
         await self._erased.note(db, Scope(tenant=scope.tenant, user=scope.user))

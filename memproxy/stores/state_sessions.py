@@ -181,9 +181,7 @@ class StateSessions(StateJournal):
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:
         async def work(db: Db) -> SessionBlocks:
-            """Without lines of what has expired; a block without any memory's line left, or with a line that cannot be
-            read, is not there.
-            """
+            """Without expired lines, and without blocks that no memory's line is left of or that cannot be read."""
             columns = await self._sealing.of(db, scope.owner)
             erasures = await _erasures(db, scope.owner)  # first: what is erased after it is not counted
             blocks: dict[str, list[BlockLine]] = {}

@@ -219,9 +219,7 @@ def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
 
 
 def _erased(columns: Columns | None, owner: OwnerKey, session: str | None) -> tuple[str | None, dict[str, str]]:
-    """Condition on an entry: it is the owner's, or of the namespace of one session. With its values; None: there are
-    none.
-    """
+    """Condition on the owner's entries, or those of one session's namespace, with its values; None: there are none."""
     if session is None:
         return OWNED, owned(owner)
     if columns is None:
