@@ -89,7 +89,6 @@ class _Form:
         return {name: getattr(read, name) for name in self._names}
 
     def read_result(self, data: msgspec.Raw) -> Any:
-        """What the method answered."""
         return self._result.decode(data)
 
 

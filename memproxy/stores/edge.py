@@ -108,7 +108,6 @@ class EdgeStore(VectorStore):
 
     @property
     def index_bytes(self) -> int:
-        """About what the indexes in memory take."""
         return 0 if self._indexes is None else self._indexes.nbytes
 
     async def _read_ahead(self, point_ids: Sequence[str]) -> None:

@@ -49,7 +49,6 @@ class Marker(msgspec.Struct, kw_only=True):
 
     @classmethod
     def fresh(cls, *, dimension: int, embedder: str | None) -> "Marker":
-        """The marker of a new store."""
         return cls(version=VERSION, store_id=uuid4().hex, dimension=dimension, embedder=embedder)
 
 
@@ -176,7 +175,6 @@ class StoreFolder:
             os.pwrite(lock, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
-        """Give the folder back."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

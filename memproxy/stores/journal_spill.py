@@ -237,7 +237,6 @@ class TakingUp:
             self._later = self._tasks.start(self._again(), "take up")
 
     def stop(self) -> None:
-        """The state closes."""
         if self._later is not None:
             self._later.cancel()
 

@@ -44,7 +44,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     key: tuple[str, ...]
 
     def key_of(self, row: Row) -> Key:
-        """What a row is found by."""
         return tuple(row[name] for name in self.key)
 
 
@@ -92,7 +91,6 @@ class StateTables(ABC):
         return [self._row(table, dict(zip(columns, row, strict=True))) for row in rows]
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """Insert or replace rows."""
         values = [self._values(table, row) for row in rows]
         columns, key = list(map(column_name, values[0])), list(map(column_name, table.key))
         changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
@@ -103,13 +101,11 @@ class StateTables(ABC):
         await self._database.write(lambda db: db.each(text, values))
 
     async def remove(self, table: Table, keys: Sequence[Key]) -> None:
-        """Delete rows."""
         condition = " AND ".join(f"{column_name(name)} = :{name}" for name in table.key)
         values = [self._key(table, key) for key in keys]
         await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {condition}", values))  # noqa: S608 - as above
 
     async def count(self, table: Table) -> int:
-        """How many rows there are."""
         row = await self._database.read(lambda db: db.first(f"SELECT count(*) FROM {table.name}"))  # noqa: S608 - as above
         return int(row[0]) if row else 0
 
@@ -122,7 +118,6 @@ class StateTables(ABC):
         """The next rows are numbered from behind these."""
 
     async def meta(self, key: str) -> str | None:
-        """A fact of the state."""
         return await read_meta(self._database, key)
 
     async def set_meta(self, key: str, value: str) -> None:
@@ -239,7 +234,6 @@ class StoredPoints:
             after = points[-1].id
 
     async def count(self) -> int:
-        """How many there are."""
         return await self._engine.count(EVERYBODY)
 
     def name(self, point: Stored) -> bytes:

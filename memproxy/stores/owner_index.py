@@ -101,7 +101,6 @@ class OwnerIndex:
 
     @property
     def nbytes(self) -> int:
-        """About what it takes in memory."""
         arrays = (*self._columns.values(), self._alive, self._numbers, self._scales, self._vector_rows)
         words = self._entries * _ENTRY_BYTES + len(self._postings) * _TERM_BYTES
         return sum(values.nbytes for values in arrays) + words + len(self._point_ids) * _ROW_BYTES
@@ -236,7 +235,6 @@ class OwnerIndex:
         )
 
     def _cosines(self, vector: Sequence[float]) -> Floats:
-        """Of each row, by its best vector."""
         query: Floats = np.array(vector, np.float32)
         query /= np.maximum(np.linalg.norm(query), _TINY)
         scores = np.empty(self._used, np.float32)

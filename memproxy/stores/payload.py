@@ -392,7 +392,6 @@ class RecentMemories:
         return len(self._reads) + count <= self._most and self._characters <= 0.9 * self._most_characters
 
     def get(self, point_ids: Iterable[str]) -> dict[str, Read]:
-        """Those of these that are known."""
         ids = list(point_ids)
         reads = {
             point_id: read for point_id, read in zip(ids, map(self._reads.get, ids), strict=True) if read is not None
@@ -428,7 +427,6 @@ class RecentMemories:
                 self._characters -= _size(entry)
 
     def forget(self, point_ids: Iterable[str]) -> None:
-        """These were written."""
         self._writes += 1
         for point_id in point_ids:
             self._drop(point_id)

@@ -93,7 +93,6 @@ class PostgresStore(ServerStore[Collection]):
         return store_id
 
     async def settle(self) -> None:
-        """Wait until the index is made that was begun at the start."""
         if self._renewing is not None:
             await asyncio.wait([self._renewing])
 

@@ -125,7 +125,6 @@ class NearestIndex(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """PostgreSQL's name for it."""
         return "hnsw" if self.lists is None else "ivfflat"
 
     @property
@@ -165,7 +164,6 @@ class Collection:
         return sql.Identifier(f"{self.name}_{part}").as_string()
 
     def beside(self, name: str) -> "Collection":
-        """Another collection of the same database."""
         return Collection(self._pool, name, self._location, exact_up_to=self._exact_up_to, index=self._index)
 
     @contextlib.asynccontextmanager
@@ -202,7 +200,6 @@ class Collection:
             ) from error
 
     async def exists(self) -> bool:
-        """Whether its tables are there."""
         async with self.connected() as connection:
             result = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f'"{self.name}_points"'])
             return await result.fetchone() == (True,)
@@ -316,7 +313,6 @@ class Collection:
         )
 
     async def drop(self) -> None:
-        """Remove it with all that it holds."""
         async with self.connected() as connection:
             await connection.execute(f"DROP TABLE IF EXISTS {self._parts}, {self._points}")
 
@@ -661,7 +657,6 @@ def _owner(point: Stored) -> tuple[str, str]:
 
 
 def _vector(numbers: Sequence[float]) -> str:
-    """A vector in pgvector's own text form."""
     return msgspec.json.encode(numbers).decode()
 
 

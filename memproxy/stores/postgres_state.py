@@ -73,7 +73,6 @@ class PostgresState(PostgresJournal, StateOwners):
 
     @property
     def changes(self) -> ChangeNotices:
-        """Notices of changes, by all processes on this database."""
         return self._replicas.changes
 
     def on_rows(self, callback: Callable[[], None]) -> None:

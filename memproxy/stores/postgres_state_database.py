@@ -215,7 +215,6 @@ class PostgresDatabase:
         self._pool, self._erased_key = pool, b""
 
     async def close(self) -> None:
-        """Give all connections back."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
@@ -415,8 +414,6 @@ class _Text(StrDumper):
 
 
 class _TextRead(TextLoader):
-    """The same, read."""
-
     def load(self, data: Any) -> Any:
         text = super().load(data)
         if isinstance(text, str) and "\\" in text:

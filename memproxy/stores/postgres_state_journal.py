@@ -61,7 +61,6 @@ class PostgresJournal(StateJournal):
     _database: PostgresDatabase
 
     def _share(self, database: PostgresDatabase, lease: timedelta) -> None:
-        """Begin as one of the replicas on this database."""
         self._database = database
         self._replicas = Replicas(database, self._tasks, self.take_over, lease)
         self.me = {"me": self._replicas.name}

@@ -64,7 +64,6 @@ class Replicas:
         self.on(CHANGE, self.changes.heard)
 
     async def begin(self) -> None:
-        """Listen from now on."""
         if self._listening is None:
             self._listening = self._tasks.start(self._listen(), "listen")
             with suppress(TimeoutError):

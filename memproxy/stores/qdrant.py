@@ -70,15 +70,12 @@ class Collection:
         self._quantized = quantized
 
     def beside(self, name: str) -> "Collection":
-        """Another collection of the same server."""
         return Collection(self._server, name, quantized=self._quantized)
 
     async def exists(self) -> bool:
-        """Whether there is one of this name."""
         return await self._server.call(lambda client: client.collection_exists(self.name))
 
     async def drop(self) -> None:
-        """Remove it with all that it holds."""
         await self._server.call(lambda client: client.delete_collection(self.name))
 
     async def points(self, store_id: str) -> int:
@@ -142,11 +139,9 @@ class Collection:
         return Snapshot(collection=self.name, name=snapshot.name, size=snapshot.size, sha256=snapshot.checksum)
 
     async def drop_snapshot(self, name: str) -> None:
-        """Remove a snapshot."""
         await self._server.patiently(lambda client: client.delete_snapshot(self.name, name))
 
     async def information(self) -> models.CollectionInfo:
-        """What the server says of it."""
         return await self._server.call(lambda client: client.get_collection(self.name))
 
     async def prepare(self) -> None:
@@ -180,7 +175,6 @@ class Collection:
         )
 
     async def identity(self) -> Marker | None:
-        """What the collection says it is."""
         return await self._server.call(self.identity_by)
 
     async def identity_by(self, client: AsyncQdrantClient) -> Marker | None:

@@ -100,7 +100,6 @@ class Server:
 
     @property
     def by_grpc(self) -> bool:
-        """Whether calls go by gRPC."""
         return self._client is not None and bool(self._client.init_options.get("prefer_grpc"))
 
     @property
@@ -189,7 +188,6 @@ class Server:
             )
 
     async def close(self) -> None:
-        """Let go of it."""
         if self._given_client is None and self._client is not None:
             client, self._client = self._client, None
             await client.close()

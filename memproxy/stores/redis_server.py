@@ -147,7 +147,6 @@ class RedisServer:
         self._prepare.append(work)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """``callback`` is called when a connection is lost."""
         self._on_lost.append(callback)
 
     async def start(self, patience_s: float = 0.0) -> None:
@@ -159,7 +158,6 @@ class RedisServer:
                 await self._first.wait()
 
     async def close(self) -> None:
-        """Let go of the server."""
         if self._keeping is not None:
             self._keeping.cancel()
         await self.tasks.drain(CLOSE_S)

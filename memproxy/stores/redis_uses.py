@@ -124,7 +124,6 @@ class LocalUses:
         return None
 
     def spent(self, name: str, charge: Charge) -> Spent:
-        """As `ports.UsageStore.spent`."""
         ends, used = self._window(name, charge)
         return Spent(charge=charge, used=used, wait_s=max(1, math.ceil(ends - monotonic())))
 

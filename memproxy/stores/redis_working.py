@@ -362,11 +362,9 @@ def _above(name: str, project: str) -> str:
 
 
 def _hash(member: str) -> str:
-    """The name of a member's hash."""
     return member[-_DIGEST:]
 
 
 def _position(member: str) -> Place:
-    """Where a member stands."""
     name, project = member[: -2 * _DIGEST - 1].split("\0", 1)
     return name, project

@@ -72,7 +72,6 @@ class MasterKeys:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of all keys."""
         return tuple(self._keys)
 
     def wrap(self, key: bytes, owner: tuple[str, str]) -> bytes:
@@ -146,7 +145,6 @@ class DataKey:
             raise Unreadable("it was changed, or is something else") from error
 
     def seal_text(self, plain: str, what: str) -> str:
-        """As `seal`, text to text."""
         return TEXT_MARK + _written(self.seal(_bytes(plain), what))
 
     def open_text(self, text: str, what: str) -> str:

@@ -120,7 +120,6 @@ class SqliteFile:
         await self.beside(self._open)
 
     async def close(self) -> None:
-        """Close after all that was asked for."""
         self._inode = None
         glances, self._glances = self._glances, None
         if glances is not None:

@@ -49,14 +49,12 @@ class News:
             os.close(handle)
 
     def close(self) -> None:
-        """Let go."""
         if self._bytes is not None:
             self._bytes.close()
             self._bytes = None
 
     @property
     def last(self) -> bytes:
-        """What stands there now."""
         return self._bytes[:8] if self._bytes is not None else b""
 
     def spread(self) -> None:

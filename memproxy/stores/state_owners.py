@@ -57,7 +57,6 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
 
     @property
     def where(self) -> str:
-        """Where it is, in words."""
         return self._database.location
 
     @abstractmethod

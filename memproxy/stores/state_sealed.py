@@ -262,7 +262,6 @@ async def seal_everything(db: Db, keys: DataKeys) -> int:
 async def _seal(
     db: Db, owner: OwnerKey, table: str, key: list[str], sealed: dict[str, Callable[[Stored], object]]
 ) -> None:
-    """Seal what the owner has in a table."""
     names = list(dict.fromkeys([*key, *sealed]))
     changes = ", ".join(f"{name} = :new_{name}" for name in sealed)
     condition = " AND ".join(f"{name} = :{name}" for name in key)
@@ -332,7 +331,6 @@ class SealedOwners(StateOwners):
             log.warning("the log of the state may hold plain text until it is written over: %s", error.message)
 
     async def make_key(self, scope: Scope) -> None:
-        """See that the owner has a key."""
         await self._database.write(lambda db: self._keys.ensure_key(db, scope.owner), scope.owner)
 
     async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
@@ -418,7 +416,6 @@ class SealedOwners(StateOwners):
         return key
 
     async def _key(self, owner: OwnerKey) -> DataKey | None:
-        """The owner's key as the state has it."""
         return await self._database.glance(lambda db: self._keys.key(db, owner))
 
     async def set_aside(self, entry: JournalEntry) -> int | None:

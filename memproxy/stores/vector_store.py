@@ -51,7 +51,6 @@ class Writers:
 
     @property
     def noting(self) -> bool:
-        """Whether changes are noted."""
         return self._changed is not None
 
     @asynccontextmanager
@@ -84,11 +83,9 @@ class Writers:
             self._changed.update(point_ids)
 
     def start_noting(self) -> None:
-        """Note changes from now on."""
         self._changed = set()
 
     def stop_noting(self) -> None:
-        """Note nothing any more."""
         self._changed = None
 
     def take(self) -> set[str]:
