@@ -54,14 +54,12 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent_ids: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
     slots: tuple[str, ...] = ()
     turn_ids: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     wings: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
     closets: tuple[str, ...] = ()
-    exclude_ids: tuple[str, ...] = ()
     active: bool | None = None
     quarantined: bool | None = None
     telling: bool = False

@@ -105,14 +105,14 @@ def readable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None =
     """What the scope may see: with a project (agent) set, that one's memories and those that have none. Where ``now``
     is given, without what has expired, also by the tenant's ``time_to_live``.
     """
-    visible = of_owner(scope).also(*_visible("project_id", scope.project), *_visible("agent_id", scope.agent))
-    return _narrowed(visible, where, time_to_live)
+    visible = [AnyOf((OneOf(key, (name,)), Missing(key))) for key, name in _narrower(scope)]
+    return _narrowed(of_owner(scope).also(*visible), where, time_to_live)
 
 
 def erasable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None = None) -> Where:
     """What a delete covers: with a project (agent) set, exactly that one's memories."""
-    exactly = of_owner(scope).also(*_exactly("project_id", scope.project), *_exactly("agent_id", scope.agent))
-    return _narrowed(exactly, where, time_to_live)
+    exactly = [OneOf(key, (name,)) for key, name in _narrower(scope)]
+    return _narrowed(of_owner(scope).also(*exactly), where, time_to_live)
 
 
 def turns_of(scope: Scope, session: str | None) -> Where:
@@ -121,20 +121,17 @@ def turns_of(scope: Scope, session: str | None) -> Where:
     return readable(scope, MemoryFilter(kinds=(Kind.TURN,))).also(within)
 
 
-def _visible(key: str, value: str | None) -> tuple[Condition, ...]:
-    return () if value is None else (AnyOf((OneOf(key, (value,)), Missing(key))),)
-
-
-def _exactly(key: str, value: str | None) -> tuple[Condition, ...]:
-    return () if value is None else (OneOf(key, (value,)),)
+def _narrower(scope: Scope) -> list[tuple[str, str]]:
+    """What a scope is limited to beside its owner."""
+    places = (("project_id", scope.project), ("agent_id", scope.agent))
+    return [(key, name) for key, name in places if name is not None]
 
 
 def _narrowed(base: Where, where: MemoryFilter, time_to_live: timedelta | None) -> Where:
     flags = (("active", where.active), ("quarantined", where.quarantined))
     must = [*_listed(where), *(OneOf(key, (value,)) for key, value in flags if value is not None)]
     must += _times(where, time_to_live)
-    must_not = (OneOf("id", where.exclude_ids),) if where.exclude_ids else ()
-    narrowed = Where((*base.must, *must), must_not)
+    narrowed = base.also(*must)
     return telling(narrowed) if where.telling else narrowed
 
 
@@ -149,7 +146,6 @@ def _listed(where: MemoryFilter) -> list[Condition]:
         ("agent_id", where.agent_ids),
         ("category", where.categories),
         ("tags", where.tags),
-        ("subject", where.subjects),
         ("slot", where.slots),
         ("turn_ids", where.turn_ids),
         ("entities", where.entities),

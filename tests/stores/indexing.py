@@ -127,7 +127,6 @@ def asked(seed: int) -> tuple[Scope, MemoryFilter]:
         session_ids=some(("s1", "unknown")) or (),
         project_ids=some(("q",)) or (),
         agent_ids=some(("a",)) or (),
-        exclude_ids=some(("m1", "m5")) or (),
         tags=some(("red",)) or (),
         active=some(True),
         quarantined=some(False),

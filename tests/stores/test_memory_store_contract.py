@@ -104,7 +104,6 @@ async def test_a_project_sees_its_own_and_what_has_none(store: MemoryStore) -> N
 
 FILTERS = (
     (MemoryFilter(ids=("a", "b", "zzz")), "ab"),
-    (MemoryFilter(exclude_ids=("a", "b")), "cd"),
     (MemoryFilter(kinds=(Kind.SEMANTIC,)), "ab"),
     (MemoryFilter(kinds=(Kind.SEMANTIC, Kind.EPISODIC)), "abc"),
     (MemoryFilter(session_ids=("s1",)), "ab"),
@@ -114,7 +113,6 @@ FILTERS = (
     (MemoryFilter(categories=("food/likes",)), "c"),
     (MemoryFilter(tags=("red",)), "ab"),
     (MemoryFilter(tags=("blue", "red")), "abc"),
-    (MemoryFilter(subjects=("user",)), "a"),
     (MemoryFilter(slots=("user/home",)), "b"),
     (MemoryFilter(turn_ids=("t2",)), "c"),
     (MemoryFilter(active=True), "abc"),

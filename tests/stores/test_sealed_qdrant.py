@@ -53,7 +53,6 @@ async def test_encrypted_memories_on_qdrant_are_read_filtered_and_found_as_plain
             MemoryFilter(tags=("theremin-lessons",)),
             MemoryFilter(entities=("Zebulonia Quarterly",)),
             MemoryFilter(categories=("ouagadougou-trip",)),
-            MemoryFilter(subjects=("Zebulonia Quarterly",)),
             MemoryFilter(slots=("zebulonia|theremin",)),
         )
         for where in filters:
