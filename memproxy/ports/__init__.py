@@ -1,7 +1,5 @@
-"""The seams: what the rest of memproxy expects of stores, models and clocks. Small Protocols, no implementation but
-what every caller of one would write (`every`).
-
-Anything concrete is chosen in ``wiring`` alone. Values that cross a seam are the structs defined here and in ``core``.
+"""The seams: what the rest of memproxy expects of stores, models and clocks: small Protocols, and the structs that
+cross them. Anything concrete is chosen in ``wiring`` alone.
 """
 
 from memproxy.ports.language_models import (

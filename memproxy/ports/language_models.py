@@ -27,9 +27,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """A text as it is searched for: a vector for each of its parts (at least one), and the vectors of the tokens of all
-    parts (`core.vectors`); empty when the embedder gives none.
-    """
+    """A text as it is searched for: a vector for each of its parts (at least one), and its tokens' (or none)."""
 
     parts: list[list[float]]
     tokens: bytes = b""

@@ -25,11 +25,9 @@ class SparseVector(msgspec.Struct, frozen=True):
 
 
 class Point(msgspec.Struct, kw_only=True):
-    """A memory with its vectors, as it is written to a store.
-
-    ``dense`` holds one vector per part of the text (long messages are split for the embedder and scored by their best
-    part); empty when it is not embedded yet. ``bm25`` is always there. ``tokens`` are the vectors of its single tokens
-    (`core.vectors`); empty when there are none.
+    """A memory with its vectors, as it is written to a store: ``dense`` has one for each part of the text (long
+    messages are split for the embedder and scored by their best part), or none yet, ``tokens`` those of its single
+    tokens (`core.vectors`), or none.
     """
 
     memory: Memory
@@ -70,11 +68,8 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One search by vector and by words at once. ``dense`` None searches by words alone, ``bm25`` None by vector.
 
-    ``tokens`` and ``words`` as in `Question`: nothing is searched by them, but candidates are compared with them.
-    Without them the candidates' tokens need not be read.
-
+    ``tokens`` and ``words`` as in `Question`: candidates are compared with them; without them theirs need not be read.
     ``facts``: this many of the best non-turns on each side are candidates too, however many turns are better.
-
     ``background``: no request waits for it, so the store need not put off other work for what may follow it.
     """
 
@@ -89,10 +84,8 @@ class HybridQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct):
-    """What ranking derived from a memory's text, to be used when the memory is found again (None: nothing yet).
-
-    A store keeps it beside its own copy of the memory in this process and nowhere else, so that nothing of it is left
-    when the memory is changed, forgotten or erased.
+    """What ranking derived from a memory's text, to be used when it is found again (None: nothing yet). A store keeps
+    it beside its copy of the memory and nowhere else: nothing is left of it when the memory is changed or erased.
     """
 
     derived: object = None
@@ -108,10 +101,9 @@ class NotesAhead(Protocol):
 
 class Candidate(msgspec.Struct, kw_only=True, gc=False):
     """One memory found, with its raw scores; ``None`` when that side was not searched or has no vector for it.
-
     ``cosine`` lies in [-1, 1]; ``bm25`` is the sum of IDF-weighted term scores over the scope's own corpus, 0 when no
-    term matches. Both are filled for every candidate, whichever side found it. ``tokens`` as in `Point`. Nothing of it
-    refers back to it, so that Python need not look it through for garbage.
+    term matches. Both are filled for every candidate. ``tokens`` as in `Point`. Nothing of it refers back to it: it is
+    no garbage.
     """
 
     memory: Memory
@@ -175,9 +167,7 @@ HotPlace = tuple[str | None, str | None]
 
 
 class HotStore(Protocol):
-    """Where the best memories of an owner are kept for some minutes, for each place. Every call raises
-    `errors.CacheUnavailable` when it does not answer.
-    """
+    """Where an owner's best memories are kept for some minutes, for each place. Raises `errors.CacheUnavailable`."""
 
     async def generation(self, owner: tuple[str, str]) -> str:
         """A name that changes with each `forget`."""
@@ -210,18 +200,13 @@ class SnapshotStore(Protocol):
     """A store on a server that makes snapshots of itself."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
-        """Make one; within it nobody of this process writes. Where that ends in an error it is removed again.
-
-        Raises:
-            StoreUnavailable: it cannot be made, or would not hold everything.
-        """
+        """Make one, removed again after an error; within it nobody here writes. Raises `StoreUnavailable`."""
 
 
 class MemoryStore(Protocol):
-    """Where memories and their vectors live (Qdrant Edge, a Qdrant server).
-
-    Every call is scoped: tenant and user are in every filter, project and agent visibility as `Scope` says. All calls
-    raise `errors.StoreUnavailable` when the store does not answer, and nothing else of the backend's own.
+    """Where memories and their vectors live. Tenant and user are in every call's filter, project and agent visibility
+    is as `Scope` says. All calls raise `errors.StoreUnavailable` when the store does not answer, and nothing of the
+    backend's own.
     """
 
     @property
@@ -266,18 +251,15 @@ class MemoryStore(Protocol):
         """As `page` of all that the scope may see, with the vectors: for taking memories along, not for searching."""
 
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
-        """The union of the best ``limit`` by vector and the best ``limit`` by words, every raw score filled in.
-
-        BM25's IDF is that of the scope's owner where the engine can; order is unspecified (fusion decides).
+        """The best ``limit`` by vector and the best ``limit`` by words, in any order, with every raw score. BM25's IDF
+        is that of the scope's owner where the engine can.
         """
 
     async def neighbours(self, scope: Scope, turns: Sequence[Memory], *, reach: int) -> list[Memory]:
         """Up to ``reach`` turns said before and after each given turn in its session (those given not included)."""
 
     async def delete(self, scope: Scope, where: MemoryFilter) -> int:
-        """Delete all that matches and answer how many. An empty filter deletes all of the scope's owner (narrowed by
-        the scope's project and agent, exactly those, when set).
-        """
+        """Delete all that matches of the scope's owner (exactly its project and agent, where set); how many."""
 
     async def count(self, scope: Scope, where: MemoryFilter) -> int:
         """How many match, exactly."""
@@ -327,10 +309,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rebuild(Protocol):
-    """A new collection in the making. Memories go by the store's own names of them, their point ids.
-
-    Every call raises `errors.StoreUnavailable` when the store fails. Until `switch` the first collection serves, and
-    what is written to it is noted for `take_changed`.
+    """A new collection in the making. Memories go by their point ids. Every call raises `errors.StoreUnavailable` when
+    the store fails. Until `switch` the first collection serves; what is written to it is noted for `take_changed`.
     """
 
     @property
@@ -378,18 +358,15 @@ class Rebuild(Protocol):
         """Within it, writes to the first collection wait."""
 
     async def switch(self) -> None:
-        """The new collection takes the place of the first one, at once and for good; then the first one is removed.
-        Only within `paused`, after `flush`.
-        """
+        """The new collection takes the first one's place for good, which is removed. In `paused`, after `flush`."""
 
     async def close(self) -> None:
         """Let go; without `switch` what was written stays for the next attempt."""
 
 
 class RebuildableStore(MemoryStore, Protocol):
-    """A memory store that can be rebuilt: a second collection is made beside the first and takes its place.
-
-    Maintenance alone: what is read here is not bound to an owner, so nothing but a reindex may use it.
+    """A memory store that can be rebuilt: a second collection takes the place of the first. For a reindex alone: what
+    is read here is not bound to an owner.
     """
 
     async def begin_rebuild(self, expected_id: str | None) -> Rebuild:

@@ -117,9 +117,7 @@ class KnownSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BlockLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of an injected block; ``memory_id`` None belongs to its frame (delimiters, headings). From
-    ``expires_at`` on it is not repeated.
-    """
+    """A line of an injected block, until ``expires_at``; ``memory_id`` None: of its frame (delimiters, headings)."""
 
     text: str
     memory_id: str | None = None
@@ -229,9 +227,7 @@ class JournalStore(Protocol):
         """Whether `shared` can tell: a server that was not reached yet has not said what time it is."""
 
     async def append(self, entry: JournalEntry) -> int:
-        """Durable when it returns (one commit shared by all that wait); answers the row's number. 0: nothing is
-        written, because its owner (or session) was erased after it was captured.
-        """
+        """Durable when it returns; the row's number. 0: nothing is written, its owner (or session) was erased since."""
 
     async def recover(self, *, max_attempts: int, now: datetime) -> Recovered:
         """Take back the rows that a dead engine had claimed; called once by the engine at its start.
@@ -251,16 +247,12 @@ class JournalStore(Protocol):
         """
 
     def alone(self, scope: Scope) -> AbstractAsyncContextManager[bool]:
-        """Within it no other engine handles rows of the owner. False: one does just now. For what is done for an owner
-        beside the rows. It keeps out other engines alone, nobody of this one.
-        """
+        """Within it no other engine handles rows of the owner, for work beside them; False: one does just now."""
 
     async def save_plan(self, number: int, plan: bytes, slots: Sequence[SlotChange]) -> bool:
-        """Store the plan with its row and change the slot register, in one commit. False, with nothing changed, when
-        a slot does not hold what was expected: the caller reads again and makes another plan.
-
-        Raises:
-            NotFound: the row was erased meanwhile; there is nothing left to do.
+        """Store the plan with its row and change the slot register, in one commit. False, with nothing changed, when a
+        slot does not hold what was expected: the caller reads again and makes another plan. Raises `NotFound`: the row
+        was erased meanwhile; there is nothing left to do.
         """
 
     async def finish(self, number: int, *, error: str | None = None, kind: str = "MemproxyError") -> None:
@@ -272,9 +264,7 @@ class JournalStore(Protocol):
         """How a row ended that another engine may have handled; None: it has not, or there is no other engine."""
 
     async def retry(self, number: int, *, error: str, due: datetime, counted: bool) -> None:
-        """Put a claimed row back until ``due``; ``counted`` False leaves its number of attempts as it was (an outage).
-        A row that is not claimed any more stays as it is.
-        """
+        """Put a claimed row back until ``due``; ``counted`` False is no attempt (an outage). Others stay."""
 
     async def make_due(self, numbers: Sequence[int], now: datetime) -> None:
         """Let those of these rows that wait be claimed from now on; others stay as they are."""
@@ -335,9 +325,7 @@ class SessionStore(Protocol):
         """Sessions with ``every`` unlearned turns, or any and silent since ``idle_before``, and not being learned."""
 
     async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
-        """Sessions that are not over, in which nothing was said since then, and that have no learning under way; those
-        that are silent for longest first.
-        """
+        """Sessions not over and silent since then, without learning under way; the longest silent first."""
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
         """How far learning is in ``scope.session``; None when nothing was ever said in it."""
@@ -377,9 +365,7 @@ class ReceiptStore(Protocol):
     """What was recalled and injected for each request, and what was learned from it."""
 
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
-        """Write parts of receipts, in one commit; none of what was erased since its request came. Receipts are kept for
-        some days, and up to a fixed number.
-        """
+        """Write parts of receipts, but of what was erased since, for some days and up to a fixed number."""
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
         """The receipt of one of the owner's requests; None when there is none (any more)."""
@@ -398,9 +384,7 @@ class ReceiptStore(Protocol):
         """
 
     async def note_outcomes(self, number: int, outcomes: Sequence[Outcome], at: datetime) -> None:
-        """Write the outcomes of learning from a journal row; once, however often it is called. Nothing is written when
-        the row is gone: its owner was erased.
-        """
+        """Write the outcomes of learning from a journal row once, however often it is called, and while it is there."""
 
     async def outcomes(self, scope: Scope, *, session: str | None, limit: int) -> list[Noted]:
         """What was learned lately (or in one session) as far as the scope sees it, newest first."""
@@ -416,9 +400,7 @@ class PalaceStore(Protocol):
     """The numbers and names of every owner's wings, rooms and closets."""
 
     async def allot_numbers(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
-        """Allot numbers in the owner's palace to what has none yet, in one commit, and answer where each stands. A
-        number never gets another meaning, also when what it named is erased.
-        """
+        """Where each stands in the owner's palace. What has no number gets one, which never gets another meaning."""
 
     async def palace(
         self, scope: Scope, parent: str, *, after: int, limit: int, name: str | None = None
@@ -437,9 +419,7 @@ class PalaceStore(Protocol):
         """The whole palace of the owner, for taking it along: by kind, place and number."""
 
     async def adopt_palace(self, scope: Scope, rows: Sequence[PalaceRow]) -> bool:
-        """Take over numbers of an exported palace, in one commit. False, and nothing is changed, when a number or a
-        name of them means something else here.
-        """
+        """Take over an exported palace's numbers. False, with nothing changed: one or its name is another's here."""
 
     async def stand(self, scope: Scope, places: Sequence[tuple[str, str, str]]) -> list[bool]:
         """Whether wing (its name), room (its name) and pointer belong together in the owner's palace."""
@@ -461,15 +441,11 @@ class OwnerStore(Protocol):
     """Who has anything here, and the erasure of all of it."""
 
     async def owners(self, *, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
-        """Everybody (tenant and user) for whom anything was ever written and not forgotten, in order, those behind
-        ``after``. For maintenance alone.
-        """
+        """All tenants and users with anything written and not forgotten, in order, from behind ``after``."""
 
     async def forget(self, scope: Scope, *, session: str | None, until: int | None = None) -> list[int]:
-        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session): nothing is left. The
-        numbers of the rows.
-        ``until`` is the number of the last journal row that goes: what came after the erasure was asked for stays, but
-        for ``learn`` rows, which rest on what is gone.
+        """Erase rows, slots, progress, session keys and receipts of the owner (or of one session); the rows' numbers.
+        ``until``: the last journal row that goes; later ones stay, but for ``learn`` rows, which rest on what is gone.
         """
 
     async def begin_erasure(self, entry: JournalEntry) -> tuple[int, list[int]]:
@@ -605,9 +581,7 @@ class DreamStore(Protocol):
         """Keep a new record, of many the newest; False, and nothing is kept, while another of the owner is open."""
 
     async def put_dream(self, scope: Scope, dream: Dream, *, due: datetime | None = None) -> bool:
-        """Write what became of it. False when there is no such record (any more): its owner was erased. While it is
-        open nobody else takes it up before ``due``.
-        """
+        """Write what became of it, nobody else's before ``due`` while it is open. False: there is no such record."""
 
     async def dream(self, scope: Scope, dream_id: str) -> Dream | None:
         """One of the owner's; None when there is none."""
@@ -654,10 +628,8 @@ class StateStore(
     DreamStore,
     Protocol,
 ):
-    """All of these contracts over one state. Several processes open the same state.
-
-    Every call of every contract raises `errors.StateUnavailable` when the state does not answer. Users declare only
-    the contracts that they need.
+    """All of these contracts over one state, which several processes open. Every call raises `errors.StateUnavailable`
+    when the state does not answer. Users declare only the contracts that they need.
     """
 
     @property

@@ -152,10 +152,8 @@ class WriterCalls:
             ) from None
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """What the method answers; it raises what the method does.
-
-        Raises:
-            StateUnavailable: also when the connection is lost; nobody knows then whether it was done.
+        """What the method answers; it raises what the method does. Raises `StateUnavailable`: also when the connection
+        is lost; nobody knows then whether it was done.
         """
         if self._writer is None:
             raise StateUnavailable("The process that writes the state is away; it is started again.")

@@ -99,11 +99,7 @@ class StoreFolder:
         self.sync()
 
     def switch(self, marker: Marker) -> None:
-        """Make what ``marker`` names the store. When this raises, the store is what it was.
-
-        Raises:
-            OSError: the marker could not be written.
-        """
+        """Make what ``marker`` names the store. Raises `OSError`: the store is what it was."""
         try:
             self.write_marker(marker)
         except OSError:
@@ -152,10 +148,8 @@ class StoreFolder:
 
     def hold(self, *, wait_s: float, pause: Callable[[float], bool]) -> None:
         """Take the folder for this process. A killed predecessor may need a moment to be gone, hence the wait.
-        ``pause`` waits for the given number of seconds and answers whether to give up.
-
-        Raises:
-            StoreUnavailable: another process holds it after ``wait_s`` seconds.
+        ``pause`` waits for the given number of seconds and answers whether to give up. Raises `StoreUnavailable`:
+        another process holds it after ``wait_s`` seconds.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -186,10 +180,8 @@ class StoreFolder:
 
     def check(self) -> None:
         """See that the files opened are still those in the folder: mapped memory goes on answering without them. Every
-        call of the store asks; a folder that was not changed since it was looked into holds what it held.
-
-        Raises:
-            StoreUnavailable: they are gone or were replaced.
+        call of the store asks; a folder that was not changed since it was looked into holds what it held. Raises
+        `StoreUnavailable`: they are gone or were replaced.
         """
         try:
             folder = os.stat(self._path_text)  # noqa: PTH116 - half of what a `Path` takes
@@ -227,11 +219,7 @@ def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUn
 
 
 def check_built_with(path: object, *, built: tuple[int, str | None], configured: tuple[int, str | None]) -> None:
-    """Compare (dimension, embedder) of a store with those configured.
-
-    Raises:
-        ConfigError: they differ (an embedder that is not known on one side differs from none).
-    """
+    """Compare (dimension, embedder) of a store with those configured. Raises `ConfigError`: they differ."""
     same_name = built[1] is None or configured[1] is None or built[1] == configured[1]
     if built[0] == configured[0] and same_name:
         return

@@ -181,9 +181,7 @@ class OrphanSpill:
     def entries(self) -> Iterator[tuple[int, JournalEntry]]:
         """What waits in it, in its order, each with its place. A record that is not whole was never told to be kept, or
         was just being overwritten: those behind it count. One that is whole and that nobody understands keeps the file.
-
-        Raises:
-            ValueError: the form of the whole file is not known.
+        Raises `ValueError`: the form of the whole file is not known.
         """
         data = os.pread(self._file, MOST_BYTES, 0)
         if data[: len(HEADER)] != HEADER:

@@ -42,11 +42,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def read(cls, text: str) -> "Cursor":
-        """Read what `text` wrote.
-
-        Raises:
-            RequestError: it is not a cursor.
-        """
+        """Read what `text` wrote. Raises `RequestError`: it is not a cursor."""
         try:
             padded = text + "=" * (-len(text) % 4)
             cursor = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=cls)

@@ -208,11 +208,7 @@ def unstorable() -> RequestError:
 
 
 def encoded(value: Any) -> bytes:
-    """The value as JSON, always the same for the same value.
-
-    Raises:
-        RequestError: some text is no valid Unicode (a lone surrogate).
-    """
+    """As JSON, always the same for the same value. Raises `RequestError`: a text is no valid Unicode."""
     try:
         return msgspec.json.encode(value, order="deterministic")
     except UnicodeEncodeError as error:
@@ -221,10 +217,7 @@ def encoded(value: Any) -> bytes:
 
 def slim_payload(memory: Memory, tokens: bytes = b"") -> dict[str, Any]:
     """The payload without nulls and empty lists, which read back as the defaults: halves the time to read it. With its
-    token vectors, where it has some, and the flag of what tells nothing.
-
-    Raises:
-        RequestError: it cannot be stored.
+    token vectors, where it has some, and the flag of what tells nothing. Raises `RequestError`: it cannot be stored.
     """
     encoded(memory)
     # most values are true, which is quick to test

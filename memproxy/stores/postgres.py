@@ -171,11 +171,7 @@ class PostgresStore(ServerStore[Collection]):
         return Collection(pool, self._configured, self.location, exact_up_to=self._exact_up_to, index=self._index)
 
     async def _probe(self) -> None:
-        """Connect once outside the pool, which tells only its log why it cannot.
-
-        Raises:
-            StoreUnavailable: the server cannot be reached or refuses.
-        """
+        """Connect once outside the pool, which tells only its log why it cannot. Raises `StoreUnavailable`."""
         try:
             connection = await AsyncConnection.connect(self._url, connect_timeout=int(CONNECT_S))
         except psycopg.Error as error:

@@ -41,10 +41,7 @@ class PostgresState(PostgresJournal, StateOwners):
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``url``, ``sync`` and ``now`` are `PostgresDatabase`'s, ``spill`` and ``masters`` `StateOwners`'. With
-        ``spares`` the room of what is set aside is taken when it opens.
-
-        Raises:
-            ConfigError: ``url`` is no connection string.
+        ``spares`` the room of what is set aside is taken when it opens. Raises `ConfigError`: ``url`` is none.
         """
         database, tasks = PostgresDatabase(url, sync=sync, now=now), TaskOwner("state")
         super().__init__(database, tasks, masters, spill, durable=sync == "full")

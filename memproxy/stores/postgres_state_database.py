@@ -187,11 +187,7 @@ class PostgresDatabase:
         self.location = f"PostgreSQL at {_shown(url)}"
 
     async def open(self) -> None:
-        """Connect.
-
-        Raises:
-            StateUnavailable: the server cannot be reached, refuses, or cannot be used for this.
-        """
+        """Connect. Raises `StateUnavailable`: the server cannot be reached, refuses, or cannot be used for this."""
         if self._pool is not None:
             return
         async with self.alone() as db:

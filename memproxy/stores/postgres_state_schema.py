@@ -94,11 +94,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 async def migrate(db: Db, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Create the tables, or bring them to the newest version; several replicas may try at once.
-
-    Raises:
-        ConfigError: a newer memproxy made them.
-    """
+    """Create or update the tables; several replicas may try at once. Raises `ConfigError`: newer ones are there."""
     if await _version(db) == len(migrations):
         return
     async with db.transaction():

@@ -79,11 +79,7 @@ class Collection:
         await self._server.call(lambda client: client.delete_collection(self.name))
 
     async def points(self, store_id: str) -> int:
-        """How many memories it holds.
-
-        Raises:
-            StoreUnavailable: also when it is not the store of this id any more.
-        """
+        """How many memories it holds. Raises `StoreUnavailable`: also when it is not the store of this id any more."""
         marker = await self.identity()
         if marker is None or marker.store_id != store_id:
             raise StoreUnavailable(
@@ -121,10 +117,8 @@ class Collection:
                 raise
 
     async def snapshot(self) -> Snapshot:
-        """Have the server make a snapshot, which it keeps.
-
-        Raises:
-            StoreUnavailable: also where a part of the collection is on other servers, whose snapshots are their own.
+        """Have the server make a snapshot, which it keeps. Raises `StoreUnavailable`: also where a part of the
+        collection is on other servers, whose snapshots are their own.
         """
         spread = await self._server.call(lambda client: client.collection_cluster_info(self.name))
         if spread.remote_shards:
@@ -145,11 +139,8 @@ class Collection:
         return await self._server.call(lambda client: client.get_collection(self.name))
 
     async def prepare(self) -> None:
-        """See that it is a collection of ours, and index the payload fields that are not indexed yet (local mode has
-        no indexes and needs none).
-
-        Raises:
-            ConfigError: it is somebody else's.
+        """See that it is a collection of ours, and index the payload fields that are not indexed yet (local mode has no
+        indexes and needs none). Raises `ConfigError`: it is somebody else's.
         """
         if self._server.is_local:
             return

@@ -108,11 +108,7 @@ class Server:
         return self.version >= IDF_WITHIN
 
     async def connect(self) -> None:
-        """See by REST that it is there, and not too old. Calls go by REST from here on.
-
-        Raises:
-            StoreUnavailable: it is away, no Qdrant, or older than `LEAST`.
-        """
+        """See by REST that it is there, and new enough; calls go by REST from here on. Raises `StoreUnavailable`."""
         if self.is_local or self._client is not None:
             return
         _warn_of_an_open_key(self._url, self._api_key)

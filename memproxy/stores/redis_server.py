@@ -166,11 +166,8 @@ class RedisServer:
             await self.client.connection_pool.disconnect()
 
     async def ask(self, work: Callable[[Any], Awaitable[Answer]], within_s: float | None = None) -> Answer:
-        """What ``work`` answers, which is given the client.
-
-        Raises:
-            CacheUnavailable: there is no connection, or Redis refuses, or does not answer ``within_s`` (by default what
-                requests wait).
+        """What ``work`` answers, which is given the client. Raises `CacheUnavailable`: there is no connection, or Redis
+        refuses, or does not answer ``within_s`` (by default what requests wait).
         """
         if not self._connected:
             raise CacheUnavailable(f"Redis at {self.where} is not used just now ({self.state}).")

@@ -310,12 +310,7 @@ class RedisHot:
         return bool(await self._server.call(_WRITE, keys, [generation, self._ttl_ms, _text(place), *values], WORK_S))
 
     async def _know_epoch(self, *, certain: bool = False) -> None:
-        """Learn which epoch it is. Unless it must be ``certain`` the one that was last known will do where the state
-        does not answer.
-
-        Raises:
-            CacheUnavailable: nobody can tell.
-        """
+        """Learn which epoch it is; the one last known will do, unless ``certain``. Raises `CacheUnavailable`."""
         if self._untold and not certain:
             await self._begin_anew()
         epoch = None if certain else self._epoch

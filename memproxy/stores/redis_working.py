@@ -229,10 +229,7 @@ class RedisWorking:
 
     async def forget_working(self, scope: Scope, session: str | None) -> None:
         """Erase all of the owner's entries, or the namespace of one session. While Redis does not answer that is noted
-        in the state, and done before anything is read there again.
-
-        Raises:
-            StateUnavailable: that cannot be noted.
+        in the state, and done before anything is read there again. Raises `StateUnavailable`: that cannot be noted.
         """
         who = name_of(*scope.owner)
         try:

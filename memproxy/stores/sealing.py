@@ -56,11 +56,7 @@ class MasterKeys:
 
     @classmethod
     def read(cls, text: str | None) -> "MasterKeys":
-        """The keys in `MASTER_KEY`.
-
-        Raises:
-            ConfigError: there is none, or one is not 32 bytes in base64.
-        """
+        """The keys in `MASTER_KEY`. Raises `ConfigError`: there is none, or one is not 32 bytes in base64."""
         written = [part.strip() for part in (text or "").split(",") if part.strip()]
         if not written:
             raise ConfigError(
@@ -80,11 +76,7 @@ class MasterKeys:
         return nonce + self._keys[self.current].encrypt(nonce, key, _about(owner, "data-key"))
 
     def unwrap(self, master: str, wrapped: bytes, owner: tuple[str, str]) -> bytes:
-        """The data key that was wrapped under the master key of this id.
-
-        Raises:
-            Unreadable: that master key is not here, or it is another one.
-        """
+        """The data key that this master key wrapped. Raises `Unreadable`: it is not here, or another one."""
         try:
             nonce, sealed = wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:]
             return self._keys[master].decrypt(nonce, sealed, _about(owner, "data-key"))
@@ -98,11 +90,7 @@ class MasterKeys:
         return head + self._keys[self.current].encrypt(nonce, plain, _about(owner, what))
 
     def open(self, sealed: bytes, owner: tuple[str, str], what: str) -> bytes:
-        """What was sealed by `seal`.
-
-        Raises:
-            StateUnavailable: the master key that sealed it is not here, or it was changed.
-        """
+        """What was sealed by `seal`. Raises `StateUnavailable`: that master key is not here, or it was changed."""
         end = 2 + sealed[1]
         name, nonce = sealed[2:end].decode("ascii", "replace"), sealed[end : end + _NONCE_BYTES]
         try:
@@ -131,11 +119,7 @@ class DataKey:
         return _VERSION + self.id + nonce + self._texts.encrypt(nonce, plain, _about(self.owner, what))
 
     def open(self, sealed: bytes, what: str) -> bytes:
-        """What was sealed as ``what``.
-
-        Raises:
-            Unreadable: it was not, or not by this key.
-        """
+        """What was sealed as ``what``. Raises `Unreadable`: it was not, or not by this key."""
         if len(sealed) < _HEAD or sealed[:1] != _VERSION or sealed[1 : 1 + _ID_BYTES] != self.id:
             raise Unreadable("sealed by a key that is not there any more")
         nonce = sealed[1 + _ID_BYTES : _HEAD]

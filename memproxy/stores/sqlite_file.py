@@ -190,9 +190,7 @@ class SqliteFile:
         """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then.
 
         It is tried again and again, each time briefly: while SQLite itself waits here for a reader, nobody can write.
-
-        Raises:
-            StateUnavailable: others read all the time.
+        Raises `StateUnavailable`: others read all the time.
         """
 
         def kept_waiting() -> bool:

@@ -73,10 +73,8 @@ VERSION = FIRST_VERSION + len(MIGRATIONS)
 
 
 def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Create the tables, or bring the file to the newest version; several processes may try at once.
-
-    Raises:
-        ConfigError: a newer memproxy wrote the file, or one from before the first release.
+    """Create the tables, or bring the file to the newest version; several processes may try at once. Raises
+    `ConfigError`: a newer memproxy wrote the file, or one from before the first release.
     """
     newest = FIRST_VERSION + len(migrations)
     if _version(db) == newest:

@@ -490,11 +490,7 @@ async def _holders(db: Db, columns: Columns, owner: OwnerKey, names: Sequence[st
 
 
 async def change_slots(db: Db, columns: Columns, owner: OwnerKey, changes: Sequence[SlotChange]) -> None:
-    """Change slots one after the other, under their owner's lock.
-
-    Raises:
-        SlotTaken: one does not hold what was expected.
-    """
+    """Change slots in their order, under their owner's lock. Raises `SlotTaken`: one holds something unexpected."""
     held = await _holders(db, columns, owner, [change.slot for change in changes]) if changes else {}
     before = dict(held)
     for change in changes:

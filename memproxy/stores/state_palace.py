@@ -122,11 +122,7 @@ class Palace:
         return number
 
     def adopt(self, places: Sequence[PalaceRow]) -> None:
-        """Take these over. All rows of the owner were read.
-
-        Raises:
-            PlaceTaken: one of them means something else here, or stands in nothing.
-        """
+        """Take these over; all rows were read. Raises `PlaceTaken`: one means something else, or has no ground."""
         for row in sorted(places, key=lambda row: _ADOPTED.index(row.kind)):
             name = self._columns.name(row.name) if row.kind in NAMED_IN_WORDS else row.name
             number = self._numbers.get((row.kind, row.parent, name))

@@ -117,11 +117,7 @@ class DataKeys:
         return SealedColumns(await self.ensure_key(db, owner))
 
     async def key(self, db: Db, owner: OwnerKey) -> DataKey | None:
-        """The owner's key; None when there is none (yet, or any more).
-
-        Raises:
-            StateUnavailable: it was wrapped by a master key that is not here.
-        """
+        """The owner's key; None: there is none. Raises `StateUnavailable`: the master key of it is not here."""
         row = await db.first(f"SELECT id, master, wrapped FROM data_keys WHERE {OWNED}", **owned(owner))
         return None if row is None else self._unwrapped(owner, *row)
 
@@ -150,21 +146,13 @@ class DataKeys:
                 self._cache.pop(key_id, None)
 
     async def check(self, db: Db) -> None:
-        """See that every key can be unwrapped.
-
-        Raises:
-            StateUnavailable: some were wrapped by a master key that is not here.
-        """
+        """See that every key can be unwrapped. Raises `StateUnavailable`: a master key of theirs is not here."""
         used = {master for (master,) in await db.all("SELECT DISTINCT master FROM data_keys")}
         if missing := sorted(used - set(self._masters.ids)):
             raise wrong_master(missing, self._masters.ids)
 
     async def rewrap(self, db: Db) -> int:
-        """Wrap all keys by the current master key that are wrapped by another one; how many these were.
-
-        Raises:
-            StateUnavailable: one cannot be unwrapped; nothing is changed.
-        """
+        """Wrap all keys by the current master key; how many changed. Raises `StateUnavailable`: one is unreadable."""
         current = self._masters.current
         rows = await db.all(
             "SELECT tenant, user_id, id, master, wrapped FROM data_keys WHERE master != :current", current=current
@@ -311,11 +299,7 @@ class SealedOwners(StateOwners):
         return await self._database.write(self._prepare)
 
     async def _begin(self) -> None:
-        """A state that is not encrypted yet is, before this returns.
-
-        Raises:
-            StateUnavailable: also when its keys are wrapped by a master key that is not here.
-        """
+        """A state that is not encrypted yet is, before this returns. Raises `StateUnavailable`."""
         if self._reads_only:
             await self._database.read(self._keys.check)
         elif sealed := await self._sealed():
@@ -396,11 +380,7 @@ class SealedOwners(StateOwners):
             callback()
 
     async def data_key(self, owner: OwnerKey, *, make: bool) -> DataKey | None:
-        """The owner's key for what is kept outside of the state; None when there is none and none is to be made.
-
-        Raises:
-            StateUnavailable: the state does not answer.
-        """
+        """The owner's key for what is kept outside of the state; None: there is none. Raises `StateUnavailable`."""
         cached = self._current.get(owner)
         if cached is not None:
             return cached
