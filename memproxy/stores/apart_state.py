@@ -127,12 +127,7 @@ class WriterCalls:
         self._tasks = TaskOwner("state calls")
 
     async def open(self) -> None:
-        """Connect, and let the process open the state.
-
-        Raises:
-            StateUnavailable: it does not listen, or the state cannot be opened.
-            ConfigError: a newer memproxy wrote the state.
-        """
+        """Connect, and let the process open the state. Raises `StateUnavailable`; `ConfigError`: it is newer."""
         if self._writer is None:
             reader, self._writer = await self._connected()
             self._tasks.start(self._read(reader), "answers")
@@ -152,9 +147,7 @@ class WriterCalls:
             ) from None
 
     async def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """What the method answers; it raises what the method does. Raises `StateUnavailable`: also when the connection
-        is lost; nobody knows then whether it was done.
-        """
+        """What the method answers or raises. Raises `StateUnavailable`, too: nobody knows then whether it was done."""
         if self._writer is None:
             raise StateUnavailable("The process that writes the state is away; it is started again.")
         form, number = _FORMS[name], next(self._numbers)

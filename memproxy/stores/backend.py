@@ -79,17 +79,14 @@ def by_owner(points: Sequence[Stored]) -> dict[OwnerKey, list[Stored]]:
 
 
 class Counted(msgspec.Struct):
-    """What an engine has counted over the corpus for one ranking, and need not count again for the same search's next
-    one: the IDF of each of ``bm25``'s terms, in their order.
-    """
+    """What an engine has counted over the corpus for a search: the IDF of each of ``bm25``'s terms, in order."""
 
     idf: list[float] | None = None
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """One search: the nearest ``limit`` points to ``dense`` or ``bm25`` (exactly one is set) within ``where``.
-
-    ``corpus`` is what IDF is counted over; ``counted`` is shared by all rankings by the same words over it.
+    """One search: the nearest ``limit`` points to ``dense`` or ``bm25`` (one of them is set) within ``where``. IDF is
+    counted over ``corpus``; rankings by the same words over it share ``counted``.
     """
 
     where: Where

@@ -24,10 +24,8 @@ _LONGEST = 7_000
 
 
 class CarriedNotices(ChangeNotices):
-    """Notices of changes that reach every process on the server.
-
-    What cannot be told because the server is away is told when it is back; by then the others have lost their
-    connections, too, and forgotten what they kept.
+    """Notices of changes that reach every process on the server. What cannot be told while it is away is told when it
+    is back; by then the others have lost their connections, too, and forgotten what they kept.
     """
 
     def __init__(self, send: Callable[[list[str]], Awaitable[None]], tasks: TaskOwner) -> None:

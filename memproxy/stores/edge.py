@@ -1,7 +1,5 @@
-"""The embedded memory store: Qdrant Edge, Qdrant's own engine inside this process.
-
-Its write-ahead log stays off, because deleted text would survive in it: a write is durable when
-`flush` returns, and journal rows are acknowledged only after that.
+"""The embedded memory store: Qdrant Edge, Qdrant's own engine inside this process. Its write-ahead log stays off,
+because deleted text would survive in it: a write is durable, and its journal row acknowledged, after `flush`.
 """
 
 import asyncio
@@ -74,10 +72,9 @@ class EdgeStore(VectorStore):
         least_room: int = LEAST_ROOM,
         disk: Disk | None = None,
     ) -> None:
-        """``lull_s``: how long after a search that a request waits for a flush begins; 0 where no request waits.
-        ``index_bytes``: how much memory the indexes of those who were searched lately may take; 0 for none.
-        ``least_room``: with fewer bytes of the disk free no memories are written; with an eighth of it, nothing but
-        deletions. ``disk``: which is asked; by default that of ``path``.
+        """``lull_s``: how long after a search that a request waits for a flush begins; 0: no request waits.
+        ``index_bytes``: what the indexes in memory may take; 0 for none. ``least_room``: with fewer bytes of the
+        ``disk`` free no memories are written; with an eighth of it, nothing but deletions.
         """
         super().__init__(dimension=dimension, embedder_name=embedder_name)
         self._recent = self._lately = RecentMemories()
@@ -179,10 +176,8 @@ class EdgeStore(VectorStore):
         return await self._on_shard(lambda shard: int(shard.info().points_count))
 
     async def optimize(self) -> bool:
-        """Merge segments and drop what was deleted from the files; answers whether there was something to do.
-
-        Holds Python's lock for seconds: call it when nothing else is asked of this process, or when
-        an erasure must be complete on disk.
+        """Merge segments and drop what was deleted from the files; whether there was something to do. Holds Python's
+        lock for seconds: for when nothing else is asked, or an erasure must be complete on disk.
         """
         await self._searches.wait()
         done = await self._alone(lambda shard: bool(shard.optimize()))
@@ -359,10 +354,9 @@ class EdgeStore(VectorStore):
 
 
 class EdgeRebuild(CollectionRebuild):
-    """`ports.Rebuild` in the folder of an open `EdgeStore`: a second shard, made while the first one serves.
-
-    Replacing the marker is the switch: one rename. A shard that a crash leaves unfinished is continued by the next
-    reindex (``memproxy-rebuild.json`` says for which embedder it was), or removed when the store opens.
+    """`ports.Rebuild` in the folder of an open `EdgeStore`: a second shard, made while the first one serves; the switch
+    renames the marker. What a crash leaves is continued by the next reindex for the same embedder
+    (``memproxy-rebuild.json``), or removed when the store opens.
     """
 
     def __init__(

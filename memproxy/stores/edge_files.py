@@ -64,11 +64,8 @@ class StoreFolder:
         self._looked_at: tuple[int, int, int] | None = None
 
     def marker(self) -> Marker | None:
-        """What the folder says it holds; None when there is no store.
-
-        Raises:
-            StoreUnavailable: the marker cannot be read.
-            ConfigError: a newer version wrote it.
+        """What the folder says it holds; None: no store. Raises `StoreUnavailable`; `ConfigError`: it is a newer
+        version's.
         """
         try:
             marker = msgspec.json.decode((self.path / MARKER).read_bytes(), type=Marker)
@@ -147,9 +144,8 @@ class StoreFolder:
             os.close(entry)
 
     def hold(self, *, wait_s: float, pause: Callable[[float], bool]) -> None:
-        """Take the folder for this process. A killed predecessor may need a moment to be gone, hence the wait.
-        ``pause`` waits for the given number of seconds and answers whether to give up. Raises `StoreUnavailable`:
-        another process holds it after ``wait_s`` seconds.
+        """Take the folder for this process, once a killed predecessor is gone. ``pause`` waits for seconds and answers
+        whether to give up. Raises `StoreUnavailable`: another process holds it after ``wait_s`` seconds.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -179,9 +175,8 @@ class StoreFolder:
         self._looked_at = None
 
     def check(self) -> None:
-        """See that the files opened are still those in the folder: mapped memory goes on answering without them. Every
-        call of the store asks; a folder that was not changed since it was looked into holds what it held. Raises
-        `StoreUnavailable`: they are gone or were replaced.
+        """See that the files opened are still in the folder: mapped memory goes on answering without them. Every call
+        asks; a folder that was not changed since holds what it held. Raises `StoreUnavailable`.
         """
         try:
             folder = os.stat(self._path_text)  # noqa: PTH116 - half of what a `Path` takes
@@ -272,16 +267,11 @@ class Disk:
 
 
 class Room:
-    """Says when the disk of a store has too little room.
+    """Says when the disk of a store has too little room: with fewer than ``least`` bytes free no points are written.
 
     The engine writes through mapped memory: a page for which the disk has no place ends the whole process (SIGBUS)
     instead of failing, so the engine must not get that far. Its files are sparse: a new store takes 0.3 MB of a disk.
     Where the disk is memory itself (tmpfs), reading a hole takes its place, too, and an opening reads most of them.
-
-    Args:
-        path: The store's folder.
-        least: With fewer bytes free no points are written.
-        disk: What is asked.
     """
 
     def __init__(self, path: Path, *, least: int, disk: Disk | None = None) -> None:

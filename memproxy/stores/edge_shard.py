@@ -123,9 +123,7 @@ class EdgeBackend:
         indexes: OwnerIndexes | None = None,
         check: Callable[[], None] | None = None,
     ) -> None:
-        """``check_room`` is called before payloads are changed, ``check`` before what is found in ``indexes`` is
-        answered; both raise `errors.StoreUnavailable`.
-        """
+        """``check_room`` is called before payloads are changed, ``check`` before ``indexes`` answer; both may raise."""
         self._on_shard = on_shard
         self._check_room = check_room
         self._indexes = indexes
@@ -249,9 +247,7 @@ def _storable(build: Callable[[], Result]) -> Result:
 
 
 def _scrolled(payload: dict[str, Any]) -> dict[str, Any]:
-    """The payload as it is scrolled, without token vectors: those of one text differ by a rounding from one time to the
-    next, and tell nothing that the text beside them does not.
-    """
+    """The payload as it is scrolled, without token vectors: those of one text differ by a rounding each time."""
     return {name: value for name, value in _flags_as(int, payload).items() if name not in NOT_SCROLLED}
 
 

@@ -1,12 +1,11 @@
 """Entries that the journal could not take, in a file beside the state's: they survive their process until it can.
 
-The file has a header, then records one behind the other: length and checksum of the entry as JSON, whether it still
-waits, and the entry. What the journal has taken is overwritten with zeros, so that no text is left that was erased
-there. Some of its room is taken when it is made: a disk that fills up later keeps nothing from it.
+The file has a header, then records: length and checksum of the entry as JSON, whether it still waits, and the entry.
+What the journal has taken is overwritten with zeros: no text is left that was erased there. Some room is taken when it
+is made: a disk that fills up later keeps nothing from it.
 
-Each process that writes has a file of its own, locked while it lives. Whoever opens the state next takes up what dead
-ones left. An entry may come twice that way (a process that died between the two writes); its turns have their ids from
-what they are, so that the second changes nothing.
+Each process that writes has its own file, locked while it lives. Whoever opens the state next takes up what dead ones
+left. An entry may come twice that way; its turns have their ids from what they are, so the second changes nothing.
 """
 
 import asyncio
@@ -48,11 +47,8 @@ _RECORD = struct.Struct(">II?")
 
 
 class Spill:
-    """This process's own file. Calls run in a thread of their own: the state's may be waiting for a lock.
-
-    Args:
-        state: the state's file; ours stands beside it.
-        durable: each entry is on the disk, not only with the system, when `put` returns.
+    """This process's own file beside the ``state``'s. Calls run in a thread of their own: the state's may be waiting
+    for a lock. ``durable``: each entry is on the disk, not only with the system, when `put` returns.
     """
 
     def __init__(self, state: Path, *, durable: bool) -> None:

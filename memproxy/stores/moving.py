@@ -1,8 +1,7 @@
 """Copying a whole installation between stores: the state's tables as rows that mean the same in SQLite and PostgreSQL,
-and points as the engines hold them.
+and points as the engines hold them, encrypted where they are.
 
-What is encrypted stays so: rows and points are copied as they are stored. A pass reads all of the source and writes
-what differs in the target, so that a pass that was broken off is gone on with by the next one, and a later pass only
+A pass reads all of the source and writes what differs in the target: the next one goes on with what was broken off, or
 brings what has changed since. Nothing here is bound to an owner: only `memproxy move` may use it.
 """
 

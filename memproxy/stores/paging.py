@@ -89,12 +89,9 @@ def _cursor_at(point: FoundPoint) -> Cursor:
 async def conversations(
     engine: Points, where: Where, *, limit: int, cursor: Cursor | None
 ) -> tuple[list[Conversation], Cursor | None]:
-    """The page after ``cursor`` of the conversations that the matching points are of, and where the next one starts
-    (None at the end).
-
-    Each is looked for behind the one before, without the points of those that were found: a page reads few points,
-    and of each conversation it counts. Beside that it looks once at each conversation of an earlier page that reaches
-    into this one.
+    """The page after ``cursor`` of the conversations of the matching points, and where the next one starts (None at the
+    end). Each is looked for behind the one before, without the points of those that were found: a page reads few
+    points, counts each conversation's, and looks once at each of an earlier page that reaches into this one.
     """
     within = Where(where.must, (*where.must_not, Missing("session_id")))
     turns, facts = within.also(OneOf("kind", (Kind.TURN.value,))), within.also(FACTS)

@@ -1,12 +1,10 @@
 """How a memory becomes a stored point and back, the same for every engine.
 
-The payload is the memory without nulls and empty lists, and without the time when it expires by its tenant's
-``ttl_days``: that follows from the configuration of now.
+The payload is the memory without nulls, empty lists, and the time when it expires by its tenant's ``ttl_days`` of now.
 
-Where each user's texts are encrypted, everything that is text, or made of it, goes into one sealed field; what is
-filtered by keeps a keyed hash in its place; a change of single fields adds a sealed field of each, which counts before
-the first one. Payloads that are not sealed (written before encryption was switched on) are read as they are and stay so
-until `memproxy reindex`.
+Where users' texts are encrypted, all that is text, or made of it, goes into one sealed field; what is filtered by keeps
+a keyed hash in its place; a change adds a sealed field of each, which counts before the first one. Payloads from before
+encryption was switched on are read as they are until `memproxy reindex`.
 """
 
 import base64

@@ -1,13 +1,12 @@
 """A collection in PostgreSQL with pgvector: how points are stored, and what can be done with them.
 
-A table holds a row for each point: what is filtered by in columns, the whole payload as JSON bytes, the words of BM25
-as an array with a GIN index. A second table holds the embedder's vectors, one row for each part of a text. Scores by
-words are computed in SQL with the formula of the ranking's own BM25, so that they mean the same in every store.
+A table holds a row for each point: what is filtered by in columns, the payload as JSON bytes, the words of BM25 as an
+array with a GIN index. A second table holds a vector for each part of a text. Scores by words are computed in SQL by
+the formula of the ranking's own BM25, so that they mean the same in every store.
 
-Row-level security is a second wall: each list, search, count and deletion sets the owner that its `Where` names, and a
-row of another one is not there for it, whatever the statement's text says; one that forgets the owner sees nothing. It
-does not stand before what is read, written or changed by point ids (they hold a digest of the owner and come from
-such a search), nor before a reindex and numbers for metrics.
+Row-level security is a second wall: each list, search, count and deletion sets the owner that its `Where` names, and
+other rows are not there for it, whatever the statement says; one that forgets the owner sees nothing. It does not stand
+before point ids (they hold a digest of the owner and come from such a search), a reindex and numbers for metrics.
 """
 
 import asyncio
@@ -50,9 +49,8 @@ TEXTS = (*OWNER_FIELDS, *(name for name in KEYWORD_FIELDS if name not in LISTS))
 COLUMNS = (*TEXTS, *LISTS, *TIME_FIELDS, *FLAG_FIELDS)
 
 EXACT_UP_TO = 20_000
-"""Vectors of an owner up to which all are compared. What an owner writes beyond them is in the index as well, which
-nominates there: it holds nobody else's, since each vector in it costs the next write more than all else together, and
-it leaves out other owners' only after it has found the nearest of all.
+"""Vectors of an owner up to which all are compared. The index nominates beyond them, and has no others: each vector in
+it costs the next write more than all else, and it leaves out other owners' only after it has found the nearest of all.
 """
 
 NOMINATED = 400
@@ -521,9 +519,7 @@ class Collection:
         )
 
     async def _nominated(self, ranking: Ranking) -> list[tuple[str, float]] | None:
-        """The nearest of those beyond `EXACT_UP_TO` that the index nominates. None: there is no index yet, or too few
-        of what it nominates are the owner's.
-        """
+        """The nearest beyond `EXACT_UP_TO` by the index; None: there is none, or too few of them are the owner's."""
         statement = Statement()
         text = self._near(statement, ranking)
         async with self.connected(ranking.where, at_once=True) as connection:

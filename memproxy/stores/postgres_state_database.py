@@ -1,8 +1,7 @@
 """The connection to the state's database: transactions of one owner at a time, and its errors in our words.
 
-Whoever changes what is an owner's holds the owner's lock until the commit (`PostgresDatabase.of`), in whatever process
-and on whatever machine. So numbers of the journal are given in the order in which they can be seen, and what was read
-is still so when it is written.
+Whoever changes what is an owner's holds the owner's lock until the commit (`PostgresDatabase.of`), on whatever machine.
+So the journal's numbers are given in the order in which they can be seen, and what was read is still so when written.
 """
 
 import asyncio

@@ -40,11 +40,7 @@ CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"
 
 
 class Replicas:
-    """This process among those that share a database.
-
-    Args:
-        take_over: gives back what processes that are gone had claimed.
-    """
+    """This process among those that share a database. ``take_over`` gives back what those that are gone had claimed."""
 
     def __init__(
         self, database: PostgresDatabase, tasks: TaskOwner, take_over: Callable[[], Awaitable[None]], lease: timedelta

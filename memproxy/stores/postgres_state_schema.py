@@ -1,8 +1,7 @@
-"""The tables of the state in PostgreSQL, as migrations: each brings a database from one version to the next, none ever
-changes. All of them that are missing are one transaction, so that one that is killed leaves nothing half.
+"""The tables of the state in PostgreSQL, as migrations that never change; all that are missing are one transaction.
 
-Text is compared byte by byte (collation C), as the embedded state does. JSON is kept as bytes: it may hold what text in
-PostgreSQL cannot. What is the owner's stands under ``tenant`` and ``user_id``; changing it takes the owner's lock.
+Text is compared byte by byte (collation C), as in SQLite. JSON is kept as bytes: it may hold what text in PostgreSQL
+cannot. What is the owner's stands under ``tenant`` and ``user_id``; changing it takes the owner's lock.
 """
 
 from collections.abc import Sequence
