@@ -1,8 +1,7 @@
 """The memory store on a Qdrant server or cluster, through `qdrant-client` (whose local mode serves tests).
 
-Every write waits until it is applied. The alias ``<collection>__current`` names the collection in use; without it, that
-is the configured name itself. Giving the alias another collection is the switch of a reindex:
-the server does it at once.
+Every write waits until it is applied. The alias ``<collection>__current`` names the collection in use, else it is the
+configured name itself. A reindex switches the alias, which the server does at once.
 """
 
 import asyncio
@@ -117,9 +116,7 @@ class Collection:
                 raise
 
     async def snapshot(self) -> Snapshot:
-        """Have the server make a snapshot, which it keeps. Raises `StoreUnavailable`: also where a part of the
-        collection is on other servers, whose snapshots are their own.
-        """
+        """Have the server make a snapshot, and keep it. Raises `StoreUnavailable`, also where others have parts."""
         spread = await self._server.call(lambda client: client.collection_cluster_info(self.name))
         if spread.remote_shards:
             raise StoreUnavailable(
@@ -139,9 +136,7 @@ class Collection:
         return await self._server.call(lambda client: client.get_collection(self.name))
 
     async def prepare(self) -> None:
-        """See that it is a collection of ours, and index the payload fields that are not indexed yet (local mode has no
-        indexes and needs none). Raises `ConfigError`: it is somebody else's.
-        """
+        """See that it is ours, and index fields that are not indexed yet. Raises `ConfigError`: it is somebody's."""
         if self._server.is_local:
             return
         information = await self.information()
@@ -357,11 +352,9 @@ def _range(between: Between) -> models.DatetimeRange:
 
 
 class QdrantStore(ServerStore[Collection]):
-    """`ports.MemoryStore` in a collection. ``client`` replaces the connection made from ``url`` and ``api_key``.
-
-    Args:
-        grpc_port: None: one above the port of ``url``; 0: REST alone.
-        quantized: Compare vectors rounded to a byte a number first, and the best of them as they are.
+    """`ports.MemoryStore` in a collection. ``client`` replaces the connection by ``url`` and ``api_key``. ``grpc_port``
+    None: one above ``url``'s; 0: REST alone. ``quantized``: compare vectors rounded to a byte a number first, then the
+    best as they are.
     """
 
     server = "Qdrant"

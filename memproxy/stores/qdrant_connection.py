@@ -69,12 +69,9 @@ _DISK_FULL = re.compile(r"no space left|not enough (disk )?space|disk (is )?full
 
 
 class Server:
-    """A Qdrant server, or a cluster behind one address.
-
-    Args:
-        url: Its REST address; None with a ``client``, which is used as it is (the client's local mode).
-        grpc_port: None: one above REST's, as Qdrant's own are; 0: REST alone.
-        place: What is spoken of in messages.
+    """A Qdrant server, or a cluster behind one address. ``url``: its REST address; None with a ``client``, which is
+    used as it is (local mode). ``grpc_port``: None: one above REST's; 0: REST alone. ``location``: what messages speak
+    of.
     """
 
     def __init__(
@@ -189,11 +186,8 @@ class Server:
             await client.close()
 
     async def call(self, work: Callable[[AsyncQdrantClient], Awaitable[Result]], *, writes: bool = False) -> Result:
-        """One call of the client, its errors in our words.
-
-        Raises:
-            RequestError: the server takes what is to be written at no time.
-            StoreUnavailable: everything else.
+        """One call of the client, its errors in our words. Raises `RequestError`: this can never be written; else
+        `StoreUnavailable`.
         """
         client = self._client
         if client is None:

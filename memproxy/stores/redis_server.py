@@ -105,12 +105,9 @@ def _pool(url: str) -> BlockingConnectionPool:
 
 
 class RedisServer:
-    """One server, for one process. `start` begins to connect, and goes on as long as it takes.
-
-    Args:
-        url: its address (``cache.url``).
-        installation: answers the id by which keys of this installation begin; None: it is not known yet.
-        patience_s: how long a request waits for an answer.
+    """One server, for one process, found at ``url`` (``cache.url``). `start` begins to connect, and goes on as long as
+    it takes. ``installation`` answers the id by which its keys begin; None: it is not known yet. ``patience_s``: how
+    long a request waits for an answer.
     """
 
     def __init__(
@@ -166,9 +163,7 @@ class RedisServer:
             await self.client.connection_pool.disconnect()
 
     async def ask(self, work: Callable[[Any], Awaitable[Answer]], within_s: float | None = None) -> Answer:
-        """What ``work`` answers, which is given the client. Raises `CacheUnavailable`: there is no connection, or Redis
-        refuses, or does not answer ``within_s`` (by default what requests wait).
-        """
+        """What ``work`` answers, given the client, ``within_s`` (else as a request). Raises `CacheUnavailable`."""
         if not self._connected:
             raise CacheUnavailable(f"Redis at {self.where} is not used just now ({self.state}).")
         return await self._answered(work, self._patience_s if within_s is None else within_s)

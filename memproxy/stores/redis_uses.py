@@ -1,6 +1,4 @@
-"""What replicas share through Redis: what callers use, counted against limits (by each process alone while Redis is
-away), notices of changes, and hot memories.
-"""
+"""What replicas share through Redis: uses (counted by each process while it is away), notices and hot memories."""
 
 import asyncio
 import math
@@ -29,9 +27,7 @@ _HEARD_S = 1.0
 
 
 class RedisNotices(CarriedNotices):
-    """Notices of changes by PUBLISH, beside whatever carries them without Redis: they reach every process of this
-    installation, also those that share no database.
-    """
+    """Notices of changes by PUBLISH, beside what carries them without Redis, to every process of this installation."""
 
     def __init__(self, server: RedisServer, beneath: ChangeNotices) -> None:
         """``beneath`` tells of changes, too: of those that Redis misses."""

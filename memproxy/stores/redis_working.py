@@ -250,9 +250,7 @@ class RedisWorking:
         return msgspec.json.decode(await self._state.get_meta(ERASED) or "[]", type=list[str])
 
     async def _erase_left(self) -> None:
-        """Erase what could not be before, by this process or one that Redis does not answer: on a new connection, and
-        before anything is read or written. Of a session that goes with all of its owner.
-        """
+        """Erase what could not be before anything is read or written, on a new connection; of a session, all."""
         try:
             waiting = await self._waiting()
             for owner_name in {*waiting, *self._unerased}:
@@ -311,9 +309,7 @@ class RedisWorking:
     async def _read(
         self, scope: Scope, columns: Columns, names: Sequence[str], now: datetime, field: str
     ) -> list[tuple[Place, WorkingEntry]]:
-        """Those of these entries (names of hashes) that the scope sees and that have not expired, with one ``field`` of
-        their texts, and where each stands.
-        """
+        """Those of these entries (names of hashes) that the scope sees now, with one ``field``; each with its place."""
         all_of = self._all(name_of(*scope.owner))
 
         async def read(client: Any, some: Sequence[str]) -> list[list[bytes | None]]:

@@ -1,7 +1,5 @@
-"""Encryption of what a user said: one data key for each user, wrapped by the installation's master key.
-
-A data key never leaves the processes that use it; what is stored of it is wrapped. Without that row nothing of its user
-can be read any more, wherever copies may be: destroying it is erasure at once.
+"""Encryption of what a user said: one data key for each user, wrapped by the installation's master key. Without that
+row nothing of the user can be read any more, wherever copies may be: destroying it is erasure at once.
 """
 
 import base64

@@ -12,10 +12,8 @@ Answer = TypeVar("Answer")
 
 
 class SharedCommit(Generic[Item, Answer]):
-    """Collects items while a commit is under way, and writes them together in the next one.
-
-    Args:
-        write: writes items in their order within a transaction; answers one thing for each.
+    """Collects items while a commit is under way, and writes them together in the next one. ``write`` writes items in
+    their order within a transaction, and answers one thing for each.
     """
 
     def __init__(self, tasks: TaskOwner, write: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]) -> None:
@@ -25,12 +23,8 @@ class SharedCommit(Generic[Item, Answer]):
         self._committing = False
 
     async def add(self, item: Item) -> Answer:
-        """Durable when it returns.
-
-        Raises:
-            StateUnavailable: it was not written.
-            Exception: what its own writing raises (`RequestError`: it cannot be written); others that came with it are
-                written.
+        """Durable when it returns. Raises `StateUnavailable`: it was not written; or what its own writing raises
+        (`RequestError`: it cannot be): others that came with it are written.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))

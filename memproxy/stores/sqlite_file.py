@@ -1,8 +1,7 @@
 """One SQLite file, used from one thread of this process: opening, transactions, and its errors in our words.
 
-The standard library's module in a thread of its own, not one awaited call for each statement: a transaction is one
-piece of work, so that neither another caller nor a cancelled one can ever stand inside it. Writes that come together
-share one transaction (`shared_commit`).
+A transaction is one piece of work in that thread, so that neither another caller nor a cancelled one can ever stand
+inside it. Writes that come together share one (`shared_commit`).
 """
 
 import asyncio
@@ -33,17 +32,13 @@ BUSY_TIMEOUT_S = 5.0
 """Longest wait for another process's transaction; ours take milliseconds."""
 
 HELD_TIMEOUT_S = 0.5
-"""The same once a transaction of its kind (reading or writing) has waited in vain, until one of that kind gets through:
-all that is asked for waits in one queue. What was asked for so long ago has waited there already.
-"""
+"""The same once a transaction of its kind has waited in vain, until one gets through: all wait in one queue."""
 
 HELD_TRY_S = 0.02
 """Even then the lock is tried for this long."""
 
 BUSY_PAUSE_MS = 1
-"""How often it is looked whether another process's transaction has ended. By itself SQLite sleeps longer and longer, up
-to 100 ms: beside a process that writes all the time it would miss the moments between.
-"""
+"""Pause before it is looked again whether another process's transaction has ended: SQLite's own get too long."""
 
 WIPE_PAUSE_S = 0.01
 """Pause between two tries to empty the write-ahead log, in which others may write."""
@@ -111,12 +106,7 @@ class SqliteFile:
         self._inode: int | None = None
 
     async def open(self) -> None:
-        """Open, create or migrate.
-
-        Raises:
-            StateUnavailable: it cannot be opened, or is damaged.
-            ConfigError: a newer memproxy wrote it.
-        """
+        """Open, create or migrate. Raises `StateUnavailable`; `ConfigError`: a newer memproxy wrote it."""
         await self.beside(self._open)
 
     async def close(self) -> None:
@@ -135,10 +125,9 @@ class SqliteFile:
         return await self.beside(lambda: self._patiently("read", asked_at, lambda: _transaction(self._opened(), work)))
 
     async def glance(self, work: Callable[[SqliteDb], Result]) -> Result:
-        """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index.
-
-        Readers of a write-ahead log wait for nobody. Where one would have to (the log is being recovered), where the
-        last one met a slow disk, or anything is wrong, the file's thread does the work and tells what.
+        """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index. Readers of a
+        write-ahead log wait for nobody. Where one would have to (the log is recovered), the last one met a slow disk,
+        or anything is wrong, the file's thread does the work and tells what.
         """
         db, began = self._glances, time.monotonic()
         if db is None or began < self._glance_again:
@@ -187,10 +176,8 @@ class SqliteFile:
         return await self.beside(alone)
 
     async def wipe(self) -> None:
-        """Move everything from the write-ahead log into the file and empty the log: erased text is in neither then.
-
-        It is tried again and again, each time briefly: while SQLite itself waits here for a reader, nobody can write.
-        Raises `StateUnavailable`: others read all the time.
+        """Move everything from the write-ahead log into the file and empty it: erased text is in neither then. It is
+        tried briefly, again and again: while SQLite waits for a reader, nobody can write. Raises `StateUnavailable`.
         """
 
         def kept_waiting() -> bool:

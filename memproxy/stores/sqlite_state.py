@@ -1,8 +1,7 @@
 """The embedded state store: one SQLite file with all contracts of `ports.state`, put together of its parts.
 
-Several processes open the same file: relays append, the engine claims. What is appended at once shares a commit, and so
-does what ends at once. Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as
-well.
+Several processes open the file: relays append, the engine claims. What is appended, or ends, at once shares a commit.
+Erased bodies are overwritten (`secure_delete`), and `forget` empties the write-ahead log as well.
 """
 
 import mmap
@@ -35,9 +34,7 @@ class News:
         self._bytes: mmap.mmap | None = None
 
     def open(self) -> None:
-        """Map the file, made where there is none. Its place on the disk is taken first: a page that has none ends the
-        process when it is touched and the disk is full.
-        """
+        """Map the file. Its place on the disk is taken first: on a full disk, touching a hole ends the process."""
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if os.fstat(handle).st_size < 8:

@@ -1,6 +1,4 @@
-"""What is kept about callers: uses and tokens, choices, answers given, the audit log and proxy keys
-(`ports.UsageStore`, `ports.CallerStore`).
-"""
+"""What is kept about callers: uses, tokens, choices, answers, the audit log, keys (`UsageStore`, `CallerStore`)."""
 
 from abc import abstractmethod
 from collections import OrderedDict

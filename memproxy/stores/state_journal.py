@@ -20,9 +20,7 @@ from memproxy.tasks import TaskOwner
 
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
 CRASH_DELAY = timedelta(seconds=0.5)
-"""After a first death of the engine a row goes on at once, after the next ones in 1.5, 7.5, 31.5, 127.5 s: what ran
-beside the one that kills is done meanwhile, and is not blamed again.
-"""
+"""A row's later deaths wait 1.5, 7.5, 31.5, 127.5 s: what ran beside the one that kills is done meanwhile."""
 
 BODY, PLAN = "journal.body", "journal.plan"
 """What the columns with texts are sealed as."""
@@ -79,9 +77,7 @@ class StateJournal(StatePart):
     """The value ``me``, where conditions have one."""
 
     heads: ClassVar[str] = "journal"
-    """The table as heads are looked for in it; where the database has to be told, by their index: a model that is away
-    leaves rows without number behind each.
-    """
+    """The table, by the index of heads where the database must be told: rows without number may wait behind each."""
 
     def __init__(self, database: Database, tasks: TaskOwner, sealing: Sealing) -> None:
         super().__init__(database, tasks, sealing)
@@ -432,9 +428,7 @@ async def _advance(db: Db, places: Collection[tuple[str, str, str]]) -> None:
 
 
 def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
-    """The row in the clear: number, kind, version, request, body, plan, attempts, and its scope. One that cannot be
-    read has an empty body, which is refused for good.
-    """
+    """The row in the clear, with its scope behind. Unreadable, it has an empty body, which is refused for good."""
     number, kind, version, request_id, body, plan, attempts, *scope_row = row
     entry = JournalEntry(
         kind=JournalKind(kind),

@@ -45,9 +45,7 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
     def __init__(
         self, database: Database, tasks: TaskOwner, masters: "MasterKeys | None", spill: Path, *, durable: bool
     ) -> None:
-        """``masters``: the installation's keys, where texts are encrypted (`state_sealed`). ``spill`` names the local
-        files of what the database does not take, which is on the disk where that is to be ``durable``.
-        """
+        """``masters``: the keys of encrypted texts. ``spill`` names local files of what the database does not take."""
         super().__init__(database, tasks, self._seal_by(masters))
         self._spill = Spill(spill, durable=durable)
         self._taking_up = TakingUp(spill, self._append_left, tasks)
@@ -64,11 +62,8 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
         """As `ports.OwnerStore` says."""
 
     async def _check_usable(self) -> None:
-        """See that this process can read it, and may.
-
-        Raises:
-            StateUnavailable: it is encrypted, which this process is not set to.
-            ConfigError: another state has its place.
+        """See that this process can read it, and may. Raises `StateUnavailable`: it is encrypted; `ConfigError`: it has
+        moved.
         """
         if not self.seals and await self.get_meta(SEALED) is not None:
             raise StateUnavailable(

@@ -39,9 +39,7 @@ class PlaceTaken(Exception):
 
 
 class Palace:
-    """Rows of one owner, and the rules by which numbers are given to more. ``numbers`` has the rows that were read,
-    ``changed`` the new ones; names are as they are written (``columns``).
-    """
+    """An owner's rows that were read, and the rules that number new ones (``changed``). Names are as written."""
 
     def __init__(self, numbers: Mapping[_Key, int], columns: Columns) -> None:
         self._numbers = dict(numbers)
@@ -349,9 +347,7 @@ def _by_key(rows: Sequence[tuple[str, str, str, int]]) -> dict[_Key, int]:
 
 
 async def _around(db: Db, owner: OwnerKey, requests: Sequence[Names]) -> dict[_Key, int]:
-    """The rows that decide where these written names stand: all names of wings, the rooms with what is in them, and the
-    last numbers that were given there.
-    """
+    """What decides where these written names stand: names of wings, what is in the rooms, and last numbers."""
     named = {name for names in requests for name in (names.wing, *chain(*names.same))}
     rows = await _rows(db, owner, "kind IN ('wing', 'alias')")
     wings = {number for _, _, name, number in rows if name in named}

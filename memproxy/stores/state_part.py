@@ -1,9 +1,8 @@
 """What the parts of the state share, in whichever database it is.
 
-Each part is a module for some of the contracts in `ports.state`: a class whose methods are theirs, and functions of
-statements, each of which runs inside a transaction that its caller opened. A statement is written once, for SQLite and
-for PostgreSQL: `Db` says how. What the two do otherwise, the journal above all, stands in modules of their own;
-`sqlite_state` and `postgres_state` put the parts together.
+Each part is a module for some contracts of `ports.state`: a class with their methods, and functions of statements, each
+of which runs inside a transaction that its caller opened. A statement is written once, for SQLite and for PostgreSQL:
+`Db` says how. What the two do otherwise, the journal above all, stands in modules of their own.
 """
 
 import hmac

@@ -429,12 +429,7 @@ class SealedOwners(StateOwners):
             return 0
 
     async def _opened_aside(self, entry: JournalEntry) -> JournalEntry:
-        """The entry in the clear; one that an unencrypted state had set aside is answered as it is.
-
-        Raises:
-            Unreadable: its user's key was destroyed.
-            StateUnavailable: the state does not answer, or the master key that sealed it is not here.
-        """
+        """The entry in the clear. Raises `Unreadable`: its user's key was destroyed; `StateUnavailable`."""
         owner, body = entry.scope.owner, entry.body
         if is_sealed_by_master(body):
             body = self._masters.open(body, owner, ASIDE)

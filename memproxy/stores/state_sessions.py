@@ -280,9 +280,8 @@ def _session(scope: Scope) -> dict[str, str]:
 
 
 async def _remember(db: Db, columns: Columns, owner: OwnerKey, keys: Sequence[str], session: KnownSession) -> None:
-    """Note the session under each key, and forget the oldest beyond what is kept of a key.
-
-    What is known stays: a repeated request keeps the time its message first came; an answer is replaced by a newer one.
+    """Note the session under each key, and forget the oldest beyond what is kept of a key. A repeated request keeps the
+    time its message first came; an answer is replaced by a newer one.
     """
     names = list({columns.name(key): None for key in keys})
     said_at, answer = db.stored_time(session.said_at), None if session.answer is None else columns.name(session.answer)

@@ -1,6 +1,5 @@
-"""The tables of the state, written once for SQLite and PostgreSQL: a database's own types stand in braces. What only
-one of them has, the journal above all, stands beside its `migrate` (`sqlite_schema`, `postgres_state_schema`). None of
-these statements ever changes: a later form is a further step.
+"""The tables of the state, written once for both databases: their own types stand in braces, and what only one has
+beside its `migrate`. None of these statements ever changes: a later form is a further step.
 """
 
 from collections.abc import Mapping

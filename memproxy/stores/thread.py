@@ -72,10 +72,9 @@ def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], 
 
 
 class OwnThread:
-    """Runs blocking calls one after the other in a single thread, in the order they were asked for.
-
-    A queue and a call back into the loop: a `ThreadPoolExecutor` with one thread does the same with two futures, two
-    locks and a semaphore for each call, which takes the loop three times as long, and requests wait for it.
+    """Runs blocking calls one after the other in a single thread, in the order they were asked for. A
+    `ThreadPoolExecutor` does the same with two futures, two locks and a semaphore for each call, which takes the loop
+    three times as long.
     """
 
     def __init__(self, name: str) -> None:
@@ -102,10 +101,9 @@ class OwnThread:
 
 
 class SharedFlush:
-    """Flushes in a thread beside the store's own, and lets callers that wait meanwhile share the next flush.
-
-    In the same thread every write would wait for it. A flush is disk time (tens to hundreds of milliseconds) in which
-    the engine holds Python's lock, so it begins in a lull of the searches: the next one would miss its deadline.
+    """Flushes in a thread beside the store's own, where every write would wait for it; who waits meanwhile shares the
+    next one. A flush is disk time (tens to hundreds of milliseconds) in which the engine holds Python's lock, so it
+    begins in a lull of the searches: the next one would miss its deadline.
     """
 
     def __init__(self, flush: Callable[[OwnThread], Awaitable[None]], lull: Lull) -> None:

@@ -344,10 +344,9 @@ class VectorStore:
         metrics().store_seconds.labels(operation=operation).observe(perf_counter() - begin)
 
     async def _point_ids(self, engine: Points, scope: Scope, ids: Sequence[str]) -> dict[str, list[str]]:
-        """The point ids of these memories, by memory id.
-
-        A turn's id may come twice, in two sessions of one user; then the scope's own session decides. Callers name
-        turns themselves, and may name one as a statement is named: without a session that statement is meant.
+        """The point ids of these memories, by memory id. A turn's id may come twice, in two sessions of one user; then
+        the scope's own session decides. Callers may name a turn as a statement is named: without a session the latter
+        is meant.
         """
         point_ids: dict[str, list[tuple[bool, str]]] = {}
         for start in range(0, len(ids), BATCH):
