@@ -238,11 +238,10 @@ class EdgeStore(VectorStore):
             self._leaving.clear()
             await self.guarded(lambda: self._open(expected_id, as_built=True))
             self._points = self.points_of(EdgeBackend(self._on_shard))
+        first = self.points_of(EdgeBackend(self._on_shard))
         rebuild = EdgeRebuild(self, self._folder, room=self._room, writers=self._writers, opened_here=opened_here)
         try:
-            await rebuild.prepare(
-                self.points_of(EdgeBackend(self._on_shard)), dimension=self._dimension, embedder=self._embedder
-            )
+            await rebuild.prepare(first, dimension=self._dimension, embedder=self._embedder)
         except BaseException:
             await rebuild.close()
             raise

@@ -97,17 +97,14 @@ class Spill:
             _write(self._file, HEADER.ljust(ROOM, b"\0"), 0)
         except OSError as error:
             log.warning("%s cannot be made (%s): turns that the journal does not take wait in memory", path, error)
-            self._leave(path)
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+                with suppress(OSError):
+                    path.unlink()
         else:
             self._path, self._end, self._records = path, len(HEADER), {}
         return self._file
-
-    def _leave(self, path: Path) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-            with suppress(OSError):
-                path.unlink()
 
     def _put(self, entry: JournalEntry) -> int | None:
         file = self._ensure_file()
@@ -146,7 +143,7 @@ class Spill:
         offset, size = self._records.pop(number)
         try:
             if self._records:
-                _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), offset)
+                _overwrite(self._file, offset, size)
             else:
                 _write(self._file, bytes(self._end - len(HEADER)), len(HEADER))
                 os.ftruncate(self._file, max(ROOM, len(HEADER)))
@@ -164,53 +161,6 @@ class Spill:
                 self._path.unlink()
         os.close(self._file)
         self._file = None
-
-
-class OrphanSpill:
-    """A file that a process left when it ended; held until it is closed, so that nobody else takes it up, too."""
-
-    def __init__(self, path: Path, file: int) -> None:
-        self._path = path
-        self._file = file
-        self._is_kept = False
-
-    def entries(self) -> Iterator[tuple[int, JournalEntry]]:
-        """What waits in it, in its order, each with its place. A record that is not whole was never told to be kept, or
-        was just being overwritten: those behind it count. One that is whole and that nobody understands keeps the file.
-        Raises `ValueError`: the form of the whole file is not known.
-        """
-        data = os.pread(self._file, MOST_BYTES, 0)
-        if data[: len(HEADER)] != HEADER:
-            raise ValueError("its form is not known to this version")
-        offset = len(HEADER)
-        while offset + _RECORD.size <= len(data):
-            size, checksum, waits = _RECORD.unpack_from(data, offset)
-            offset += _RECORD.size
-            body = data[offset : offset + size]
-            if size == 0:
-                return
-            if waits and zlib.crc32(body) == checksum:
-                try:
-                    yield offset - _RECORD.size, msgspec.json.decode(body, type=JournalEntry)
-                except msgspec.DecodeError as error:
-                    self._is_kept = True
-                    log.error("an entry in %s cannot be read (%s); the file stays where it is", self._path, error)
-            offset += size
-
-    def drop(self, offset: int) -> None:
-        """The journal has this entry."""
-        with suppress(OSError):  # then it may come twice
-            (size, _, _) = _RECORD.unpack(os.pread(self._file, _RECORD.size, offset))
-            _write(self._file, _RECORD.pack(size, 0, False) + bytes(size), offset)
-
-    def remove(self) -> None:
-        """All that could be read of it is in the journal."""
-        if not self._is_kept:
-            self._path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self._file)
 
 
 class TakingUp:
@@ -241,16 +191,16 @@ class TakingUp:
                 return await self._all()
 
     async def _all(self) -> None:
-        for orphan in orphans_beside(self._state):
-            await self._take_up(orphan)
+        for path, file in _left_beside(self._state):
+            await self._take_up(path, file)
 
-    async def _take_up(self, orphan: OrphanSpill) -> None:
+    async def _take_up(self, path: Path, file: int) -> None:
         try:
-            entries = list(orphan.entries())
+            entries, is_whole = _waiting(path, file)
         except ValueError as error:
             log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
             return
-        for offset, entry in entries:
+        for offset, size, entry in entries:
             try:
                 await self._append(entry)
             except RequestError as error:
@@ -260,14 +210,16 @@ class TakingUp:
                     entry.request_id,
                     error.message,
                 )
-            orphan.drop(offset)  # if the next one fails, this one is not appended again
-        orphan.remove()
+            with suppress(OSError):  # then it may come twice
+                _overwrite(file, offset, size)  # if the next one fails, this one is not appended again
+        if is_whole:
+            _remove(path)
         if entries:
             log.info("%d entries that had been set aside are in the journal now", len(entries))
 
 
-def orphans_beside(state: Path) -> Iterator[OrphanSpill]:
-    """The files beside this state that belong to no living process, one at a time."""
+def _left_beside(state: Path) -> Iterator[tuple[Path, int]]:
+    """The files beside this state that belong to no living process, each open and locked until the next one."""
     for path in sorted(state.parent.glob(f"{state.name}-aside-*")):
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -276,18 +228,49 @@ def orphans_beside(state: Path) -> Iterator[OrphanSpill]:
         except OSError as error:
             log.error("%s may hold turns and cannot be opened (%s); it stays where it is", path, error.strerror)
             continue
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            os.close(file)
-            log.error("%s is no file of ours; it stays where it is", path)
-            continue
-        orphan = OrphanSpill(path, file)
         try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                log.error("%s is no file of ours; it stays where it is", path)
+                continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield orphan
+            yield path, file
         except BlockingIOError:
             continue
         finally:
-            orphan.close()
+            os.close(file)
+
+
+def _waiting(path: Path, file: int) -> tuple[list[tuple[int, int, JournalEntry]], bool]:
+    """What waits in a file, in its order, with place and size, and whether all that is whole can be read. A record that
+    is not was never told to be kept, or was just being overwritten: those behind it count. Raises `ValueError`.
+    """
+    data = os.pread(file, MOST_BYTES, 0)
+    if not data.startswith(HEADER):
+        raise ValueError("its form is not known to this version")
+    entries, is_whole, offset = list[tuple[int, int, JournalEntry]](), True, len(HEADER)
+    while offset + _RECORD.size <= len(data):
+        size, checksum, waits = _RECORD.unpack_from(data, offset)
+        if size == 0:
+            break
+        end = offset + _RECORD.size + size
+        body = data[offset + _RECORD.size : end]
+        if waits and zlib.crc32(body) == checksum:
+            try:
+                entries.append((offset, size, msgspec.json.decode(body, type=JournalEntry)))
+            except msgspec.DecodeError as error:
+                is_whole = False
+                log.error("an entry in %s cannot be read (%s); the file stays where it is", path, error)
+        offset = end
+    return entries, is_whole
+
+
+def _overwrite(file: int, offset: int, size: int) -> None:
+    """The journal has this entry."""
+    _write(file, _RECORD.pack(size, 0, False) + bytes(size), offset)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 def _write(file: int, data: bytes, offset: int) -> None:

@@ -134,8 +134,7 @@ class RedisWorking:
         server.on_connected(self._erase_left)
 
     async def put_working(self, scope: Scope, entry: WorkingEntry, *, most: int) -> bool | None:
-        await self._erase_left()
-        columns = await self._sealing.columns(scope.owner, make=True)
+        columns = await self._ready(scope, make=True)
         assert columns is not None  # noqa: S101 - asked to be made
         all_of, name, project = self._all(name_of(*scope.owner)), columns.name(entry.key), entry.project or ""
         namespace = columns.name(entry.namespace)
@@ -161,9 +160,13 @@ class RedisWorking:
         )
         return None if put < 0 else put == 0
 
-    async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+    async def _ready(self, scope: Scope, *, make: bool = False) -> Columns | None:
+        """How the owner's entries are written, once all is erased that was to be."""
         await self._erase_left()
-        columns = await self._sealing.columns(scope.owner, make=False)
+        return await self._sealing.columns(scope.owner, make=make)
+
+    async def working(self, scope: Scope, key: str, now: datetime) -> WorkingEntry | None:
+        columns = await self._ready(scope)
         if columns is None:
             return None
         projects = [scope.project or "", *await self._projects(scope)]  # its own project's before one of none
@@ -174,8 +177,7 @@ class RedisWorking:
     async def newest_working(
         self, scope: Scope, now: datetime, *, most: int, words: bool = False
     ) -> list[WorkingEntry]:
-        await self._erase_left()
-        columns = await self._sealing.columns(scope.owner, make=False)
+        columns = await self._ready(scope)
         if columns is None:
             return []
         all_of, start, entries = self._all(name_of(*scope.owner)), 0, dict[Place, WorkingEntry]()
@@ -192,8 +194,7 @@ class RedisWorking:
     async def working_page(
         self, scope: Scope, prefix: str, now: datetime, *, after: Place | None, most: int, words: bool = False
     ) -> WorkingPage:
-        await self._erase_left()
-        columns = await self._sealing.columns(scope.owner, make=False)
+        columns = await self._ready(scope)
         if columns is None:
             return WorkingPage()
         all_of = self._all(name_of(*scope.owner))

@@ -139,9 +139,6 @@ class SqliteState(StateOwners):
     def news(self) -> bytes:
         return self._news.last
 
-    async def _tell_news(self, db: Db) -> None:
-        """They see it in the file of news."""
-
     def _changed(self) -> None:
         self._news.spread()
 

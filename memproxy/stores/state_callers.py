@@ -61,9 +61,8 @@ class StateCallers(StatePart):
     def news(self) -> bytes:
         """As `ports.CallerStore` says."""
 
-    @abstractmethod
     async def _tell_news(self, db: Db) -> None:
-        """Choices or proxy keys are changed in this transaction: all other processes are told when it is committed."""
+        """Choices or proxy keys are changed in this transaction: others that do not see it are told at its commit."""
 
     @abstractmethod
     def _changed(self) -> None:

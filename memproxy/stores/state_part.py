@@ -192,6 +192,9 @@ class PlainColumns:
     plain_name = slot = name
 
 
+_PLAIN = PlainColumns()
+
+
 class Sealing(Protocol):
     """Whose columns are written how."""
 
@@ -205,14 +208,10 @@ class Sealing(Protocol):
 class NoSealing:
     """Nothing is encrypted."""
 
-    def __init__(self) -> None:
-        self._columns = PlainColumns()
+    async def of(self, db: Db, owner: OwnerKey) -> Columns:  # noqa: ARG002 - the protocol's
+        return _PLAIN
 
-    async def of(self, db: Db, owner: OwnerKey) -> Columns | None:  # noqa: ARG002 - the protocol's
-        return self._columns
-
-    async def for_writing(self, db: Db, owner: OwnerKey) -> Columns:  # noqa: ARG002 - the protocol's
-        return self._columns
+    for_writing = of
 
 
 class Erased:

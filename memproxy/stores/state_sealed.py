@@ -7,7 +7,6 @@ who owns a row stay as they are. The keys are in the state too, wrapped by a mas
 import asyncio
 import logging
 import re
-from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -277,9 +276,8 @@ class SealedOwners(StateOwners):
         self._listeners: list[Callable[[], None]] = []
         return self._keys
 
-    @abstractmethod
     async def _tell_destroyed(self, db: Db) -> None:
-        """A key goes in this transaction: all other processes are told when it is committed."""
+        """A key goes in this transaction: others that do not look for it before they use it are told at its commit."""
 
     async def _lock_tables(self, db: Db) -> None:
         """Keep others from writing while plain texts are sealed, where this transaction does not yet."""
@@ -442,9 +440,6 @@ class SealedOwners(StateOwners):
 
 class SealedState(SealedOwners, SqliteState):
     """`ports.StateStore` in one SQLite file, with the texts in it encrypted."""
-
-    async def _tell_destroyed(self, db: Db) -> None:
-        """They look for it in the file before they use it."""
 
 
 class ApartSealedState(WritesApart, SealedState):
