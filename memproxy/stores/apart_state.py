@@ -40,13 +40,9 @@ WRITES = tuple(
 )
 """Methods of the port that write; all others read."""
 
-CONNECT_S = 10.0
-"""How long an opening engine waits for the state's process to listen; both start at once."""
-
+CONNECT_S = 10.0  # how long an opening engine waits for the state's process to listen; both start at once
 CONNECT_AGAIN_S = 0.02
-
-DONE_S = 60.0
-"""How long the calls of an engine that is gone may still take."""
+DONE_S = 60.0  # how long the calls of an engine that is gone may still take
 
 _LENGTH = struct.Struct(">I")
 

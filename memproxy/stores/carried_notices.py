@@ -7,20 +7,14 @@ from memproxy.core.changes import Change, ChangeNotices
 from memproxy.errors import MemoryUnavailable
 from memproxy.tasks import TaskOwner
 
-GATHER_S = 0.03
-"""How long a change waits so that others can be sent with it."""
-
-AGAIN_S = 0.5
-"""After how long it is tried again when the server does not answer."""
-
-MOST_TOLD = 1_000
-"""Most changes that wait to be sent; beyond it one notice says that anything may have changed."""
+GATHER_S = 0.03  # how long a change waits so that others can be sent with it
+AGAIN_S = 0.5  # after how long it is tried again when the server does not answer
+MOST_TOLD = 1_000  # most changes that wait to be sent; beyond it one notice says that anything may have changed
 
 _ANYTHING = ""
 """Stands for more changes than are told one by one."""
 
-_LONGEST = 7_000
-"""Bytes of one message; PostgreSQL takes 8,000."""
+_LONGEST = 7_000  # bytes of one message; PostgreSQL takes 8,000
 
 
 class CarriedNotices(ChangeNotices):

@@ -53,8 +53,7 @@ LONGEST_LULL_S = 2.0
 READ_AHEAD = 16
 """Memories read ahead at once: with the notes made of them it takes 1 to 2 ms, in which nobody else is served."""
 
-INDEX_BYTES = 256 * 1024 * 1024
-"""What the indexes in memory may take where nothing else is said."""
+INDEX_BYTES = 256 * 1024 * 1024  # what the indexes in memory may take where nothing else is said
 
 
 class EdgeStore(VectorStore):

@@ -19,8 +19,7 @@ import msgspec
 
 from memproxy.errors import ConfigError, StoreUnavailable
 
-VERSION = 2
-"""Version of the folder's layout and of the points' form; a newer one is refused."""
+VERSION = 2  # version of the folder's layout and of the points' form; a newer one is refused
 
 MARKER = "memproxy-store.json"
 REBUILD = "memproxy-rebuild.json"
@@ -235,8 +234,7 @@ mebibyte, and a deletion has turns to hide and facts to end, which must not wait
 SPARE = 8 * 1024 * 1024
 """What is left beside an opening: for the lock, the marker and the index of a field that is new."""
 
-IN_MEMORY_NEW = 112 * 1024 * 1024
-"""What a new store took of a tmpfs until it was open (measured: 106 MiB)."""
+IN_MEMORY_NEW = 112 * 1024 * 1024  # what a new store took of a tmpfs until it was open (measured: 106 MiB)
 
 _NOT_READ = ("payload_storage", "vector_storage-bm25")
 """Folders of a segment whose holes an opening leaves alone (measured)."""

@@ -34,14 +34,9 @@ log = logging.getLogger(__name__)
 HEADER = b"memproxy aside 1\n"
 """The form and its version."""
 
-ROOM = 1 << 20
-"""Bytes of a disk that are taken before anything waits, about 500 turns."""
-
-TAKE_UP_AGAIN_S = 10.0
-"""Pause before another try to append what was set aside."""
-
-MOST_BYTES = 64 << 20
-"""Most bytes of the file: beyond it nothing more is set aside."""
+ROOM = 1 << 20  # bytes of a disk that are taken before anything waits, about 500 turns
+TAKE_UP_AGAIN_S = 10.0  # pause before another try to append what was set aside
+MOST_BYTES = 64 << 20  # most bytes of the file: beyond it nothing more is set aside
 
 _RECORD = struct.Struct(">II?")
 

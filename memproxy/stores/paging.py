@@ -25,11 +25,8 @@ from memproxy.stores.payload import Points, memories, pass_over
 _ROWS = 64
 """Points read at once while conversations are looked for: some are of many short messages, some of thousands."""
 
-_CONVERSATIONS = 8
-"""Conversations that are counted at once: a server's connections are for others, too."""
-
-_WORDS = 200
-"""Characters by which a person knows a conversation again."""
+_CONVERSATIONS = 8  # conversations that are counted at once: a server's connections are for others, too
+_WORDS = 200  # characters by which a person knows a conversation again
 
 _FIELDS = (ORDER_FIELD, "session_id", "project_id", "agent_id")
 
@@ -228,8 +225,7 @@ def _by_time(rows: Sequence[FoundPoint]) -> Iterator[list[FoundPoint]]:
         yield sorted(group, key=lambda point: UUID(point.id))
 
 
-_SPARE = 8
-"""Turns read beyond ``reach`` at first, so that a few of the same time need no second read."""
+_SPARE = 8  # turns read beyond ``reach`` at first, so that a few of the same time need no second read
 
 
 async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> list[Memory]:

@@ -22,14 +22,9 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 8
-"""Open at most; a recall needs one for a few milliseconds."""
-
-CONNECT_S = 3.0
-"""A server that is down is known after this."""
-
-STATEMENT_MS = 10_000
-"""Longest time of one statement, after which the server gives it up."""
+CONNECTIONS = 8  # open at most; a recall needs one for a few milliseconds
+CONNECT_S = 3.0  # a server that is down is known after this
+STATEMENT_MS = 10_000  # longest time of one statement, after which the server gives it up
 
 _SESSION = "-c idle_in_transaction_session_timeout=60000 -c jit=off"
 """Options of each connection. Compiling a statement (``jit``) takes longer than a search of one owner's memories."""

@@ -36,35 +36,20 @@ SCHEMA = "memproxy"
 CHANNEL = "memproxy_state"
 """Where processes tell each other of changes (`LISTEN`)."""
 
-OLDEST_VERSION = 15
-"""Of PostgreSQL."""
-
-CONNECTIONS = 8
-"""Of one process, beside the one that listens."""
-
-CONNECT_S = 3
-"""A server that is down is known after this."""
-
-AWAY_S = 0.2
-"""While it is known to be away, calls wait no longer than this for it."""
-
+OLDEST_VERSION = 15  # of PostgreSQL
+CONNECTIONS = 8  # of one process, beside the one that listens
+CONNECT_S = 3  # a server that is down is known after this
+AWAY_S = 0.2  # while it is known to be away, calls wait no longer than this for it
 RECONNECT_S = 4.0
 """How long the pool retries a connection by itself, with growing, varied pauses; the next call makes it go on."""
 
-STATEMENT_MS = 15_000
-"""Longest time of one statement."""
-
+STATEMENT_MS = 15_000  # longest time of one statement
 ANSWERED_S = 30.0
 """A server that has not done with a call by then hangs, or is cut off: the connection is given up."""
 
-GLANCED_S = 2.0
-"""The same of a few rows that a request waits for."""
-
-LOCK_MS = 5_000
-"""Longest wait for another process's transaction; ours take milliseconds."""
-
-LEAST_SKEW = timedelta(seconds=1)
-"""A clock that is wrong by less than this is right."""
+GLANCED_S = 2.0  # the same of a few rows that a request waits for
+LOCK_MS = 5_000  # longest wait for another process's transaction; ours take milliseconds
+LEAST_SKEW = timedelta(seconds=1)  # a clock that is wrong by less than this is right
 
 
 PLACE = "tenant, user_id, project, agent, session"

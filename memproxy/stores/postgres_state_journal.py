@@ -27,8 +27,7 @@ from memproxy.stores.state_part import OWNED, Db, Row, owned
 
 log = logging.getLogger(__name__)
 
-MOST_ATTEMPTS = 5
-"""Tries of a row whose replica dies, until `recover` says how many they are to be."""
+MOST_ATTEMPTS = 5  # tries of a row whose replica dies, until `recover` says how many they are to be
 
 _FREE = """
     AND NOT EXISTS (
@@ -47,8 +46,7 @@ _NOT_HELD = """
 _MACHINE_TIME = b'"is_machine_time":true'
 """What a body holds whose time is by its machine's clock (a message may hold it, too)."""
 
-_REFUSALS_KEPT = timedelta(minutes=10)
-"""Longer than anybody waits for a row."""
+_REFUSALS_KEPT = timedelta(minutes=10)  # longer than anybody waits for a row
 
 
 class PostgresJournal(StateJournal):

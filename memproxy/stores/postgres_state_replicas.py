@@ -25,14 +25,11 @@ log = logging.getLogger(__name__)
 LEASE = timedelta(seconds=20)
 """How long after the last sign of life of a process its claimed rows are taken over by another one."""
 
-BEATS = 4
-"""Signs of life within one lease."""
-
+BEATS = 4  # signs of life within one lease
 APART_S = 0.1
 """Announce new rows at most this often: a commit that sends a notice waits for all others that send one."""
 
-AGAIN_S = (0.5, 5.0)
-"""Shortest and longest pause before the connection that listens is made again; they vary."""
+AGAIN_S = (0.5, 5.0)  # shortest and longest pause before the connection that listens is made again; they vary
 
 CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"
 """What processes tell each other: choices or keys changed; rows to claim; a data key is gone; a `core.changes.Change`.

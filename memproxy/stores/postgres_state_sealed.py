@@ -8,8 +8,7 @@ from memproxy.stores.postgres_state_replicas import DESTROYED
 from memproxy.stores.state_part import Db
 from memproxy.stores.state_sealed import SEALED_TABLES, SealedOwners
 
-SEALED_S = 3600.0
-"""How long it may take to encrypt a state that was not."""
+SEALED_S = 3600.0  # how long it may take to encrypt a state that was not
 
 
 class PostgresSealedState(SealedOwners, PostgresState):

@@ -28,12 +28,8 @@ Result = TypeVar("Result")
 CONNECT_S = 2.0
 """A server that is down is known after this; recall's own deadline is far shorter, writes are tried again."""
 
-TIMEOUT_S = 10
-"""Longest time of one call."""
-
-SNAPSHOT_S = 6 * 3600
-"""Longest time of a snapshot."""
-
+TIMEOUT_S = 10  # longest time of one call
+SNAPSHOT_S = 6 * 3600  # longest time of a snapshot
 MISSED_S = 0.05
 """A caller that cancels a call after this time had a deadline; one that cancels sooner left for other reasons."""
 

@@ -26,26 +26,13 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 LEAST_VERSION = (6, 0)
-
-PATIENCE_S = 0.1
-"""How long a request waits for an answer. Redis gives it in a fraction of a millisecond."""
-
-WORK_S = 1.0
-"""The same for work that no request waits for."""
-
-CONNECT_S = 2.0
-"""The longest that a connection may take until it can be used."""
-
-MOST_LATE = 3
-"""After this many late answers in a row Redis is left alone for a while."""
-
-CLOSE_S = 0.1
-"""How long a close waits for notices that are still to be sent."""
-
+PATIENCE_S = 0.1  # how long a request waits for an answer. Redis gives it in a fraction of a millisecond.
+WORK_S = 1.0  # the same for work that no request waits for
+CONNECT_S = 2.0  # the longest that a connection may take until it can be used
+MOST_LATE = 3  # after this many late answers in a row Redis is left alone for a while
+CLOSE_S = 0.1  # how long a close waits for notices that are still to be sent
 PROBE_EVERY_S = 2.0
-AGAIN_S = (0.2, 5.0)
-"""Shortest and longest pause before a lost connection is made again; they vary."""
-
+AGAIN_S = (0.2, 5.0)  # shortest and longest pause before a lost connection is made again; they vary
 CONNECTIONS = 32
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")

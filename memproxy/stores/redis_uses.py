@@ -22,8 +22,7 @@ from memproxy.stores.carried_notices import CarriedNotices
 from memproxy.stores.redis_server import WORK_S, RedisServer, Script, closed_as_lost, name_of
 from memproxy.stores.redis_working import Sealing
 
-_HEARD_S = 1.0
-"""How long is listened at a time; a connection that is lost is noticed sooner."""
+_HEARD_S = 1.0  # how long is listened at a time; a connection that is lost is noticed sooner
 
 
 class RedisNotices(CarriedNotices):
@@ -80,8 +79,7 @@ class RedisNotices(CarriedNotices):
             await heard.aclose()
 
 
-MOST_COUNTED = 100_000
-"""Windows that a process counts by itself; the oldest are forgotten first."""
+MOST_COUNTED = 100_000  # windows that a process counts by itself; the oldest are forgotten first
 
 _SPEND = Script("""
 local given = {}
@@ -198,8 +196,7 @@ UNASKED_S = 1.0
 PAYLOAD = "hot.memory"
 """What a payload is sealed as."""
 
-_NAMED_FOR = 4
-"""How many times longer an owner's generation is kept than what is stored under it."""
+_NAMED_FOR = 4  # how many times longer an owner's generation is kept than what is stored under it
 
 _GENERATION = Script("""
 redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])

@@ -25,9 +25,7 @@ from memproxy.stores.state_working import DATA, HEAD, WORDS, Head, bounds, opene
 ERASED = "redis.erased"
 """Fact of the state: what is to be erased in Redis as soon as it answers, as JSON."""
 
-MOST_ERASED = 1_000
-"""Erasures that wait for Redis; beyond them it is forgotten which, and everything goes."""
-
+MOST_ERASED = 1_000  # erasures that wait for Redis; beyond them it is forgotten which, and everything goes
 _AT_ONCE = 500
 _DIGEST = 32
 _EVERYTHING = ""

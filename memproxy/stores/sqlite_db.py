@@ -12,12 +12,8 @@ import msgspec
 from memproxy.core.scope import Scope
 from memproxy.stores.state_part import Result, Row, micros, moment
 
-_LONGEST = 500
-"""Elements of a list in one statement: well below SQLite's limit."""
-
-_AT_ONCE = 32
-"""Rows of one statement: between two, Python's lock may go to another thread."""
-
+_LONGEST = 500  # elements of a list in one statement: well below SQLite's limit
+_AT_ONCE = 32  # rows of one statement: between two, Python's lock may go to another thread
 _USER = re.compile(r"user_id(?!')")  # no part of a path in JSON
 _ENCODER = msgspec.json.Encoder()
 

@@ -28,31 +28,21 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 _Kind = Literal["read", "write"]
 
-BUSY_TIMEOUT_S = 5.0
-"""Longest wait for another process's transaction; ours take milliseconds."""
-
+BUSY_TIMEOUT_S = 5.0  # longest wait for another process's transaction; ours take milliseconds
 HELD_TIMEOUT_S = 0.5
 """The same once a transaction of its kind has waited in vain, until one gets through: all wait in one queue."""
 
-HELD_TRY_S = 0.02
-"""Even then the lock is tried for this long."""
-
+HELD_TRY_S = 0.02  # even then the lock is tried for this long
 BUSY_PAUSE_MS = 1
 """Pause before it is looked again whether another process's transaction has ended: SQLite's own get too long."""
 
-WIPE_PAUSE_S = 0.01
-"""Pause between two tries to empty the write-ahead log, in which others may write."""
-
-GONE_S = 5.0
-"""How long to wait for a deleted file to come back before a new one is made."""
-
+WIPE_PAUSE_S = 0.01  # pause between two tries to empty the write-ahead log, in which others may write
+GONE_S = 5.0  # how long to wait for a deleted file to come back before a new one is made
 GLANCE_S = 0.005
 """A read on the caller's own thread takes 0.02 ms. After one that took longer than this (it waited for a disk) there
 is none for `GLANCE_PAUSE_S`."""
 
-GLANCE_PAUSE_S = 1.0
-"""How long all reads go to the file's thread after such a slow one."""
-
+GLANCE_PAUSE_S = 1.0  # how long all reads go to the file's thread after such a slow one
 CHECKPOINT_PAGES = 1000
 """Pages in the write-ahead log after which a commit writes them into the file: SQLite's own number."""
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from memproxy.errors import ConfigError
 from memproxy.stores import state_tables as tables
 
-FIRST_VERSION = 12
-"""The form that the first release creates. Files of lower versions were written before it."""
+FIRST_VERSION = 12  # the form that the first release creates. Files of lower versions were written before it.
 
 _TYPES = {
     "user": "user",

@@ -18,11 +18,8 @@ from memproxy.ports.state import ANSWERS_KEPT
 from memproxy.stores.state_part import MARK, OWNED, PRUNE_EVERY, Database, Db, Sealing, StatePart, owned
 from memproxy.tasks import TaskOwner
 
-CHOICES_SECONDS = 5.0
-"""How long choices that were read count at most, should the news of a change not come."""
-
-MOST_AUDITED = 100_000
-"""Audit entries kept of all tenants together, some 300 bytes each; the oldest go first."""
+CHOICES_SECONDS = 5.0  # how long choices that were read count at most, should the news of a change not come
+MOST_AUDITED = 100_000  # audit entries kept of all tenants together, some 300 bytes each; the oldest go first
 
 TOKENS_KEPT = timedelta(days=400)
 """How long hours of tokens are kept: a year can be compared with the one before."""

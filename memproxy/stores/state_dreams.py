@@ -8,8 +8,7 @@ from memproxy.core.dream import Dream
 from memproxy.core.scope import OwnerKey, Scope
 from memproxy.stores.state_part import OWNED, Db, StatePart, owned
 
-MOST_KEPT = 200
-"""Records of one owner; older ones go."""
+MOST_KEPT = 200  # records of one owner; older ones go
 
 _EVERYBODY = ("dreams", "of everybody")
 """Stands for an owner: those who take up what is open do so one after the other."""

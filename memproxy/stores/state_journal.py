@@ -43,8 +43,7 @@ _LEARNABLE = """
 """
 
 
-_PLACE_AT = 7
-"""Where the scope stands in a row that is claimed."""
+_PLACE_AT = 7  # where the scope stands in a row that is claimed
 
 
 class SlotTaken(Exception):

@@ -21,8 +21,7 @@ Result = TypeVar("Result")
 OWNED = "tenant = :tenant AND user_id = :user"
 """Condition on a row: it is the owner's (`owned`)."""
 
-PRUNE_EVERY = 500
-"""Calls of one kind between two prunings of what they have written."""
+PRUNE_EVERY = 500  # calls of one kind between two prunings of what they have written
 
 MARK = "erased:"
 """How a digest in place of a user's name begins."""

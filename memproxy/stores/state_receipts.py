@@ -16,11 +16,8 @@ RECEIPTS_KEPT = timedelta(days=7)
 MOST_RECEIPTS = 100_000
 """Receipts (and as many outcomes) kept of all owners together, about 4 KB each; the oldest go first."""
 
-MOST_OF_A_TENANT = 20_000
-"""The same of one tenant, so that a busy one does not cost the others their receipts."""
-
-PRUNED_AT_ONCE = 2_000
-"""Rows of one pruning, so that no single transaction is long."""
+MOST_OF_A_TENANT = 20_000  # the same of one tenant, so that a busy one does not cost the others their receipts
+PRUNED_AT_ONCE = 2_000  # rows of one pruning, so that no single transaction is long
 
 QUERY, CONTENT = "receipt.query", "outcome.content"
 """What the columns with texts are sealed as."""

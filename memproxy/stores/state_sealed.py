@@ -49,8 +49,7 @@ MOST_KNOWN = 10_000
 ASIDE = "aside.body"
 """What the body of an entry that is set aside is sealed as."""
 
-KEY_READ_S = 0.2
-"""How long a user's key is waited for when something is set aside."""
+KEY_READ_S = 0.2  # how long a user's key is waited for when something is set aside
 
 _MARKED = re.compile(r"(forgotten\|[0-9a-f]{24}\|[0-9a-f]{24}\||gone\|)(.*)", re.DOTALL)
 """Entries of the slot register that are no slots: they are dropped by how they begin, which is hashes of ids."""

@@ -18,8 +18,7 @@ from memproxy.ports import BlockLine, JournalEntry, KnownSession, SessionBlocks,
 from memproxy.stores.state_journal import StateJournal
 from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, owned, within
 
-SESSIONS_PER_KEY = 5
-"""Conversations that may begin alike and still be told apart; the oldest are forgotten."""
+SESSIONS_PER_KEY = 5  # conversations that may begin alike and still be told apart; the oldest are forgotten
 
 KEYS_KEPT = timedelta(days=90)
 """A conversation that was silent for longer is not recognised by its prefix any more."""
@@ -30,8 +29,7 @@ BLOCKS_KEPT = timedelta(days=7)
 BLOCKS_PER_SESSION = 200
 """The oldest beyond it are forgotten (a session whose history is edited over and over makes new ones each time)."""
 
-PRUNED_AT_ONCE = 2_000
-"""Lines of one pruning, so that no single transaction is long."""
+PRUNED_AT_ONCE = 2_000  # lines of one pruning, so that no single transaction is long
 
 LINE = "block.line"
 """What the column with a line is sealed as."""

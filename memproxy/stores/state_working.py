@@ -13,8 +13,7 @@ from memproxy.stores.state_part import OWNED, Columns, Db, Row, StatePart, owned
 HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
 """What the columns with texts are sealed as."""
 
-AT_ONCE = 2_000
-"""Rows that one transaction of a sweep or an erasure removes: others write between two of them."""
+AT_ONCE = 2_000  # rows that one transaction of a sweep or an erasure removes: others write between two of them
 
 _FIELDS = "name, project, created_at, updated_at, expires_at, size, head"
 _KEY = "tenant, user_id, name, project"

@@ -94,8 +94,7 @@ class Writers:
         return changed
 
 
-BATCH = 256
-"""Points written or read in one call of the engine: bounds the memory of one call."""
+BATCH = 256  # points written or read in one call of the engine: bounds the memory of one call
 
 _OWNER = frozenset({"id", "tenant", "user_id"})
 _COUNTED = frozenset({"access_count", "last_accessed_at"})
