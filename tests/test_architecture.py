@@ -95,7 +95,7 @@ MOST_FILES = {
 
 SHORT_LINES = 60
 SHORT_WITH_ONE_IMPORTER: dict[str, str] = {
-    "memproxy/stores/postgres_state_sealed.py": "loads both the client of PostgreSQL and cryptography",
+    "memproxy/stores/postgres_state_sealed.py": "loads both the client of PostgreSQL and cryptography"
 }
 """Modules of fewer than `SHORT_LINES` that only one other imports, each with the reason that it is one."""
 

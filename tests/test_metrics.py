@@ -99,9 +99,7 @@ def test_the_words_that_are_counted_are_known_ones() -> None:
     for where, call in calls():
         match call:
             case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(attr=counter), attr="labels"),
-                args=arguments,
-                keywords=keywords,
+                func=ast.Attribute(value=ast.Attribute(attr=counter), attr="labels"), args=arguments, keywords=keywords
             ) if counter in KNOWN:
                 for place, argument in enumerate([*arguments, *(keyword.value for keyword in keywords)]):
                     if isinstance(argument, ast.Constant):

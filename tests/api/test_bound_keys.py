@@ -229,8 +229,7 @@ KEY = {"idempotency-key": "k1"}
 
 
 @pytest.mark.parametrize(
-    "place",
-    [{"project": "zeus"}, {"agent": "planner"}, {"session": "s2"}, {"project": "zeus", "bound_project": True}],
+    "place", [{"project": "zeus"}, {"agent": "planner"}, {"session": "s2"}, {"project": "zeus", "bound_project": True}]
 )
 async def test_an_idempotency_key_from_another_place_is_refused(own_api: Api, place: dict[str, Any]) -> None:
     here = msgspec.structs.replace(ALICE, project="apollo", agent="coder", session="s1")

@@ -227,6 +227,17 @@ async def test_a_category_with_a_slash_at_its_end_is_all_that_is_below_it(api: A
         ("categories", {"kind": "turn"}, "kind"),
         ("categories", {"limit": "0"}, "limit"),
         ("x/history", {"limit": "1"}, "limit"),
+        ("palace", {"room": "s1"}, "wing"),
+        ("palace", {"closet": "x"}, "room"),
+        ("palace", {"wing": "x", "closet": "x"}, "room"),
+        ("palace", {"cursor": "nonsense"}, "cursor"),
+        ("palace", {"cursor": "WzFd"}, "cursor"),
+        ("palace", {"limit": "0"}, "limit"),
+        ("palace", {"wings": "x"}, "wings"),
+        ("sessions", {"limit": "0"}, "limit"),
+        ("sessions", {"limit": "201"}, "limit"),
+        ("sessions", {"cursor": "x"}, "cursor"),
+        ("sessions", {"colour": "blue"}, "colour"),
     ],
 )
 async def test_a_wrong_question_names_its_field(api: Api, path: str, query: dict[str, str], param: str) -> None:

@@ -169,24 +169,6 @@ async def test_levels_are_paged(api: Api) -> None:
     assert found == [f"thing-{n}" for n in range(5)]
 
 
-@pytest.mark.parametrize(
-    ("query", "param"),
-    [
-        ({"room": "s1"}, "wing"),
-        ({"closet": "x"}, "room"),
-        ({"wing": "x", "closet": "x"}, "room"),
-        ({"cursor": "nonsense"}, "cursor"),
-        ({"cursor": "WzFd"}, "cursor"),
-        ({"limit": "0"}, "limit"),
-        ({"wings": "x"}, "wings"),
-    ],
-)
-async def test_a_wrong_question_names_its_field(api: Api, query: dict[str, str], param: str) -> None:
-    answer = await api.call("GET", "/v1/memory/palace", params=query)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == param
-
-
 async def test_pointers_are_as_the_contract_writes_them(api: Api) -> None:
     await api.say("s1", "Hello there")
     (turn,) = await api.page(kind="turn")

@@ -39,46 +39,30 @@ def show(report: Report, console: Console) -> None:
     )
     for body_bytes, concurrency in dict.fromkeys((row.body_bytes, row.concurrency) for row in report.calls):
         rows = [row for row in report.calls if (row.body_bytes, row.concurrency) == (body_bytes, concurrency)]
-        console.print(_calls(f"Requests of {body_bytes // 1000} KB, {concurrency} at once", rows))
+        console.print(_situation(f"Requests of {body_bytes // 1000} KB, {concurrency} at once", CALL_COLUMNS, rows))
     for concurrency in dict.fromkeys(row.concurrency for row in report.streams):
         rows = [row for row in report.streams if row.concurrency == concurrency]
-        console.print(_streams(f"Streams of 50 chunks 5 ms apart, {concurrency} at once", rows))
+        console.print(_situation(f"Streams of 50 chunks 5 ms apart, {concurrency} at once", STREAM_COLUMNS, rows))
     console.print(_recall(report))
     console.print(_processes(report))
     for warning in report.warnings:
         console.print(f"[yellow]{escape(warning)}[/yellow]", highlight=False)
 
 
-def _calls(title: str, rows: list[Row]) -> Table:
-    table = _table(title, CALL_COLUMNS)
+def _situation(title: str, columns: tuple[str, ...], rows: list[Row]) -> Table:
+    table = _table(title, columns)
     for row in rows:
+        streams = columns is STREAM_COLUMNS
+        waited_for = row.first_byte if streams else row.total
+        whole = [f"{row.total.p50_ms:.1f}"] if streams else [f"{row.per_second:,.0f}", _ratio(row.ratio_per_second)]
         table.add_row(
             row.target,
-            f"{row.total.p50_ms:.2f}",
-            f"{row.total.p99_ms:.2f}",
+            f"{waited_for.p50_ms:.2f}",
+            f"{waited_for.p99_ms:.2f}",
             f"{row.added_p50_ms:.2f}",
             f"{row.added_p99_ms:.2f}",
             _ratio(row.ratio_added_p50),
-            f"{row.per_second:,.0f}",
-            _ratio(row.ratio_per_second),
-            _number(row.relay_cpu_us),
-            _ratio(row.ratio_cpu),
-            _number(row.engine_cpu_us),
-        )
-    return _with_notes(table, rows)
-
-
-def _streams(title: str, rows: list[Row]) -> Table:
-    table = _table(title, STREAM_COLUMNS)
-    for row in rows:
-        table.add_row(
-            row.target,
-            f"{row.first_byte.p50_ms:.2f}",
-            f"{row.first_byte.p99_ms:.2f}",
-            f"{row.added_p50_ms:.2f}",
-            f"{row.added_p99_ms:.2f}",
-            _ratio(row.ratio_added_p50),
-            f"{row.total.p50_ms:.1f}",
+            *whole,
             _number(row.relay_cpu_us),
             _ratio(row.ratio_cpu),
             _number(row.engine_cpu_us),

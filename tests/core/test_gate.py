@@ -31,8 +31,7 @@ def test_a_greeting_in_any_of_the_languages_most_spoken_is_not_searched(text: st
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["how are you", "who made you", "tell me a joke", "are you a robot?", "What's your name?", "¿Cómo estás?"],
+    "text", ["how are you", "who made you", "tell me a joke", "are you a robot?", "What's your name?", "¿Cómo estás?"]
 )
 def test_small_talk_is_not_searched(text: str) -> None:
     assert judge(text, SKIP) == Verdict(searched=False, reason="smalltalk")
@@ -154,10 +153,7 @@ def test_a_kind_that_is_not_configured_to_be_skipped_is_searched() -> None:
     assert judge("What is the capital of France?", frozenset({"greeting"})).searched
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["How much?", "And that one?", "What about it?", "this one", "why?", "Tell me more"],
-)
+@pytest.mark.parametrize("text", ["How much?", "And that one?", "What about it?", "this one", "why?", "Tell me more"])
 def test_a_query_that_leans_on_earlier_messages_is_vague(text: str) -> None:
     assert is_vague(text)
 

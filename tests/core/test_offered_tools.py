@@ -15,11 +15,7 @@ TOOLS = [
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Stock price of Apple please",
-        "Create ticket: login page is broken",
-        "Search the web for asyncio timeouts",
-    ],
+    ["Stock price of Apple please", "Create ticket: login page is broken", "Search the web for asyncio timeouts"],
 )
 def test_a_message_that_asks_for_an_offered_tool_is_the_tools(text: str) -> None:
     assert judge(text, SKIP, offered=TOOLS) == Verdict(searched=False, reason="tool")

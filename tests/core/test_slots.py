@@ -93,8 +93,7 @@ def test_predicates_that_ask_the_same_are_one(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "by"),
-    [("girlfriend", "broke_up_with"), ("wife", "divorced_from"), ("works_at", "laid_off_from")],
+    ("ended", "by"), [("girlfriend", "broke_up_with"), ("wife", "divorced_from"), ("works_at", "laid_off_from")]
 )
 def test_what_says_that_something_ended_denies_it_in_its_slot(ended: str, by: str) -> None:
     known = fact("1", subject="user", predicate=ended, object="Sam")

@@ -52,22 +52,16 @@ def test_it_does_not_know_what_its_prompt_does_not_say() -> None:
     assert answer([user("What's my dog's name?")]) == UNKNOWN
 
 
-def test_it_answers_from_the_conversation_itself() -> None:
-    messages = [
-        user("My dog is called Rex."),
-        {"role": "assistant", "content": "Fine."},
-        user("What is my dog called?"),
-    ]
-    assert "Rex" in answer(messages)
-
-
-def test_it_does_not_take_its_own_words_or_questions_for_facts() -> None:
-    messages = [
-        user("Is my dog called Rex?"),
-        {"role": "assistant", "content": "My dog is called Rex."},
-        user("What is my dog called?"),
-    ]
-    assert answer(messages) == UNKNOWN
+@pytest.mark.parametrize(
+    ("said", "answered", "known"),
+    [("My dog is called Rex.", "Fine.", True), ("Is my dog called Rex?", "My dog is called Rex.", False)],
+)
+def test_it_answers_from_what_the_user_told_and_not_from_its_own_words_or_questions(
+    said: str, answered: str, *, known: bool
+) -> None:
+    told = answer([user(said), {"role": "assistant", "content": answered}, user("What is my dog called?")])
+    assert ("Rex" in told) == known
+    assert (told == UNKNOWN) != known
 
 
 def test_a_line_that_says_it_is_superseded_is_not_an_answer() -> None:

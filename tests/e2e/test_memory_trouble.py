@@ -46,22 +46,18 @@ def all_answered(load: Load) -> None:
     assert all(b"[DONE]" in answer.body for answer in load.answers)
 
 
-async def test_a_killed_engine_costs_memory_and_never_a_request(proxy: Proxy) -> None:
-    async with under_load(proxy) as load:
-        await until_recall(load, "injected")
-        (await proxy.engine()).kill()
-        await until_recall(load, "degraded")
-        await until_recall(load, "injected")
-    all_answered(load)
-
-
-async def test_a_hung_engine_costs_memory_and_never_a_request(proxy: Proxy) -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_an_engine_that_is_killed_or_hangs_costs_memory_and_never_a_request(proxy: Proxy, *, hangs: bool) -> None:
     engine = await proxy.engine()
     async with under_load(proxy) as load:
         await until_recall(load, "injected")
-        engine.suspend()
+        if hangs:
+            engine.suspend()
+        else:
+            engine.kill()
         await until_recall(load, "degraded")
-        engine.resume()
+        if hangs:
+            engine.resume()
         await until_recall(load, "injected")
     all_answered(load)
 

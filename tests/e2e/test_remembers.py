@@ -88,7 +88,10 @@ async def test_facts_are_extracted_behind_the_answer(shared_proxy: Proxy, model:
     assert "Biscuit" in text_of(model.last.messages[0])
 
 
-async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_a_changed_fact_supersedes_the_old_one_also_where_an_answer_repeated_that(
+    shared_proxy: Proxy, model: ScriptedUpstream, *, repeated: bool
+) -> None:
     model.extractor = extract_by_rules
     user = word()
 
@@ -104,6 +107,11 @@ async def test_a_changed_fact_supersedes_the_old_one(shared_proxy: Proxy, model:
             return await budgets(active=True) == current
 
         await eventually(is_current, what=f"{amount} is the one active budget")
+        if repeated and amount == "$10,000":
+            said = "Your budget for the Hawaii vacation is $10,000."
+            model.script(completion(said))
+            await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
+            await eventually(lambda: found(shared_proxy, said, user=user), what="the answer is a turn")  # noqa: B023
     assert await budgets(active=False) == ["The user's budget for the Hawaii vacation is $10,000"]
     await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
     block = text_of(model.last.messages[0])
@@ -137,62 +145,22 @@ async def test_ordered_to_forget_everything_the_next_conversation_knows_nothing_
     assert "$15,000" in (await asks())[1]
 
 
-async def test_an_answer_that_repeated_the_old_fact_does_not_bring_it_back(
-    shared_proxy: Proxy, model: ScriptedUpstream
-) -> None:
-    model.extractor = extract_by_rules
-    user = word()
-    old, new = (
-        "The user's budget for the Hawaii vacation is $10,000",
-        "The user's budget for the Hawaii vacation is $15,000",
-    )
-
-    async def active() -> list[str]:
-        memories = await listed(shared_proxy, user_id=user, active="true")
-        return [memory["content"] for memory in memories if memory["kind"] == "semantic"]
-
-    async def becomes(content: str) -> None:
-        async def is_so() -> bool:
-            return await active() == [content]
-
-        await eventually(is_so, what=f"{content!r} is the one active fact")
-
-    await tell(shared_proxy, "My budget for the Hawaii vacation is $10,000.", user=user)
-    await becomes(old)
-    repeated = "Your budget for the Hawaii vacation is $10,000."
-    model.script(completion(repeated))
-    await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
-    await eventually(lambda: found(shared_proxy, repeated, user=user), what="the answer is a turn")
-    await tell(shared_proxy, "My budget for the Hawaii vacation is now $15,000.", user=user)
-    await becomes(new)
-    await say(shared_proxy, QUESTION, headers={"x-memproxy-user": user})
-    block = text_of(model.last.messages[0])
-    assert "$15,000" in block
-    assert stale_lines(block) == []
-
-
 def stale_lines(block: str) -> list[str]:
     """Lines that show the old budget without saying that it is not current any more."""
     lines = [line for line in block.splitlines() if "$10,000" in line]
     return [line for line in lines if "superseded" not in line.lower() and "$15,000" not in line]
 
 
-async def test_the_readme_s_example_is_injected_at_once(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_the_readme_s_example_is_injected_at_once(
+    shared_proxy: Proxy, model: ScriptedUpstream, *, streamed: bool
+) -> None:
     headers = {"x-memproxy-user": word()}
     async with shared_proxy.client() as client:
-        await chat(client, "My budget for the Hawaii vacation is $10,000.", headers=headers)
+        await chat(client, "My budget for the Hawaii vacation is $10,000.", headers=headers, stream=streamed)
         answer = await chat(client, "What's my budget for the trip?", headers=headers)
     assert answer.recall == "injected"
     assert "$10,000" in text_of(model.last.messages[0])
-
-
-@pytest.mark.usefixtures("model")
-async def test_a_streamed_statement_is_found_at_once_too(shared_proxy: Proxy) -> None:
-    headers = {"x-memproxy-user": word()}
-    async with shared_proxy.client() as client:
-        await chat(client, "My sister Greta plays the violin in Graz.", headers=headers, stream=True)
-        answer = await chat(client, "Which instrument does my sister Greta play?", headers=headers)
-    assert answer.recall == "injected"
 
 
 @pytest.mark.usefixtures("model")

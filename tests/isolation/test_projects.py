@@ -126,24 +126,24 @@ async def test_a_tenants_cost_is_told_to_who_speaks_for_all_of_it(
     assert seen.json()["cost"] == ({"today": cost, "year": cost} if told else None)
 
 
-async def test_an_idempotency_key_of_another_project_answers_nothing(own_api: Api) -> None:
+@pytest.mark.parametrize(
+    ("who", "statuses"),
+    [
+        (APOLLO, {404, 409, 422}),
+        (msgspec.structs.replace(ALICE, permissions=frozenset({"admin", "act_as_user"})), {403}),
+    ],
+    ids=["another project", "administration"],
+)
+async def test_an_idempotency_key_tells_nobody_the_words_of_an_answer_to_another(
+    own_api: Api, who: Identity, statuses: set[int]
+) -> None:
     memory = await own_api.store("The word of zeus", identity=ALICE, project_id="zeus")
     path, key = f"/v1/memory/{memory['id']}", {"idempotency-key": "k1"}
     edited = await own_api.call("PATCH", path, identity=ALICE, json={"tags": ["a"]}, headers=key)
     assert edited.status_code == 200
-    again = await own_api.call("PATCH", path, identity=APOLLO, json={"tags": ["a"]}, headers=key)
-    assert again.status_code in {404, 409, 422}
+    again = await own_api.call("PATCH", path, identity=who, json={"tags": ["a"]}, headers=key)
+    assert again.status_code in statuses
     assert "word of zeus" not in again.text
-
-
-async def test_a_key_for_administration_is_told_no_words_by_an_idempotency_key(own_api: Api) -> None:
-    memory = await own_api.store("Alice's word", identity=ALICE)
-    path, key = f"/v1/memory/{memory['id']}", {"idempotency-key": "k1"}
-    assert (await own_api.call("PATCH", path, identity=ALICE, json={"tags": ["a"]}, headers=key)).status_code == 200
-    operator = msgspec.structs.replace(ALICE, permissions=frozenset({"admin", "act_as_user"}))
-    again = await own_api.call("PATCH", path, identity=operator, json={"tags": ["a"]}, headers=key)
-    assert again.status_code == 403
-    assert "Alice's word" not in again.text
 
 
 @pytest.mark.parametrize("headers", [{}, {"idempotency-key": "k1"}])

@@ -5,11 +5,14 @@ import itertools
 import time
 from pathlib import Path
 
+import pytest
+
 from memproxy.learn.cooperative import BUSY_FROM, LATELY_S, STEP_EVERY_S, Scheduler
 from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, BEN, PATIENCE_S, rig
 from tests.learn.test_groups import Watched
+from tests.support.opening import opening
 from tests.support.waiting import eventually
 
 
@@ -103,41 +106,33 @@ async def test_in_an_engine_without_a_pause_a_session_is_learned_from_all_the_sa
             await eventually(r.facts, what="it is learned")
 
 
-async def test_who_can_wait_shares_the_flush_that_another_asks_for(tmp_path: Path) -> None:
-    store, tasks = Watched(tmp_path), TaskOwner("test")
-    await store.open(None)
-    writes = Flushes(store)
-    patient = tasks.start(writes.flush_with_others(), "patient")
-    await asyncio.sleep(0)
-    await writes.flush()
-    await patient
-    assert store.flushes == 1
-    await store.close()
+@pytest.mark.parametrize("is_waited_for", [False, True])
+async def test_who_can_wait_shares_the_flush_that_another_asks_for_but_where_what_is_written_is_waited_for(
+    tmp_path: Path, *, is_waited_for: bool
+) -> None:
+    async with opening(Watched(tmp_path), None) as store:
+        writes = Flushes(store)
+        patient = TaskOwner("test").start(writes.flush_with_others(), "patient")
+        await asyncio.sleep(0)
+        if not is_waited_for:
+            await writes.flush()
+            await patient
+        else:
+            with writes.waited_for():
+                await patient
+                await writes.flush_with_others()
+        assert store.flushes == 1 + is_waited_for
 
 
 async def test_who_can_wait_asks_for_a_flush_when_that_of_another_fails(tmp_path: Path) -> None:
-    store, tasks = Watched(tmp_path, failing_flushes=1), TaskOwner("test")
-    await store.open(None)
-    writes = Flushes(store)
-    patient, other = (tasks.start(one, "flush") for one in (writes.flush_with_others(), writes.flush()))
-    await asyncio.wait([patient, other], timeout=PATIENCE_S)
-    assert other.exception() is not None
-    assert patient.exception() is None
-    assert store.flushes == 2
-    await store.close()
-
-
-async def test_who_can_wait_does_not_where_somebody_waits_for_what_is_written(tmp_path: Path) -> None:
-    store, tasks = Watched(tmp_path), TaskOwner("test")
-    await store.open(None)
-    writes = Flushes(store)
-    patient = tasks.start(writes.flush_with_others(), "patient")
-    await asyncio.sleep(0)
-    with writes.waited_for():
-        await patient
-        await writes.flush_with_others()
-    assert store.flushes == 2
-    await store.close()
+    tasks = TaskOwner("test")
+    async with opening(Watched(tmp_path, failing_flushes=1), None) as store:
+        writes = Flushes(store)
+        patient, other = (tasks.start(one, "flush") for one in (writes.flush_with_others(), writes.flush()))
+        await asyncio.wait([patient, other], timeout=PATIENCE_S)
+        assert other.exception() is not None
+        assert patient.exception() is None
+        assert store.flushes == 2
 
 
 async def test_beside_traffic_learning_is_patient_but_not_beside_one_chat_nor_where_somebody_waits_for_it() -> None:

@@ -45,14 +45,6 @@ async def test_the_same_turns_twice_change_nothing(tmp_path: Path) -> None:
         assert progress.unlearned == 1
 
 
-async def test_one_id_in_two_sessions_is_two_turns(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        for session in ("s1", "s2"):
-            scope = Scope(tenant="acme", user="ann", session=session)
-            await r.say(Message(role="user", content=f"said in {session}", id="m1"), scope=scope)
-        assert {turn.content for turn in await r.turns()} == {"said in s1", "said in s2"}
-
-
 async def test_a_turn_is_found_by_the_words_of_what_follows_it_later(tmp_path: Path) -> None:
     async with rig(tmp_path, enabled=False) as r:
         await r.say("We adopted a dog")

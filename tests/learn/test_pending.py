@@ -11,10 +11,7 @@ from memproxy.core.turn import Message
 from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
 
 LATER: dict[str, Any] = {"idle_s": 10.0**6}
-MODES: list[dict[str, Any]] = [
-    {"enabled": False},
-    {"every_turns": 1000, **LATER},
-]
+MODES: list[dict[str, Any]] = [{"enabled": False}, {"every_turns": 1000, **LATER}]
 NEW = Scope(tenant="acme", user="ann", session="s2")
 
 

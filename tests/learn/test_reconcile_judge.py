@@ -33,13 +33,7 @@ class ScriptedModel:
         self.asked: list[str] = []
 
     async def complete(
-        self,
-        credential: Credential,
-        *,
-        system: str,
-        user: str,
-        json_mode: bool,
-        schema: dict[str, Any] | None = None,
+        self, credential: Credential, *, system: str, user: str, json_mode: bool, schema: dict[str, Any] | None = None
     ) -> ModelReply:
         assert json_mode
         self.asked.append(user)

@@ -49,12 +49,7 @@ async def kept(**sections: Any) -> AsyncIterator[Kept]:
             changes=one.changes,
         )
         one.recall = Recall(
-            settings=settings,
-            store=it.store,
-            embedder=it.embedder,
-            lexical=it.lexical,
-            clock=FixedClock(),
-            hot=one.hot,
+            settings=settings, store=it.store, embedder=it.embedder, lexical=it.lexical, clock=FixedClock(), hot=one.hot
         )
         yield one
         await one.hot.close()

@@ -86,10 +86,7 @@ NOTHING = [
     (TALK, "How can I center a div in CSS?"),
     (TALK, "Is Postgres faster than MySQL?"),
 ]
-BEST = [
-    (HOME, "What's my wife's name?", 2),
-    (PEOPLE, "What is my sister's name and where do I work?", 2),
-]
+BEST = [(HOME, "What's my wife's name?", 2), (PEOPLE, "What is my sister's name and where do I work?", 2)]
 """Here others may pass as well (the user's own name is a name, too)."""
 
 TALKED = [

@@ -58,10 +58,7 @@ def test_of_equal_scores_the_newer_is_first_then_the_one_of_lower_id() -> None:
 
 
 QUERY = HybridQuery(
-    dense=[1.0],
-    bm25=SparseVector([2], [1.0]),
-    tokens=np.zeros((1, 1), np.float32),
-    limit=DEFAULT.by_tokens,
+    dense=[1.0], bm25=SparseVector([2], [1.0]), tokens=np.zeros((1, 1), np.float32), limit=DEFAULT.by_tokens
 )
 
 

@@ -16,16 +16,7 @@ from memproxy.errors import RequestError, StateUnavailable
 from memproxy.ports import JournalEntry, KnownSession
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, Running, journalled, running_relay
-from tests.support.answers import (
-    DONE,
-    Answer,
-    chat_events,
-    completion,
-    error,
-    gzipped,
-    refusing_late_system,
-    stream,
-)
+from tests.support.answers import DONE, Answer, chat_events, completion, error, gzipped, refusing_late_system, stream
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 

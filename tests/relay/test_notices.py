@@ -7,6 +7,7 @@ from memproxy.core.protocol import Captured, RecallRequest, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.relay.engine_client import EngineClient
 from tests.relay.rig import ScriptedEngine, unix_server
+from tests.support.opening import opening
 from tests.support.waiting import LONGEST_S, eventually
 
 
@@ -15,26 +16,20 @@ def told(user: str, key: str, tenant: str = "acme") -> Captured:
     return Captured(scope=Scope(tenant=tenant, user=user), access=access)
 
 
-async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last(tmp_path: Path) -> None:
+async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last_and_a_lent_one_at_once(
+    tmp_path: Path,
+) -> None:
     engine = ScriptedEngine()
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
-        client = EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)
-        await client.open()
-        for captured in (told("ann", "sk-1"), told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")):
-            client.notices.captured(captured)
-        await client.close()
-    assert engine.captured == [told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")]
-
-
-async def test_a_key_that_a_call_lends_is_told_of_at_once(tmp_path: Path) -> None:
-    engine = ScriptedEngine()
-    async with unix_server(engine.app(), tmp_path / "engine.sock"):
-        client = EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)
-        await client.open()
-        client.notices.captured(told("ann", "sk-1"))
-        client.notices.lend(told("ann", "sk-2"))
-        await client.close()
-    assert engine.captured == [told("ann", "sk-2"), told("ann", "sk-1")]
+        async with opening(EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)) as client:
+            for key in (told("ann", "sk-1"), told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")):
+                client.notices.captured(key)
+        assert engine.captured == [told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")]
+        engine.captured.clear()
+        async with opening(EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)) as client:
+            client.notices.captured(told("ann", "sk-1"))
+            client.notices.lend(told("ann", "sk-2"))
+        assert engine.captured == [told("ann", "sk-2"), told("ann", "sk-1")]
 
 
 async def test_the_first_call_to_an_engine_that_is_back_is_a_recall_and_no_notice(tmp_path: Path) -> None:

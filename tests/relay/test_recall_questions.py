@@ -160,8 +160,7 @@ async def _applied(engine: Engine, scope: Scope, body: PlanBody) -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
-    [{"retrieval_limit": 0}, {"retrieval_limit": -1}, {"max_tokens": -5}, {"similarity_threshold": -0.1}],
+    "config", [{"retrieval_limit": 0}, {"retrieval_limit": -1}, {"max_tokens": -5}, {"similarity_threshold": -0.1}]
 )
 async def test_limits_that_are_none_are_refused_by_name(running: Running, config: dict[str, float]) -> None:
     async with running() as relay:

@@ -26,8 +26,7 @@ async def found(_request: RecallRequest) -> RecallAnswer:
 
 
 @pytest.mark.parametrize(
-    ("mode", "result", "reason"),
-    [("on", "injected", None), ("shadow", "shadow", None), ("write", "off", "write")],
+    ("mode", "result", "reason"), [("on", "injected", None), ("shadow", "shadow", None), ("write", "off", "write")]
 )
 async def test_the_decision_is_journalled_with_its_turn(
     running: Running, state: SqliteState, mode: str, result: str, reason: str | None

@@ -140,26 +140,19 @@ async def scope_of(relay: Rig, user: str) -> Scope:
     return Scope(tenant=relay.engine.asked[-1].scope.tenant, user=user)
 
 
-async def test_a_block_whose_memories_are_all_gone_is_gone(
-    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
+@pytest.mark.parametrize("session", ["s", None, "memories alone"])
+async def test_blocks_of_a_forgotten_session_or_of_memories_that_are_all_gone_are_gone(
+    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, session: str | None
 ) -> None:
     await relay.chat(*turns(1), headers=NAMED)
-    await state.drop_from_blocks(await scope_of(relay, "ada"), ["m0", "m1"])
+    if session == "memories alone":
+        await state.drop_from_blocks(await scope_of(relay, "ada"), ["m0", "m1"])
+    else:
+        await state.forget(await scope_of(relay, "ada"), session=session)
     relay.engine.recall = Memories({})
     answer = await relay.chat(*turns(2), headers=NAMED)
     assert blocks_in(upstream.last) == []
     assert answer.headers["x-memproxy-recall"] == "empty"
-
-
-@pytest.mark.parametrize("session", ["s", None])
-async def test_a_forgotten_sessions_blocks_are_gone(
-    relay: Rig, upstream: ScriptedUpstream, state: SqliteState, session: str | None
-) -> None:
-    await relay.chat(*turns(1), headers=NAMED)
-    await state.forget(await scope_of(relay, "ada"), session=session)
-    relay.engine.recall = Memories({})
-    await relay.chat(*turns(2), headers=NAMED)
-    assert blocks_in(upstream.last) == []
 
 
 async def test_a_block_that_was_recalled_before_an_erasure_is_not_kept_after_it(
@@ -187,27 +180,17 @@ async def test_a_restarted_relay_repeats_what_was_given_before(upstream: Scripte
     assert blocks_in(upstream.received[1])[:1] == blocks_in(upstream.received[0])
 
 
-async def test_blocks_of_messages_that_the_client_dropped_are_not_repeated(
-    relay: Rig, upstream: ScriptedUpstream
+@pytest.mark.parametrize("edited", [False, True])
+async def test_blocks_behind_an_edited_message_go_as_those_of_messages_that_the_client_dropped(
+    relay: Rig, upstream: ScriptedUpstream, *, edited: bool
 ) -> None:
     said = turns(4)
     for length in (1, 2, 3):
         await relay.chat(*said[:length], headers=NAMED)
+    first = blocks_in(upstream.last)[:1]
     relay.engine.recall = Memories({})
-    await relay.chat(*said[2:], headers=NAMED)
-    assert blocks_in(upstream.last) == []
-
-
-async def test_blocks_before_an_edited_message_stay_and_those_after_it_go(
-    relay: Rig, upstream: ScriptedUpstream
-) -> None:
-    said = turns(4)
-    for length in (1, 2, 3):
-        await relay.chat(*said[:length], headers=NAMED)
-    kept = blocks_in(upstream.last)[:1]
-    relay.engine.recall = Memories({})
-    await relay.chat(said[0], "my edited message", *said[2:], headers=NAMED)
-    assert blocks_in(upstream.last) == kept
+    await relay.chat(*([said[0], "my edited message"] if edited else []), *said[2:], headers=NAMED)
+    assert blocks_in(upstream.last) == (first if edited else [])
 
 
 async def test_what_went_with_an_edited_message_is_recalled_again(relay: Rig) -> None:

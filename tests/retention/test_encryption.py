@@ -85,11 +85,7 @@ async def test_no_text_is_in_a_file_while_memory_works(sealed: Proxy, upstream: 
     asked = upstream.received[-1].body.decode()
     assert "Ouagadougou" in asked, "the block is injected in the clear"
     async with sealed.client() as client:
-        for where in (
-            {"tag": "thereminist"},
-            {"category": "pastimes/theremin playing"},
-            {"entity": "Zebulonia"},
-        ):
+        for where in ({"tag": "thereminist"}, {"category": "pastimes/theremin playing"}, {"entity": "Zebulonia"}):
             assert [one["content"] for one in await listed(sealed, **where)] == [STORED], where
         memory = (await listed(sealed, tag="thereminist"))[0]
         edited = await client.patch(f"/v1/memory/{memory['id']}", json={"tags": ["ondist"], "object": None})

@@ -11,18 +11,7 @@ from memproxy.stores.backend import Scores, Stored
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import Where
 from memproxy.stores.owner_index import NotHere, OwnerIndex, _best
-from tests.stores.indexing import (
-    STEPS,
-    answered_from_memory,
-    asked,
-    compare,
-    indexed,
-    made,
-    step,
-    told,
-    vector,
-    warm,
-)
+from tests.stores.indexing import STEPS, answered_from_memory, asked, compare, indexed, made, step, told, vector, warm
 from tests.stores.making import ANN, NOON, turn
 
 

@@ -18,16 +18,7 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.proxykey import KeyRecord
 from memproxy.core.scope import Scope
 from memproxy.errors import NotFound, StateUnavailable
-from memproxy.ports import (
-    Charge,
-    Ending,
-    JournalEntry,
-    JournalKind,
-    JournalRow,
-    KnownSession,
-    Recovered,
-    SlotChange,
-)
+from memproxy.ports import Charge, Ending, JournalEntry, JournalKind, JournalRow, KnownSession, Recovered, SlotChange
 from memproxy.stores.carried_notices import MOST_TOLD
 from memproxy.stores.postgres_state import PostgresState
 from tests.relay.rig import running_relay
@@ -253,9 +244,7 @@ async def test_one_of_many_writers_on_two_replicas_gets_a_slot(opened: OpenState
     assert sorted(won) == list(range(1, 11))
 
 
-async def test_a_clock_that_is_five_minutes_off_changes_no_order_no_erasure_and_no_wait(
-    opened: OpenState,
-) -> None:
+async def test_a_clock_that_is_five_minutes_off_changes_no_order_no_erasure_and_no_wait(opened: OpenState) -> None:
     """Times that replicas compare are the database's."""
     for off in (timedelta(minutes=5), timedelta(minutes=-5)):
 

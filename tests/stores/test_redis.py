@@ -189,9 +189,7 @@ async def test_a_server_without_memory_refuses_nobody_and_can_still_be_erased_fr
         await eventually(lambda: server.state == "ready", what="it has room again")
 
 
-async def test_a_change_is_told_to_every_process_and_a_lost_connection_that_anything_may_be(
-    own: RedisProcess,
-) -> None:
+async def test_a_change_is_told_to_every_process_and_a_lost_connection_that_anything_may_be(own: RedisProcess) -> None:
     heard: list[list[Change | None]] = [[], []]
     notices = []
 

@@ -206,10 +206,7 @@ async def test_what_ran_at_several_deaths_waits_so_that_others_go_first(state: S
 async def test_a_plan_is_saved_only_together_with_all_its_slots(state: SqliteState) -> None:
     number = await state.append(entry(kind=JournalKind.LEARN))
     await state.change_slots(ANN, [SlotChange(slot="budget", expected=None, new="m1")])
-    changes = [
-        SlotChange(slot="home", expected=None, new="m2"),
-        SlotChange(slot="budget", expected="m0", new="m3"),
-    ]
+    changes = [SlotChange(slot="home", expected=None, new="m2"), SlotChange(slot="budget", expected="m0", new="m3")]
     assert not await state.save_plan(number, b"plan", changes)
     assert await state.slots(ANN, ["home", "budget"]) == {"budget": "m1"}
     (row,) = await state.claim("learn", limit=1, now=NOON)

@@ -33,15 +33,7 @@ def whole(value: Any, **more: int) -> ChatJsonAnswer:
 
 
 def state(answer: ChatAnswer) -> tuple[Any, ...]:
-    return (
-        answer.text,
-        answer.finish_reason,
-        answer.done,
-        answer.error,
-        answer.complete,
-        answer.model,
-        answer.usage,
-    )
+    return (answer.text, answer.finish_reason, answer.done, answer.error, answer.complete, answer.model, answer.usage)
 
 
 @given(st.lists(st.text(max_size=8)), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.data())

@@ -208,12 +208,7 @@ def test_a_request_without_messages_goes_on_untouched(messages: bytes) -> None:
 )
 def test_odd_shapes_are_the_upstreams_to_judge(members: dict[str, Any]) -> None:
     request = request_of(**members)
-    assert (request.model, request.stream, request.user, request.metadata_user_id) == (
-        None,
-        False,
-        None,
-        None,
-    )
+    assert (request.model, request.stream, request.user, request.metadata_user_id) == (None, False, None, None)
     assert request.rebuild() is request.body
     assert request.offered_tools == []
 

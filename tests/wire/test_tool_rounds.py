@@ -13,10 +13,7 @@ NAMES = frozenset({"save_memory", "search_memory"})
 
 def entry(index: int | None, name: str | None = None, arguments: str | None = None, **more: Any) -> dict[str, Any]:
     numbered = {} if index is None else {"index": index}
-    function = {
-        **({} if name is None else {"name": name}),
-        **({} if arguments is None else {"arguments": arguments}),
-    }
+    function = {**({} if name is None else {"name": name}), **({} if arguments is None else {"arguments": arguments})}
     return {**numbered, **more, "function": function}
 
 
