@@ -163,8 +163,7 @@ async def test_dreams_are_listed_newest_first_and_belong_to_their_user(api: Api)
 
 
 async def test_one_dream_of_a_user_at_a_time(api: Api) -> None:
-    for number in range(40):
-        await api.store(f"Ann likes song number {number}")
+    await asyncio.gather(*(api.store(f"Ann likes song number {number}") for number in range(40)))
     answers = await asyncio.gather(*(api.call("POST", "/v1/memory/dream", json={}) for _ in range(3)))
     assert sorted(answer.status_code for answer in answers)[:2] == [200, 409]
     assert len(await api.data("dreams")) == sum(answer.status_code == 200 for answer in answers)

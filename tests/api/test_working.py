@@ -1,5 +1,6 @@
 """Working memory: kept for a while under a key, found by prefix and words, bounded, and each user's own."""
 
+import asyncio
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -90,16 +91,13 @@ async def test_entries_are_listed_by_prefix_category_and_tag_page_by_page(api: A
 async def test_a_label_that_few_entries_have_is_found_behind_very_many_others(tmp_path: Path) -> None:
     settings = Settings(working=WorkingSettings(max_entries_per_namespace=5_000))
     async with serve_engine(make_engine(tmp_path, settings=settings)) as api:
-        now = api.engine.parts.clock.now()
+        now, owner, entries = api.engine.parts.clock.now(), Scope(tenant=api.tenant, user="default"), []
         for number in range(2 * READ_AT_ONCE + 7):
             rare = number in {3, READ_AT_ONCE + 1, 2 * READ_AT_ONCE + 6}
-            one = entry_at(
-                f"run/{number // 5_000}/k{number:05}",
-                now + timedelta(microseconds=number),
-                tags=["rare"] if rare else [],
-                words="needle" * rare,
-            )
-            await api.engine.parts.state.put_working(Scope(tenant=api.tenant, user="default"), one, most=5_000)
+            key, at = f"run/{number // 5_000}/k{number:05}", now + timedelta(microseconds=number)
+            entries.append(entry_at(key, at, tags=["rare"] if rare else [], words="needle" * rare))
+        put_working = api.engine.parts.state.put_working
+        await asyncio.gather(*(put_working(owner, one, most=5_000) for one in entries))
         wanted = ["run/0/k00003", f"run/0/k{READ_AT_ONCE + 1:05}", f"run/0/k{2 * READ_AT_ONCE + 6:05}"]
         assert await keys(api, tag="rare") == wanted
         first = (await api.call("GET", WORKING, params={"tag": "rare", "limit": 2})).json()

@@ -70,8 +70,8 @@ async def fill(proxy: Proxy, user: str = "ann") -> str:
 
 async def fill_others(proxy: Proxy) -> None:
     async with proxy.client() as client:
-        for number in range(30):
-            await client.post("/v1/memory", json={"content": f"{OF_BEN}, number {number}", "user_id": "ben"})
+        told = [{"content": f"{OF_BEN}, number {number}", "user_id": "ben"} for number in range(30)]
+        await asyncio.gather(*(client.post("/v1/memory", json=one) for one in told))
 
 
 async def test_a_user(proxy: Proxy, upstream: ScriptedUpstream) -> None:

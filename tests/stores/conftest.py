@@ -40,6 +40,6 @@ async def store(open_store: OpenStore) -> AsyncIterator[MemoryStore]:
 
 
 @pytest.fixture
-async def stores(tmp_path: Path) -> AsyncIterator[tuple[EdgeStore, EdgeStore]]:
-    async with both(tmp_path) as two:
+async def stores() -> AsyncIterator[tuple[EdgeStore, EdgeStore]]:
+    async with both() as two:
         yield two

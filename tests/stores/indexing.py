@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +17,8 @@ from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Point, SparseVe
 from memproxy.stores.edge import EdgeStore
 from memproxy.stores.owner_index import SEARCHES, OwnerIndexes
 from tests.stores.making import ANN, NOON, memory
+from tests.support.emptied import EmptiedStore
+from tests.support.opening import opening
 
 DIMENSION = 70
 """More than one word of signs, and not a whole number of them."""
@@ -42,19 +43,15 @@ def answered_from_memory() -> float:
 
 
 @asynccontextmanager
-async def opened(folder: Path, **options: Any) -> AsyncIterator[EdgeStore]:
-    store = EdgeStore(folder, dimension=DIMENSION, embedder_name="test:model", lull_s=0, **options)
-    await store.open(None)
-    try:
+async def opened(**options: Any) -> AsyncIterator[EdgeStore]:
+    async with opening(EmptiedStore(dimension=DIMENSION, embedder_name="test:model", **options), None) as store:
         yield store
-    finally:
-        await store.close()
 
 
 @asynccontextmanager
-async def both(folder: Path) -> AsyncIterator[tuple[EdgeStore, EdgeStore]]:
+async def both() -> AsyncIterator[tuple[EdgeStore, EdgeStore]]:
     """A store with indexes, and one without."""
-    async with opened(folder / "with") as one, opened(folder / "without", index_bytes=0) as other:
+    async with opened() as one, opened(index_bytes=0) as other:
         yield one, other
 
 

@@ -12,11 +12,11 @@ from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import Conversation, MemoryFilter, MemoryStore
 from memproxy.stores.backend import Backend, FoundPoint
-from memproxy.stores.edge import EdgeStore
 from memproxy.stores.filters import Where, readable
 from memproxy.stores.paging import conversations
 from memproxy.stores.payload import Points, point_id_of
 from tests.stores.making import ANN, BEN, memory, point, session, turn
+from tests.support.emptied import EmptiedStore
 from tests.support.opening import opening
 
 ALL = MemoryFilter()
@@ -114,8 +114,8 @@ async def test_a_page_goes_on_where_it_was_when_conversations_come_and_go(store:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_any_conversations_are_told_as_all_memories_tell_them(tmp_path: Any, seed: int) -> None:
-    async with opening(EdgeStore(tmp_path / "store", dimension=4, embedder_name=None), None) as store:
+async def test_any_conversations_are_told_as_all_memories_tell_them(seed: int) -> None:
+    async with opening(EmptiedStore(dimension=4, embedder_name=None), None) as store:
         memories = written(seed)
         await store.upsert(ANN, [point(one) for one in memories])
         for limit in (1, 2, 5):
@@ -140,8 +140,8 @@ class Counting:
         return found
 
 
-async def test_a_page_reads_no_more_where_there_are_more_memories(tmp_path: Any) -> None:
-    async with opening(EdgeStore(tmp_path / "store", dimension=4, embedder_name=None), None) as store:
+async def test_a_page_reads_no_more_where_there_are_more_memories() -> None:
+    async with opening(EmptiedStore(dimension=4, embedder_name=None), None) as store:
         costs = []
         for sessions, turns in ((12, 100), (12, 200), (24, 200)):
             for number in range(sessions):

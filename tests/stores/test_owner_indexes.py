@@ -35,11 +35,12 @@ from tests.stores.indexing import (
 from tests.stores.making import ANN, BEN, FOREIGN_ANN, NOON, memory, turn
 from tests.stores.reindexing import Lengths, fill, people, reindexed
 from tests.stores.states import encrypted
+from tests.support.emptied import EmptiedStore
 from tests.support.opening import opening
 
 
-async def test_owners_with_the_same_memories_never_see_each_others(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store") as store:
+async def test_owners_with_the_same_memories_never_see_each_others() -> None:
+    async with opened() as store:
         for scope in (ANN, BEN, FOREIGN_ANN):
             await store.upsert(
                 scope, [Point(memory=turn("t", scope, content=f"of {scope.owner}"), dense=[vector(1)], bm25=words(3))]
@@ -80,8 +81,8 @@ async def test_what_is_written_while_an_index_is_made_is_in_it(stores: tuple[Edg
 
 
 @pytest.mark.parametrize("action", ["put", "change", "delete"])
-async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(tmp_path: Path, action: str) -> None:
-    async with opened(tmp_path / "store") as store:
+async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(action: str) -> None:
+    async with opened() as store:
         for scope in (BEN, ANN):
             await store.upsert(scope, simple(40, scope))
             await warm(store, scope)
@@ -109,8 +110,8 @@ async def test_a_write_whose_caller_leaves_does_not_leave_the_index_wrong(tmp_pa
         same(await store.search(ANN, query), from_engine)
 
 
-async def test_those_searched_longest_ago_make_room(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store", index_bytes=400_000) as store:
+async def test_those_searched_longest_ago_make_room() -> None:
+    async with opened(index_bytes=400_000) as store:
         indexes_of(store)._keep_s = 0.0
         people_ = [Scope(tenant="acme", user=f"u{number}") for number in range(4)]
         for scope in people_:
@@ -125,8 +126,8 @@ async def test_those_searched_longest_ago_make_room(tmp_path: Path) -> None:
         assert not indexed(store, people_[0])  # all others were searched just now
 
 
-async def test_an_owner_who_is_too_much_is_left_to_the_engine(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store", index_bytes=100_000) as store:
+async def test_an_owner_who_is_too_much_is_left_to_the_engine() -> None:
+    async with opened(index_bytes=100_000) as store:
         points = simple(200)
         await store.upsert(ANN, points[:60])
         await warm(store)
@@ -154,8 +155,8 @@ async def test_conditions_that_are_not_indexed_are_the_engines(stores: tuple[Edg
 
 
 @pytest.mark.parametrize("where", [MemoryFilter(), MemoryFilter(ids=tuple(f"m{n}" for n in range(99)))])
-async def test_after_an_erasure_nothing_of_the_user_is_held(tmp_path: Path, where: MemoryFilter) -> None:
-    async with opened(tmp_path / "store") as store:
+async def test_after_an_erasure_nothing_of_the_user_is_held(where: MemoryFilter) -> None:
+    async with opened() as store:
         await store.upsert(ANN, [made(seed, ANN) for seed in range(40)])
         await warm(store)
         await store.search(BEN, HybridQuery(dense=vector(1)))
@@ -194,8 +195,8 @@ async def test_files_that_are_gone_are_noticed_by_a_search_in_memory_too(tmp_pat
         (tmp_path / "away").rename(tmp_path / "store")
 
 
-async def test_what_expires_by_its_tenants_time_is_not_found_in_memory(tmp_path: Path) -> None:
-    store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0)
+async def test_what_expires_by_its_tenants_time_is_not_found_in_memory() -> None:
+    store = EmptiedStore(dimension=DIMENSION, embedder_name=None)
     store.expire_after(lambda _: timedelta(seconds=10))
     await store.open(None)
     await store.upsert(ANN, simple(8))
@@ -209,8 +210,7 @@ async def test_what_expires_by_its_tenants_time_is_not_found_in_memory(tmp_path:
 
 
 async def test_encrypted_memories_are_found_in_memory_and_read_in_the_clear(tmp_path: Path) -> None:
-    edge = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, lull_s=0)
-    async with encrypted(edge, tmp_path) as (store, _):
+    async with encrypted(EmptiedStore(dimension=DIMENSION, embedder_name=None), tmp_path) as (store, _):
         await store.upsert(ANN, simple(8))
         await warm(store)
         before = answered_from_memory()
@@ -221,16 +221,16 @@ async def test_encrypted_memories_are_found_in_memory_and_read_in_the_clear(tmp_
         assert [one.memory.id for one in by_slot] == ["m2"]
 
 
-async def test_memories_of_an_index_are_read_before_they_are_found(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store") as store:
+async def test_memories_of_an_index_are_read_before_they_are_found() -> None:
+    async with opened() as store:
         await store.upsert(ANN, simple(3 * CHUNK + 1))
         assert not store._lately.get(places := [point_id_of(one.memory) for one in simple(3 * CHUNK + 1)])
         await warm(store)
         assert sorted(store._lately.get(places)) == sorted(places)
 
 
-async def test_reading_ahead_leaves_what_others_read(tmp_path: Path) -> None:
-    async with opened(tmp_path / "store") as store:
+async def test_reading_ahead_leaves_what_others_read() -> None:
+    async with opened() as store:
         store._lately = store._recent = RecentMemories(most=3 * CHUNK)
         await store.upsert(BEN, [Point(memory=memory("his", BEN), dense=[vector(1)], bm25=words(1))])
         await store.search(BEN, HybridQuery(dense=vector(1)))

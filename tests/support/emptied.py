@@ -4,6 +4,7 @@ import atexit
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import qdrant_edge as edge
 
@@ -35,11 +36,11 @@ class EmptiedStore(EdgeStore):
     delete all that is in one takes less than one. Nothing else is kept: what is in memory is this object's.
     """
 
-    def __init__(self, *, dimension: int, embedder_name: str | None, lull_s: float = 0.0) -> None:
+    def __init__(self, *, dimension: int, embedder_name: str | None, lull_s: float = 0.0, **options: Any) -> None:
         self._others = _left[dimension, embedder_name]
         self._files: _Files | None = self._others.pop() if self._others else _Files()
         folder = self._files.folder / "store"
-        super().__init__(folder, dimension=dimension, embedder_name=embedder_name, lull_s=lull_s)
+        super().__init__(folder, dimension=dimension, embedder_name=embedder_name, lull_s=lull_s, **options)
 
     def _loaded(self, dimension: int) -> edge.EdgeShard:
         assert self._files is not None, "whoever opens a store again has files of his own"
