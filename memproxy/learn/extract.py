@@ -315,7 +315,8 @@ class Reader:
         texts = [turn.content[:_QUERY] for turn in new if turn.trust is not Trust.ASSISTANT]
         texts = texts[-_MESSAGES:] or [turn.content[:_QUERY] for turn in new[-1:]]
         vectors = await self._parts.vectors.statement_vectors(texts, scope.tenant)
-        where = MemoryFilter(kinds=FACTS, active=True, now=self._parts.clock.now())
+        # what is withheld is not known: said again, it is to be learned again
+        where = MemoryFilter(kinds=FACTS, active=True, quarantined=False, now=self._parts.clock.now())
         each: list[list[Memory]] = []
         for text, vector in zip(texts, vectors, strict=True):
             words = self._parts.lexical.encode_query(text)

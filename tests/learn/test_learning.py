@@ -50,6 +50,16 @@ async def test_a_repeated_statement_is_reinforced_not_stored_again(r: Rig) -> No
     assert len(known.turn_ids) == 2
 
 
+async def test_a_withheld_statement_is_not_known_and_is_given_again_when_it_is_said_again(r: Rig) -> None:
+    said = "My budget for Hawaii is $10,000"
+    await r.teach(said, budget("$10,000"))
+    (first,) = await r.facts()
+    await r.plan(changes={first.id: {"quarantined": True}})
+    await r.teach(said, budget("$10,000"))
+    assert "(none)" in r.server.prompts[-1]
+    assert [(fact.id, fact.quarantined) for fact in await r.facts()] == [(first.id, False)]
+
+
 async def test_a_statement_said_earlier_lands_in_the_history(r: Rig) -> None:
     await r.teach("My Hawaii budget is $15,000", budget("$15,000"))
     r.server.answers.append({"candidates": [budget("$10,000")]})
