@@ -11,7 +11,7 @@ from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Id, Name
 from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory, one_of
-from memproxy.api.pages import each_page, number_after, write_cursor
+from memproxy.api.pages import each_page, page_of
 from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
 from memproxy.core.facts import begins, states_beginning
 from memproxy.core.memory import FACTS, Kind, Memory, digest, noted_ids, version_of
@@ -72,14 +72,10 @@ async def list_conflicts(api: Backends, call: Call, query: ConflictsQuery) -> Co
     Looked for in the newest memories that the caller sees.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
-    after = number_after("conflicts", query.cursor)
     conflicts = list((await _conflicts(api, scope)).items())
-    until = after + query.limit
-    data = [
-        ConflictFound(name, reason, [call.show(one), call.show(other)])
-        for name, (one, other, reason) in conflicts[after:until]
-    ]
-    return Conflicts(data, write_cursor("conflicts", until) if len(conflicts) > until else None)
+    page, cursor = page_of("conflicts", conflicts, query.cursor, query.limit)
+    data = [ConflictFound(name, reason, [call.show(one), call.show(other)]) for name, (one, other, reason) in page]
+    return Conflicts(data, cursor)
 
 
 @operation("POST", "/v1/memory/conflicts/{id}", "memory:write", query=PlaceQuery, errors=(404, 409))
@@ -109,14 +105,11 @@ async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
 def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[str, Mapping[str, Any]]:
     now = api.parts.clock.now()
     if keep == BOTH:
-        pairs = ((one, other), (other, one))
-        return {
-            memory.id: {
-                "metadata": memory.metadata
-                | {COMPATIBLE_WITH: [*noted_ids(memory.metadata, COMPATIBLE_WITH), beside.id]}
-            }
-            for memory, beside in pairs
-        }
+        changes = {}
+        for memory, beside in ((one, other), (other, one)):
+            compatible = [*noted_ids(memory.metadata, COMPATIBLE_WITH), beside.id]
+            changes[memory.id] = {"metadata": memory.metadata | {COMPATIBLE_WITH: compatible}}
+        return changes
     if keep == NEITHER:
         return {memory.id: {"active": False, "valid_to": max(now, begins(memory))} for memory in (one, other)}
     winner, loser = (one, other) if keep == one.id else (other, one)
@@ -134,16 +127,13 @@ async def _conflicts(api: Backends, scope: Scope) -> dict[str, _Pair]:
     async for page in each_page(api, scope, where):
         entries += page
     pairs = await asyncio.to_thread(_pairs, entries)
-    return {_name(one, other): (one, other, reason) for one, other, reason in pairs}
-
-
-def _name(one: Memory, other: Memory) -> str:
-    return f"conflict_{digest(msgspec.json.encode(sorted((one.id, other.id))))}"
+    ids = ((msgspec.json.encode(sorted((one.id, other.id))), (one, other, reason)) for one, other, reason in pairs)
+    return {f"conflict_{digest(encoded)}": pair for encoded, pair in ids}
 
 
 def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
     by_id = {one.id: one for one in entries}
-    pairs_so_far = [
+    found = [
         (one, by_id[name], "model")
         for one in entries
         for name in noted_ids(one.metadata, CONFLICTS_WITH)
@@ -158,8 +148,8 @@ def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
                 questions.setdefault((*owner_key, subject_name(one.subject), predicate), []).append(one)
     for answers in questions.values():
         pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
-        pairs_so_far += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
-    return pairs_so_far
+        found += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
+    return found
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

@@ -114,8 +114,7 @@ def parse_content(value: object, *, may_be_empty: bool) -> object:
     """A message's content: a string, or OpenAI's list of parts, of which the texts are joined by newlines and images,
     audio and files are passed over, as chat does. ``may_be_empty``: it may say nothing; None then says just that.
     """
-    if value is None:
-        value = ""
+    value = "" if value is None else value
     if isinstance(value, list):
         texts = [_part_text(part, index) for index, part in enumerate(value)]
         present = [text for text in texts if text is not None]
@@ -178,10 +177,9 @@ def _check_json(value: object, depth: int) -> None:
             _check_json(inner, depth - 1)
 
 
-_TIME_SCHEMA = {
-    "anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}],
-    "description": "RFC 3339, or Unix seconds.",
-}
+_TIME = "RFC 3339, or Unix seconds."
+_TIMES = [{"type": "string", "format": "date-time"}, {"type": "number"}]
+_TIMES_OR_NULL = [*_TIMES, {"type": "null"}]
 _CONTENT_SCHEMA = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT},
@@ -230,18 +228,16 @@ MessageContent = Annotated[
 ]
 ReadableContent = Annotated[str, BeforeValidator(readable_text), WithJsonSchema({})]
 Query = Annotated[str, Field(max_length=MAX_QUERY, json_schema_extra=_NOT_EMPTY), AfterValidator(check_not_blank)]
-Time = Annotated[datetime, BeforeValidator(parse_time), WithJsonSchema(_TIME_SCHEMA)]
+Time = Annotated[datetime, BeforeValidator(parse_time), WithJsonSchema({"anyOf": _TIMES, "description": _TIME})]
 OptionalTime = Annotated[
-    datetime | None,
-    BeforeValidator(parse_time),
-    WithJsonSchema({"anyOf": [*_TIME_SCHEMA["anyOf"], {"type": "null"}], "description": _TIME_SCHEMA["description"]}),
+    datetime | None, BeforeValidator(parse_time), WithJsonSchema({"anyOf": _TIMES_OR_NULL, "description": _TIME})
 ]
 AsOf = Annotated[
     datetime | None,
     BeforeValidator(parse_time),
     WithJsonSchema(
         {
-            "anyOf": [*_TIME_SCHEMA["anyOf"], {"type": "null"}],
+            "anyOf": _TIMES_OR_NULL,
             "description": "Only what held at this instant: messages said by then, and facts within `valid_from` and "
             "`valid_to` where they have them, also those that were superseded since. The same in lists and searches; "
             "without it a list shows what is and what was, and a search what is. RFC 3339, or Unix seconds of nine "

@@ -146,10 +146,10 @@ async def forget_scope(api: Backends, call: Call, query: ScopeQuery) -> Reply[De
         )
     scope = Scope(tenant=call.identity.tenant, user=call.user)
     project = resolve_project(call.identity, query.project_id)
-    gone = Deletion(
-        session_ids=_some(query.session_id), project_ids=_some(project), agent_ids=_some(call.identity.agent)
-    )
-    deleted, applied = await _forget_where(api, scope, gone)
+    named = (query.session_id, project, call.identity.agent)
+    sessions, projects, agents = ([] if name is None else [name] for name in named)
+    gone = Deletion(session_ids=sessions, project_ids=projects, agent_ids=agents)
+    deleted, applied = await _forget_by(api, scope, PlanBody(delete_where=gone))
     about = {"user_id": scope.user, "session_id": query.session_id, "project_id": project}
     await api.audit(call.identity, "memory.forget_scope", {"deleted": deleted}, **about)
     return _deleted(deleted, applied=applied)
@@ -164,7 +164,7 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     scope = msgspec.structs.replace(call.scope(), session=None)
     session = call.session
     there = not call.identity.bound_project or await sees_session(api, scope, session, api.parts.write_timeout_s)
-    deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session), MemoryFilter())
+    deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session))
     await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
     if applied and not there:
         raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
@@ -181,7 +181,7 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
     if call.identity.bound_project:
         raise Forbidden("This key is for one project: forget that one's memories (DELETE /v1/memory?project_id=…).")
     with api.parts.worker.erasing(scope.owner):
-        deleted, applied = await _forget_where(api, scope, Deletion())
+        deleted, applied = await _forget_by(api, scope, PlanBody(delete_where=Deletion()))
     erased = False
     if applied:  # deleted text stays in the store's files until they are written anew: here that is worth the pause
         with suppress(MemoryUnavailable):  # the disk has no room for it now; the eraser says so, and tries again
@@ -191,18 +191,15 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
     return _deleted(deleted, applied=applied, erased=erased)
 
 
-async def _forget_where(api: Backends, scope: Scope, gone: Deletion) -> tuple[int, bool]:
-    where = MemoryFilter(
-        session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids), agent_ids=tuple(gone.agent_ids)
-    )
-    return await _forget_by(api, scope, PlanBody(delete_where=gone), where)
-
-
-async def _forget_by(api: Backends, scope: Scope, plan: PlanBody, where: MemoryFilter) -> tuple[int, bool]:
+async def _forget_by(api: Backends, scope: Scope, plan: PlanBody) -> tuple[int, bool]:
     """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. With it goes what
     the state holds of the owner, or of the session (`learn.erasure`), be it later. Answers how many memories went of
     those that match and that the scope sees, and whether that is done.
     """
+    gone = plan.delete_where or Deletion()
+    where = MemoryFilter(
+        session_ids=tuple(gone.session_ids), project_ids=tuple(gone.project_ids), agent_ids=tuple(gone.agent_ids)
+    )
     async with api.locks.of(*scope.owner):
         await api.receipts_written()
         # what is known to wait is not waited for: the deletion may go ahead of it
@@ -227,10 +224,6 @@ def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
     )
 
 
-def _some(value: str | None) -> list[str]:
-    return [] if value is None else [value]
-
-
 @operation("POST", "/v1/memory/prune", "memory:write", body_optional=True)
 async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
     """Erase what has expired or is over the limit, or tell what would go."""
@@ -244,9 +237,7 @@ async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
     due = await api.pruner.due(scope)
     visible = [pruned for pruned in due if scope.sees(pruned.memory.project_id, pruned.memory.agent_id)]
     data = [
-        PrunedMemory(
-            pruned.memory.id, pruned.memory.kind.value, pruned.memory.active, pruned.reason, round(pruned.score, 4)
-        )
-        for pruned in visible[:MOST_SHOWN]
+        PrunedMemory(one.memory.id, one.memory.kind.value, one.memory.active, one.reason, round(one.score, 4))
+        for one in visible[:MOST_SHOWN]
     ]
     return Pruned(len(visible), Counter(pruned.reason for pruned in visible), dry_run=True, data=data)

@@ -13,7 +13,7 @@ from memproxy.api.calls import Call, operation
 from memproxy.api.context import Backends
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlacePageQuery, PlaceQuery, one_of
-from memproxy.api.pages import each_page, number_after, write_cursor
+from memproxy.api.pages import each_page, page_of
 from memproxy.core.entities import Census, edges
 from memproxy.core.memory import FACTS, Memory, Relation
 from memproxy.core.palace import slug, subject_name
@@ -53,27 +53,24 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
     Counted over the newest memories that the caller sees.
     """
     scope = call.scope()
-    after = number_after("entities", query.cursor)
     census = Census(await api.state.palace_names(scope))
 
     def count(memories: list[Memory]) -> None:
         for memory in memories:
             census.add(memory)
 
-    async for page in each_page(api, scope, MemoryFilter(now=api.parts.clock.now())):
+    async for memories in each_page(api, scope, MemoryFilter(now=api.parts.clock.now())):
         # off the event loop: names are looked for in every word of what may be long texts
-        await asyncio.to_thread(count, page)
+        await asyncio.to_thread(count, memories)
     prefix = slug(query.prefix) if query.prefix is not None else ""
     matching = [
         entity
         for key, entity in sorted(census.entities().items(), key=lambda each: (-each[1].count, each[0]))
         if query.type in {None, entity.type.value} and (key.startswith(prefix) or slug(entity.name).startswith(prefix))
     ]
-    until = after + query.limit
-    data = [
-        NamedEntity(entity.name, entity.type.value, entity.count, entity.last_seen) for entity in matching[after:until]
-    ]
-    return Entities(data, write_cursor("entities", until) if len(matching) > until else None)
+    page, cursor = page_of("entities", matching, query.cursor, query.limit)
+    data = [NamedEntity(entity.name, entity.type.value, entity.count, entity.last_seen) for entity in page]
+    return Entities(data, cursor)
 
 
 class TimelineEntry(msgspec.Struct, kw_only=True):
@@ -103,7 +100,6 @@ class Timeline(msgspec.Struct):
 async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline:
     """Every relation of an entity with its validity, oldest first."""
     scope, name = call.scope(), call.path["name"]
-    after = number_after("timeline", query.cursor)
     main_names = await api.state.palace_names(scope)
     key, now = _main_name(main_names, name), api.parts.clock.now()
 
@@ -116,13 +112,12 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
         ]
 
     entries: list[tuple[datetime, Memory, Relation]] = []
-    async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=now)):
+    async for memories in each_page(api, scope, MemoryFilter(kinds=FACTS, now=now)):
         # off the event loop: relations are read from what may be long texts
-        entries += await asyncio.to_thread(naming, page)
+        entries += await asyncio.to_thread(naming, memories)
     entries.sort(key=lambda each: (each[0], each[1].created_at))
-    until = after + query.limit
-    data = [_entry(memory, edge, now) for _, memory, edge in entries[after:until]]
-    return Timeline(name, data, write_cursor("timeline", until) if len(entries) > until else None)
+    page, cursor = page_of("timeline", entries, query.cursor, query.limit)
+    return Timeline(name, [_entry(memory, edge, now) for _, memory, edge in page], cursor)
 
 
 def _entry(memory: Memory, edge: Relation, now: datetime) -> TimelineEntry:

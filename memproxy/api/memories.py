@@ -1,7 +1,6 @@
 """`/v1/memory` and `/v1/memory/{id}`: store one, list, read, edit one, and what it took the place of."""
 
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from memproxy.core.dream import INFERRED, PERMISSION
 from memproxy.core.facts import following
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.memory_feedback import CORRECTS, FEEDBACK
-from memproxy.core.protocol import REFINE, Identity, LearnBody, PlanBody
+from memproxy.core.protocol import REFINE, LearnBody, PlanBody
 from memproxy.core.redact import redact_memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden, NotFound, RequestError, StateUnavailable, StoreUnavailable
@@ -210,7 +209,8 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
         current = await find(api, scope, call.path["id"], session=query.session_id)
         expects = expected(call.request, current)
         changes = _changes(api, current, body)
-        check_place(call.identity, changes)
+        if call.identity.bound_project and "project_id" in changes:  # moved elsewhere, or in or out of none
+            raise Forbidden("This key is for one project: a memory stays in its project.", param="project_id")
         if not changes:
             return Reply(call.show(current), headers=tagged(current))
         edited = await marked_anew(current, merged(current, changes))
@@ -310,16 +310,6 @@ def _owner_of(scope: Scope, memory: Memory) -> Scope:
 def place_of(scope: Scope, memory: Memory) -> Scope:
     """The scope in the memory's project and agent, whose callers see the change in `/v1/memory/activity`."""
     return _owner_of(scope, memory).at(memory.project_id, memory.agent_id)
-
-
-def check_place(identity: Identity, changes: Mapping[str, Any]) -> None:
-    """Pass an edit that leaves the memory where the caller's key is for.
-
-    Raises:
-        Forbidden: a key of one project would move it to another project, or in or out of none.
-    """
-    if identity.bound_project and "project_id" in changes:
-        raise Forbidden("This key is for one project: a memory stays in its project.", param="project_id")
 
 
 def _holds(valid_to: datetime | None, now: datetime) -> bool:

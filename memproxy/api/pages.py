@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +12,8 @@ from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
 from memproxy.ports import MemoryFilter
+
+T = TypeVar("T")
 
 MOST_READ = 10_000
 """Memories that one call reads at most, the newest: what is counted over more is a picture of these."""
@@ -51,6 +54,17 @@ def number_after(what: str, cursor: str | None) -> int:
     if not isinstance(position[0], int) or not 0 <= position[0] < 2**53:
         raise foreign_cursor()
     return position[0]
+
+
+def page_of(what: str, items: Sequence[T], cursor: str | None, limit: int) -> tuple[Sequence[T], str | None]:
+    """The page of a computed list that is asked for, and the cursor of the next one.
+
+    Raises:
+        RequestError: the cursor is not one of this list.
+    """
+    after = number_after(what, cursor)
+    until = after + limit
+    return items[after:until], write_cursor(what, until) if len(items) > until else None
 
 
 def foreign_cursor() -> RequestError:

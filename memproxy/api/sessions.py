@@ -91,16 +91,16 @@ class Learned(msgspec.Struct):
     learning: Annotated[Any, one_of("done", "pending", "off")]
 
 
-@operation(
-    "POST",
-    "/v1/memory/sessions/{id}/end",
-    "memory:write",
-    statuses=(200, 202),
-    query=LearnQuery,
-    body=LearnScope,
-    errors=(429,),
-    body_optional=True,
-)
+_LEARNS: dict[str, Any] = {
+    "statuses": (200, 202),
+    "query": LearnQuery,
+    "body": LearnScope,
+    "errors": (429,),
+    "body_optional": True,
+}
+
+
+@operation("POST", "/v1/memory/sessions/{id}/end", "memory:write", **_LEARNS)
 async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     """The session is over: learn from it now.
 
@@ -114,16 +114,7 @@ async def end_session(api: Backends, call: Call) -> Reply[Learned]:
     return await _learn(api, call, ended)
 
 
-@operation(
-    "POST",
-    "/v1/memory/sessions/{id}/mine",
-    "memory:write",
-    statuses=(200, 202),
-    query=LearnQuery,
-    body=LearnScope,
-    errors=(429,),
-    body_optional=True,
-)
+@operation("POST", "/v1/memory/sessions/{id}/mine", "memory:write", **_LEARNS)
 async def mine_session(api: Backends, call: Call) -> Reply[Learned]:
     """Learn from the session again; the second time changes nothing."""
     return await _learn(api, call, api.parts.worker.mine)
@@ -135,8 +126,8 @@ async def _learn(api: Backends, call: Call, learn: Callable[[Scope, float], Awai
     api.require("state", "store")
     await api.quotas.admit_learning(scope)
     within_s = WAIT_S if call.query.wait else BEGIN_S
-    learns = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
-    done = await learn(scope, within_s) if learns else True
+    is_seen = not scope.is_narrow or await sees_session(api, scope, scope.session, within_s)
+    done = not is_seen or await learn(scope, within_s)
     if not api.parts.settings.learn.enabled or not (await api.state.choices(scope)).learns:
         return Reply(Learned(scope.session or "", "off"), 200)
     return Reply(Learned(scope.session or "", "done" if done else "pending"), 200 if done else 202)

@@ -5,7 +5,7 @@ import io
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from pydantic import FailFast, Field, ValidationError
@@ -33,7 +33,7 @@ from memproxy.api.models import Body, Cursor, Shown
 from memproxy.api.turns import JournaledConversation, NewTurns, check_ids, conflicting, journal_conversation
 from memproxy.auth.identity import resolve_scope
 from memproxy.core.block import strip_blocks
-from memproxy.core.memory import Kind, Memory, Source, to_public
+from memproxy.core.memory import Kind, Memory, to_public
 from memproxy.core.protocol import PlanBody
 from memproxy.core.redact import redact, redact_memory
 from memproxy.core.scope import Scope
@@ -102,19 +102,19 @@ class PlaceLine(Body):
         return PalaceRow(kind=self.kind, parent=self.parent, name=name, number=self.number)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line read: its number, and what it holds; ``error`` says what is wrong with it."""
+class Line(NamedTuple):
+    """One line read: its number, and what it holds, or what is wrong with it."""
 
     number: int
-    memory: MemoryLine | None = None
+    part: MemoryLine | PlaceLine | NewTurns | Header | RequestError
     vectors: GivenVectors | None = None
-    place: PlaceLine | None = None
-    turns: NewTurns | None = None
-    header: Header | None = None
-    error: str | None = None
 
 
-_PARTS: dict[str, type[Body]] = {"memory": MemoryLine, "place": PlaceLine, "turns": NewTurns}
+_PARTS: dict[str, type[MemoryLine | PlaceLine | NewTurns]] = {
+    "memory": MemoryLine,
+    "place": PlaceLine,
+    "turns": NewTurns,
+}
 
 
 def read_lines(body: bytes) -> Iterator[Line]:
@@ -124,7 +124,7 @@ def read_lines(body: bytes) -> Iterator[Line]:
             try:
                 yield _line(number, raw)
             except RequestError as error:
-                yield Line(number=number, error=error.message)
+                yield Line(number, error)
 
 
 def _line(number: int, raw: bytes) -> Line:
@@ -139,7 +139,7 @@ def _line(number: int, raw: bytes) -> Line:
     if not isinstance(value, dict):
         raise RequestError("must be a JSON object")
     if "format" in value:
-        return Line(number=number, header=_read_header(value))
+        return Line(number, _read_header(value))
     raw_vectors = value.pop("vectors", None)
     if len(value) != 1 or not value.keys() <= _PARTS.keys():
         raise RequestError('must hold one of "memory", "place", "turns", or be the header')
@@ -147,7 +147,7 @@ def _line(number: int, raw: bytes) -> Line:
     if not isinstance(part, dict):
         raise RequestError("must hold a JSON object")
     vectors = _vectors(raw_vectors) if raw_vectors is not None and name == "memory" else None
-    return msgspec.structs.replace(Line(number=number, vectors=vectors), **{name: validate(_PARTS[name], part)})
+    return Line(number, validate(_PARTS[name], part), vectors)
 
 
 def _read_header(value: dict[str, Any]) -> Header:
@@ -193,32 +193,6 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
         return msgspec.convert(fields, Memory, from_attributes=True)
     except (msgspec.ValidationError, ValidationError) as error:
         raise RequestError(str(error)) from error
-
-
-def references(memory: Memory) -> list[str]:
-    """The ids of others that a memory names."""
-    return [*memory.turn_ids, *(name for name in (memory.supersedes, memory.superseded_by) if name is not None)]
-
-
-def renamed_for_project(
-    project: str, memories: Sequence[MemoryWithVectors], own: Sequence[Memory]
-) -> list[MemoryWithVectors]:
-    """The memories under names of the project's own (`name_within`), but for those that are among its ``own``."""
-    keys, ids = {vector_key(memory) for memory in own}, {memory.id for memory in own}
-
-    def named(name: str) -> str:
-        return name if name in ids else name_within(project, name)
-
-    def renamed(memory: Memory) -> Memory:
-        return msgspec.structs.replace(
-            memory,
-            id=memory.id if vector_key(memory) in keys else name_within(project, memory.id),
-            supersedes=named(memory.supersedes) if memory.supersedes is not None else None,
-            superseded_by=named(memory.superseded_by) if memory.superseded_by is not None else None,
-            turn_ids=[named(name) for name in memory.turn_ids],
-        )
-
-    return [(renamed(memory), vectors) for memory, vectors in memories]
 
 
 def is_another_turn(memory: Memory, there: Memory) -> bool:
@@ -371,11 +345,7 @@ async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[I
             session = conversation.scope.session
             importing.done.note(f"The conversation {session} has other messages by these ids here, which stay: {some}.")
     if not query.dry_run:
-        counts = {
-            "imported": importing.done.imported,
-            "replaced": importing.done.replaced,
-            "turns": importing.done.turns,
-        }
+        counts = {name: getattr(importing.done, name) for name in ("imported", "replaced", "turns")}
         await api.audit(call.identity, "user.import", counts, user_id=query.user_id)
     return Reply(importing.done) if applied else Reply(importing.done, 202, QUEUED)
 
@@ -391,19 +361,28 @@ class _Import:
 
     async def journal(self, body: bytes) -> tuple[list[int], list[JournaledConversation]]:
         """Journal what the lines of a body hold; the numbers of the rows, and the conversations."""
-        lines: list[Line] = []
+        header: Header | None = None
+        places: list[tuple[int, PlaceLine]] = []
+        memories: list[tuple[int, MemoryLine, GivenVectors | None]] = []
+        turns: list[tuple[int, NewTurns]] = []
         rest = read_lines(body)
         # in a thread, for what one line holds may take long to read
         while some := await asyncio.to_thread(lambda: list(islice(rest, ROW))):
-            for one in some:
-                if one.error is not None:
-                    self.done.refuse(one.number, one.error)
-                else:
-                    lines.append(one)
-        header = next((one.header for one in lines if one.header is not None), None)
-        await self._adopt_places([one for one in lines if one.place is not None])
-        numbers = await self._journal_memories(await self._by_owner(lines, header))
-        conversations = await self._journal_turns([one for one in lines if one.turns is not None])
+            for number, part, vectors in some:
+                match part:
+                    case RequestError():
+                        self.done.refuse(number, part.message)
+                    case Header():
+                        header = header or part
+                    case PlaceLine():
+                        places.append((number, part))
+                    case MemoryLine():
+                        memories.append((number, part, vectors))
+                    case NewTurns():
+                        turns.append((number, part))
+        await self._adopt_places(places)
+        numbers = await self._journal_memories(await self._by_owner(memories, header))
+        conversations = await self._journal_turns(turns)
         return numbers + [one.number for one in conversations if one.number is not None], conversations
 
     def _owner(self, named: str | None, number: int) -> Scope | None:
@@ -415,7 +394,7 @@ class _Import:
             return None
         return scope.whole
 
-    async def _adopt_places(self, lines: Sequence[Line]) -> None:
+    async def _adopt_places(self, lines: Sequence[tuple[int, PlaceLine]]) -> None:
         """Take over the palace's numbers; where they mean something else here, memories are placed anew. A key of one
         project may write there alone, and the palace is the user's: its places are passed over.
         """
@@ -423,51 +402,42 @@ class _Import:
             self.done.note("This key is for one project: the file's places are passed over, memories get new pointers.")
             return
         rows: dict[Scope, list[PalaceRow]] = {}
-        for one in lines:
-            scope = self._owner(one.place.user_id if one.place else None, one.number)
-            if scope is not None and one.place is not None:
-                rows.setdefault(scope, []).append(one.place.row(self._api.redacted))
+        for number, place in lines:
+            if (scope := self._owner(place.user_id, number)) is not None:
+                rows.setdefault(scope, []).append(place.row(self._api.redacted))
         for scope, places in rows.items():
             if not self._query.dry_run and not await self._api.state.adopt_palace(scope, places):
                 self.done.note("The palace has other places by these numbers here: memories get new pointers.")
 
-    async def _by_owner(self, lines: Sequence[Line], header: Header | None) -> dict[Scope, list[MemoryWithVectors]]:
+    async def _by_owner(
+        self, lines: Sequence[tuple[int, MemoryLine, GivenVectors | None]], header: Header | None
+    ) -> dict[Scope, list[MemoryWithVectors]]:
         """The memories with their usable vectors, by owner."""
         groups: dict[Scope, list[MemoryWithVectors]] = {}
         scopes: dict[str | None, Scope] = {}
-        here = _header(self._api)
-        for count, one in enumerate(lines, start=1):
-            if one.memory is None:
-                continue
-            named = one.memory.user_id
-            scope = scopes.get(named) or self._owner(named, one.number)
+        only, here = self._identity.only_project, _header(self._api)
+        for count, (number, given_memory, vectors) in enumerate(lines, start=1):
+            if count % ROW == 0:
+                await asyncio.sleep(0)
+            named = given_memory.user_id
+            scope = scopes.get(named) or self._owner(named, number)
             if scope is None:
                 continue
             scopes[named] = scope
-            if (memory := self._memory(one, scope)) is not None:
-                memory = await marked_unless_own(memory)
-                groups.setdefault(scope, []).append((memory, self._vectors(one, header, here)))
-            if count % ROW == 0:
-                await asyncio.sleep(0)
+            try:
+                if only not in {None, given_memory.project_id}:
+                    raise RequestError("project_id: this key is for another project")
+                memory = memory_of(given_memory, scope.tenant, scope.user, self._api.redacted)
+            except RequestError as error:
+                self.done.refuse(number, error.message)
+                continue
+            # whether a place is there by this name is not for a key of one project to know
+            memory = await marked_unless_own(memory if only is None else _unplaced(memory))
+            groups.setdefault(scope, []).append((memory, self._usable(vectors, header, here)))
         return groups
 
-    def _memory(self, one: Line, scope: Scope) -> Memory | None:
-        if one.memory is None:
-            return None
-        only = self._identity.only_project
-        try:
-            if only not in {None, one.memory.project_id}:
-                raise RequestError("project_id: this key is for another project")
-            memory = memory_of(one.memory, scope.tenant, scope.user, self._api.redacted)
-            # whether a place is there by this name is not for a key of one project to know
-            return memory if only is None else _unplaced(memory)
-        except RequestError as error:
-            self.done.refuse(one.number, error.message)
-            return None
-
-    def _vectors(self, one: Line, header: Header | None, here: Header) -> GivenVectors | None:
-        """The line's vectors, as far as they fit the embedder of this installation."""
-        vectors = one.vectors
+    def _usable(self, vectors: GivenVectors | None, header: Header | None, here: Header) -> GivenVectors | None:
+        """A line's vectors, as far as they fit the embedder of this installation."""
         if vectors is None or header is None:
             return None
         if header.lexical != here.lexical:
@@ -547,12 +517,29 @@ class _Import:
         what another has be replaced, referred to, or told from what is not there. What the project has by an id of the
         file keeps it.
         """
-        names = list({name for memory, _ in pairs for name in (memory.id, *references(memory))})
-        own: list[Memory] = []
+        project = scope.project or ""
+        links = {name for memory, _ in pairs for name in (memory.supersedes, memory.superseded_by, *memory.turn_ids)}
+        names = [*{memory.id for memory, _ in pairs}.union(name for name in links if name is not None)]
+        keys, ids = set[str](), set[str]()
         for begin in range(0, len(names), ROW):
-            where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(scope.project or "",))
-            own += [one async for one in every(self._api.store, scope, where)]
-        return renamed_for_project(scope.project or "", pairs, own)
+            where = MemoryFilter(ids=tuple(names[begin : begin + ROW]), project_ids=(project,))
+            async for memory in every(self._api.store, scope, where):
+                keys.add(vector_key(memory))
+                ids.add(memory.id)
+
+        def named(name: str) -> str:
+            return name if name in ids else name_within(project, name)
+
+        def renamed(memory: Memory) -> Memory:
+            return msgspec.structs.replace(
+                memory,
+                id=memory.id if vector_key(memory) in keys else name_within(project, memory.id),
+                supersedes=named(memory.supersedes) if memory.supersedes is not None else None,
+                superseded_by=named(memory.superseded_by) if memory.superseded_by is not None else None,
+                turn_ids=[named(name) for name in memory.turn_ids],
+            )
+
+        return [(renamed(memory), vectors) for memory, vectors in pairs]
 
     async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""
@@ -568,25 +555,21 @@ class _Import:
             stored += [one async for one in every(self._api.store, scope, where)]
         return {vector_key(memory): memory for memory in stored}
 
-    async def _journal_turns(self, lines: Sequence[Line]) -> list[JournaledConversation]:
+    async def _journal_turns(self, lines: Sequence[tuple[int, NewTurns]]) -> list[JournaledConversation]:
         """Journal conversations; learning reads them behind, as it does those of `POST /v1/memory/turns`."""
-        conversations = []
-        for one in lines:
-            scope = self._owner(one.turns.user_id, one.number) if one.turns is not None else None
-            if one.turns is None or scope is None:
+        conversations, only = [], self._identity.only_project
+        for number, turns in lines:
+            if (scope := self._owner(turns.user_id, number)) is None:
                 continue
             try:
-                check_ids(one.turns)
+                check_ids(turns)
             except RequestError as error:
-                self.done.refuse(one.number, error.message)
+                self.done.refuse(number, error.message)
                 continue
-            self.done.turns += len(one.turns.messages)
+            self.done.turns += len(turns.messages)
             if not self._query.dry_run:
-                await self._api.quotas.admit_turns(scope, len(one.turns.messages))
-                only = self._identity.only_project
-                conversations.append(
-                    await journal_conversation(self._api, scope, one.turns, source=Source.IMPORT, only_project=only)
-                )
+                await self._api.quotas.admit_turns(scope, len(turns.messages))
+                conversations.append(await journal_conversation(self._api, scope, turns, only_project=only))
         return conversations
 
 

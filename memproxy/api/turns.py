@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -141,7 +141,7 @@ async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -
     return Reply(answer, 201) if indexed else Reply(answer, 202, QUEUED)
 
 
-class JournaledConversation(msgspec.Struct, frozen=True):
+class JournaledConversation(NamedTuple):
     """A conversation in the journal: its row's number (None when nothing was said), its scope, and those of its
     messages that say something under an id of their own.
     """
@@ -152,9 +152,9 @@ class JournaledConversation(msgspec.Struct, frozen=True):
 
 
 async def journal_conversation(
-    api: Backends, scope: Scope, body: NewTurns, *, source: Source, only_project: str | None
+    api: Backends, scope: Scope, body: NewTurns, *, only_project: str | None
 ) -> JournaledConversation:
-    """Journal a conversation of the owner, without waiting."""
+    """Journal a conversation of an import for the owner, without waiting."""
     scope = Scope(
         tenant=scope.tenant,
         user=scope.user,
@@ -163,9 +163,8 @@ async def journal_conversation(
         session=body.session_id or f"ses_{uuid.uuid4().hex}",
     )
     messages = await _messages(api, scope, body, only_project)
-    return JournaledConversation(
-        await _append(api, scope, body, messages, source), scope, _with_own_ids(body, messages)
-    )
+    number = await _append(api, scope, body, messages, Source.IMPORT)
+    return JournaledConversation(number, scope, _with_own_ids(body, messages))
 
 
 async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: str | None) -> list[Message]:

@@ -188,11 +188,8 @@ async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryP
     In the order of their keys; where they are encrypted, in another one that stays the same.
     """
     api.require("state")
-    where = (query.prefix, query.category, query.tag)
-    entries, after = await _entries(api, call.scope(), *where, after=_position(query.cursor), most=query.limit)
-    return EntryPage(
-        [_info(entry) for entry in entries], write_cursor("working", *after) if after is not None else None
-    )
+    entries, after = await _entries(api, call.scope(), query, after=_position(query.cursor), most=query.limit)
+    return EntryPage([_info(entry) for entry in entries], write_cursor("working", *after) if after else None)
 
 
 @operation("POST", "/v1/memory/working/search", "memory:read", repeatable=False)
@@ -202,9 +199,9 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
     Keys, categories, tags and the texts of the data, of the entries changed last.
     """
     api.require("state")
-    scope, where = call.scope(), (body.prefix, body.category, body.tag)
-    if any(where):
-        entries, _ = await _entries(api, scope, *where, most=LOOKED_THROUGH, words=True)
+    scope = call.scope()
+    if body.prefix or body.category or body.tag:
+        entries, _ = await _entries(api, scope, body, most=LOOKED_THROUGH, words=True)
     else:
         entries = await api.working.newest_working(scope, api.parts.clock.now(), most=LOOKED_THROUGH, words=True)
     scores = await asyncio.to_thread(word_scores, api.parts.lexical, body.query, [entry.words for entry in entries])
@@ -216,9 +213,7 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
 async def _entries(
     api: Backends,
     scope: Scope,
-    prefix: str,
-    category: str | None,
-    tag: str | None,
+    where: WorkingQuery | WorkingSearch,
     *,
     after: Place | None = None,
     most: int,
@@ -228,9 +223,9 @@ async def _entries(
     entries: list[WorkingEntry] = []
     now, at_once, last = api.parts.clock.now(), min(most + 1, READ_AT_ONCE), after
     while True:
-        page = await api.working.working_page(scope, prefix, now, after=after, most=at_once, words=words)
+        page = await api.working.working_page(scope, where.prefix, now, after=after, most=at_once, words=words)
         for entry, place in zip(page.entries, page.places, strict=True):
-            if category in {None, entry.category} and (tag is None or tag in entry.tags):
+            if where.category in {None, entry.category} and (where.tag is None or where.tag in entry.tags):
                 if len(entries) == most:
                     return entries, last
                 entries.append(entry)

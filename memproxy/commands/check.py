@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from memproxy.commands.options import Config, Json, Whole, tell_of_all_tenants
+from memproxy.commands.options import Config, Finding, Json, Whole, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.serve.supervisor import bind
@@ -32,31 +32,16 @@ EMBEDDER_PATIENCE_S = 60.0
 CACHE_PATIENCE_S = 5.0
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One line of the report. ``works`` None: not a fault, but worth knowing."""
-
-    part: str
-    works: bool | None
-    text: str
-
-
 def check_config(settings: Settings, config: Path | None) -> Finding:
     """The settings were read; the files that they name can be, too."""
-    try:
-        check_files(settings)
-    except ConfigError as error:
-        return Finding("config", False, error.message)
+    check_files(settings)
     return Finding("config", True, str(config or "defaults"))
 
 
 def check_address(settings: Settings) -> Finding:
     """Nothing else listens where the proxy is to."""
-    host, port = settings.server.host, settings.server.port
-    try:
-        bind(host, port, patience_s=0).close()
-    except ConfigError as error:
-        return Finding("listen", False, error.message)
-    shown = settings.server.url_host
+    shown, port = settings.server.url_host, settings.server.port
+    bind(settings.server.host, port, patience_s=0).close()
     return Finding("listen", True, f"{shown}:{port} is free" if port else f"{shown}, any free port")
 
 
@@ -83,12 +68,10 @@ async def check_upstream(upstream: UpstreamSettings, *, clients_key: bool = True
     """
     shown = upstream.shown_url
     headers = {"authorization": f"Bearer {upstream.api_key.get_secret_value()}"} if upstream.api_key else {}
+    way = way_to(upstream)
     try:
-        way = way_to(upstream)
         async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, proxy=way.proxy, verify=way.tls) as client:
             answer = await client.get(f"{upstream.base_url.rstrip('/')}/models", headers=headers)
-    except ConfigError as error:
-        return Finding("upstream", False, error.message)
     except (httpx.HTTPError, ValueError, ImportError) as error:  # the last two: a proxy of a kind that is not known
         remedy = "Check upstream.base_url, the network and whether the upstream runs."
         return Finding("upstream", False, f"{shown} does not answer ({type(error).__name__}: {error}). {remedy}")
@@ -113,17 +96,13 @@ async def check_tokens(settings: Settings) -> Finding:
 
 async def check_state(settings: Settings, home: Path) -> Finding:
     """The journal opens."""
-    state = None
+    check_files(settings)
+    state = make_state(settings, home)
     try:
-        check_files(settings)
-        state = make_state(settings, home)
         await state.open()
         sizes = await state.queue_sizes()
-    except MemproxyError as error:
-        return Finding("state", False, error.message)
     finally:
-        if state is not None:
-            await state.close()
+        await state.close()
     waiting = sum(lane.get("waiting", 0) for lane in sizes.values())
     parked = sum(lane.get("parked", 0) for lane in sizes.values())
     return Finding("state", True, f"{state.where}: {waiting} rows waiting, {parked} parked")
@@ -131,27 +110,20 @@ async def check_state(settings: Settings, home: Path) -> Finding:
 
 async def check_store(settings: Settings, home: Path) -> Finding:
     """The store opens, and was built with the configured embedder."""
-    store = None
+    check_files(settings)
+    store = make_store(settings, home, make_embedder(settings, home))
     try:
-        check_files(settings)
-        store = make_store(settings, home, make_embedder(settings, home))
         await store.open(None)
         points = await store.points()
-    except MemproxyError as error:
-        return Finding("store", False, error.message)
     finally:
-        if store is not None:
-            await store.close()
+        await store.close()
     return Finding("store", True, f"{settings.store.backend}: {points} points")
 
 
 async def check_cache(settings: Settings) -> Finding:
     """Redis answers, and is one that can be used. Without it all goes on, each replica by itself."""
-    try:
-        check_files(settings)
-        server = redis_server(settings, _of_nobody)
-    except MemproxyError as error:
-        return Finding("cache", False, error.message)
+    check_files(settings)
+    server = redis_server(settings, _of_nobody)
     await server.start(CACHE_PATIENCE_S)
     state = server.state
     await server.close()
@@ -210,22 +182,31 @@ async def _settled(state: Callable[[], str]) -> str:
     return state()
 
 
-async def findings(settings: Settings, home: Path) -> list[Finding]:
-    """Everything but the configuration itself, checked one after the other."""
-    checks: list[Callable[[], Awaitable[Finding]]] = [
-        partial(check_upstream, settings.upstream, clients_key=settings.auth.mode == "passthrough")
-    ]
-    if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
-        checks.append(lambda: check_tokens(settings))
+async def findings(settings: Settings, home: Path, config: Path | None) -> list[Finding]:
+    """Everything, checked one after the other; an error that a check ends in is what it found."""
     files = _held(settings, home)
-    results = [check_home(settings, home), check_users(settings)]
+    clients_key = settings.auth.mode == "passthrough"
+    checks: dict[str, Callable[[], Finding | Awaitable[Finding]]] = {
+        "config": partial(check_config, settings, config),
+        "home": partial(check_home, settings, home),
+        "memory": partial(check_users, settings),
+        **({"listen": partial(check_address, settings)} if files is None else {}),
+        "upstream": partial(check_upstream, settings.upstream, clients_key=clients_key),
+    }
+    if settings.auth.mode == "jwt" and settings.auth.jwt.jwks_url:
+        checks["tokens"] = partial(check_tokens, settings)
     if files is None:
-        results.append(check_address(settings))
-        checks += [lambda: check_state(settings, home), lambda: check_store(settings, home)]
+        checks |= {"state": partial(check_state, settings, home), "store": partial(check_store, settings, home)}
     if settings.cache.backend == "redis":
-        checks.append(lambda: check_cache(settings))
-    checks.append(lambda: check_embedder(settings, home))
-    results += [await check() for check in checks]
+        checks["cache"] = partial(check_cache, settings)
+    checks["embedder"] = partial(check_embedder, settings, home)
+    results = []
+    for part, check in checks.items():
+        try:
+            found = check()
+            results.append(found if isinstance(found, Finding) else await found)
+        except MemproxyError as error:
+            results.append(Finding(part, False, error.message))
     return results if files is None else [*results, files]
 
 
@@ -250,7 +231,7 @@ def run_check(config: Path | None, console: Console | None = None, *, as_json: b
     settings = load_settings(config)
     home = home_dir()
     console = console or Console()
-    report = [check_config(settings, config), *asyncio.run(findings(settings, home))]
+    report = asyncio.run(findings(settings, home, config))
     works = not any(finding.works is False for finding in report)
     marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
     if as_json:

@@ -73,6 +73,15 @@ class Installation:
         """
         return (await self.answer(method, path, tenant=tenant, user=user, **arguments)).json()
 
+    async def call_if_there(self, method: str, path: str, **arguments: Any) -> Any:
+        """As `call`; None where the API finds nothing by that name."""
+        try:
+            return await self.call(method, path, **arguments)
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            return None
+
     async def answer(
         self,
         method: str,
@@ -144,6 +153,12 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
     except AlreadyServed as server:
         async with _connected(settings, server) as there:
             yield there
+
+
+async def call_once(settings: Settings, method: str, path: str, **arguments: Any) -> Any:
+    """One call of the installation's memory API (`Installation.call`), in which no model learns."""
+    async with installation(without_learning(settings)) as here:
+        return await here.call(method, path, **arguments)
 
 
 @contextlib.asynccontextmanager

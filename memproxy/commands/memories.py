@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from memproxy.commands.installation import Installation, Refused, installation, without_learning
+from memproxy.commands.installation import call_once, installation, without_learning
 from memproxy.commands.options import (
     Config,
     Json,
@@ -20,6 +20,7 @@ from memproxy.commands.options import (
     Tenant,
     User,
     Yes,
+    one_line,
     quiet_settings,
     show,
     tell_of_tenants,
@@ -55,10 +56,7 @@ def list_command(
     json: Json = False,
 ) -> None:
     """List what is remembered of a user, newest first: facts, also those that hold no more, and messages."""
-    query: dict[str, Any] = {
-        "kind": [kind] if kind is not None else [],
-        "session_id": [session] if session is not None else [],
-    }
+    query = {name: value for name, value in (("kind", kind), ("session_id", session)) if value is not None}
     memories, more = asyncio.run(_listed(quiet_settings(config), tenant, user, query, limit))
     show({"data": memories, "more": more}, map(_line, memories), as_json=json)
     if more:
@@ -67,21 +65,19 @@ def list_command(
 
 
 async def _listed(
-    settings: Settings, tenant: str | None, user: str, query: dict[str, Any], limit: int
+    settings: Settings, tenant: str | None, user: str, query: dict[str, str], limit: int
 ) -> tuple[list[Memory], bool]:
     """The newest memories, and whether there are more."""
     memories: list[Memory] = []
-    cursor: str | None = None
+    params: dict[str, Any] = dict(query)
     async with installation(without_learning(settings)) as here:
         while True:
-            page = {"limit": min(PAGE, limit - len(memories)) if limit else PAGE} | (
-                {"cursor": cursor} if cursor else {}
-            )
-            answer = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=query | page)
+            params["limit"] = min(PAGE, limit - len(memories)) if limit else PAGE
+            answer = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=params)
             memories += answer["data"]
-            cursor = answer["next_cursor"]
-            if cursor is None or len(memories) == limit:
-                return memories, cursor is not None
+            params["cursor"] = answer["next_cursor"]
+            if params["cursor"] is None or len(memories) == limit:
+                return memories, params["cursor"] is not None
 
 
 @app.command()
@@ -97,16 +93,10 @@ def search(
 ) -> None:
     """Search a user's memory as recall does, without its floor: score, kind, date and text, best first."""
     body = {"query": query, "kind": [kind] if kind is not None else [], "limit": limit}
-    hits = asyncio.run(_searched(quiet_settings(config), tenant, user, body))
+    searching = call_once(quiet_settings(config), "POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
+    hits: list[dict[str, Any]] = asyncio.run(searching)["data"]
     show({"data": hits}, (f"{hit['score']:.2f}  {_line(hit['memory'])}" for hit in hits), as_json=json)
     _end_if_nothing(hits, user, tenant)
-
-
-async def _searched(settings: Settings, tenant: str | None, user: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    async with installation(without_learning(settings)) as here:
-        answer = await here.call("POST", "/v1/memory/search", tenant=tenant, user=user, json=body)
-    hits: list[dict[str, Any]] = answer["data"]
-    return hits
 
 
 @app.command("show")
@@ -119,26 +109,18 @@ def show_command(
 
 
 async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
+    whose = {"tenant": tenant, "user": user}
     async with installation(without_learning(settings)) as here:
-        memory = await here.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
-        path = f"/v1/memory/{piece_of_path(memory['id'])}/history"
-        history = (await here.call("GET", path, tenant=tenant, user=user))["data"]
-        names = [name for name in memory["turn_ids"] if name != memory["id"]]
-        turns = {name: await _turn(here, tenant, user, name) for name in names}
+        memory = await here.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", **whose)
+        history = await here.call("GET", f"/v1/memory/{piece_of_path(memory['id'])}/history", **whose)
+        turns = {
+            name: await here.call_if_there("GET", f"/v1/memory/{piece_of_path(name)}", **whose)
+            for name in memory["turn_ids"]
+            if name != memory["id"]
+        }
     sources = [turn for turn in turns.values() if turn is not None]
-    gone = [name for name, turn in turns.items() if turn is None]
-    return {"memory": memory, "history": history, "sources": sources, "gone": gone}
-
-
-async def _turn(here: Installation, tenant: str | None, user: str, name: str) -> Memory | None:
-    """A message that a memory comes from; None: it was forgotten, or has expired."""
-    try:
-        turn: Memory = await here.call("GET", f"/v1/memory/{piece_of_path(name)}", tenant=tenant, user=user)
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-        return None
-    return turn
+    gone = [name for name, turn in turns.items() if turn is None]  # forgotten, or expired
+    return {"memory": memory, "history": history["data"], "sources": sources, "gone": gone}
 
 
 @app.command()
@@ -172,11 +154,9 @@ async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_i
     gone, missing = 0, list[str]()
     async with installation(without_learning(settings)) as here:
         for memory_id in dict.fromkeys(memory_ids):
-            try:
-                answer = await here.call("DELETE", f"/v1/memory/{piece_of_path(memory_id)}", tenant=tenant, user=user)
-            except Refused as refused:
-                if refused.status != 404:
-                    raise
+            path = f"/v1/memory/{piece_of_path(memory_id)}"
+            answer = await here.call_if_there("DELETE", path, tenant=tenant, user=user)
+            if answer is None:
                 missing.append(memory_id)
             else:
                 gone += int(answer["deleted"])
@@ -198,27 +178,20 @@ def _end_if_nothing(results: list[Any], user: str, tenant: str | None) -> None:
 def _line(memory: Memory) -> str:
     """Kind, date and text of a memory on one line, its id last."""
     until = f" (until {memory['valid_to'][:10]})" if memory["valid_to"] else "" if memory["active"] else " (no more)"
-    return f"{memory['kind']:10}  {_date(memory)}{until}  {_plain(memory['content'])}  [{_plain(memory['id'])}]"
+    return f"{memory['kind']:10}  {_date(memory)}{until}  {one_line(memory['content'])}  [{one_line(memory['id'])}]"
 
 
 def _date(memory: Memory) -> str:
     return str(memory["valid_from"] or memory["created_at"])[:10]
 
 
-def _plain(text: str) -> str:
-    """What somebody said as one line, without what a terminal would obey."""
-    return "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in " ".join(text.split())
-    )
-
-
 def _sheet(details: dict[str, Any]) -> Iterator[str]:
     memory = details["memory"]
-    yield _plain(memory["content"])
+    yield one_line(memory["content"])
     yield ""
     for name in ("id", "kind", "category", "source", "trust", "confidence", "session_id", "project_id", "agent_id"):
         if memory[name] is not None:
-            yield f"{name:11} {_plain(str(memory[name]))}"
+            yield f"{name:11} {one_line(str(memory[name]))}"
     yield f"{'learned':11} {memory['created_at']}"
     holds = " to ".join(filter(None, (memory["valid_from"] or memory["created_at"], memory["valid_to"])))
     yield f"{'holds':11} {holds if memory['active'] or memory['valid_to'] else f'{holds}, no more'}"
@@ -228,6 +201,6 @@ def _sheet(details: dict[str, Any]) -> Iterator[str]:
         yield from ("", "It comes from:")
         for turn in details["sources"]:
             who = turn["metadata"].get("role", "turn")
-            yield f"  {_date(turn)}  {who}: {_plain(turn['content'])}  [{_plain(turn['id'])}]"
+            yield f"  {_date(turn)}  {who}: {one_line(turn['content'])}  [{one_line(turn['id'])}]"
         if details["gone"]:
             yield f"  {len(details['gone'])} messages that are not kept any more"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -17,8 +17,6 @@ from memproxy import __version__, logs
 from memproxy.errors import RequestError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from memproxy.settings import Settings
 
 
@@ -88,6 +86,12 @@ def show(result: Any, lines: Iterable[str], *, as_json: bool, err: bool = False)
         typer.echo(line, err=err)
 
 
+def one_line(text: str) -> str:
+    """What somebody said as one line, without what a terminal would obey."""
+    plain = " ".join(text.split())
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in plain)
+
+
 def whose(tenant: str | None) -> str:
     """The tenant as messages name it."""
     return f"tenant {tenant or 'anonymous'}"
@@ -132,6 +136,14 @@ def told_forgotten(
     show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=as_json)
     if not gone:
         tell_of_tenants(tenant)
+
+
+class Finding(NamedTuple):
+    """What was found out of one part. ``works`` None: not a fault, but worth knowing."""
+
+    part: str
+    works: bool | None
+    text: str
 
 
 class Command(TyperCommand):
@@ -198,26 +210,16 @@ def progress(what: str) -> Iterator[Show]:
     from rich.console import Console  # noqa: PLC0415 - `serve` does without
     from rich.progress import Progress  # noqa: PLC0415 - the same
 
-    console = Console(file=sys.stderr)
+    console, tenths = Console(file=sys.stderr), set[int]()
+
+    def print_tenth(done: int, total: int) -> None:
+        if (tenth := done * 10 // total if total else 10) not in tenths:
+            tenths.add(tenth)
+            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
+
     if not console.is_terminal:
-        yield _lines(console, what)
+        yield print_tenth
         return
     with Progress(console=console) as bar:
         task = bar.add_task(what, total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield show
-
-
-def _lines(console: "Console", what: str) -> Show:
-    shown: set[int] = set()
-
-    def show(done: int, total: int) -> None:
-        tenth = done * 10 // total if total else 10
-        if tenth not in shown:
-            shown.add(tenth)
-            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
-
-    return show
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -30,7 +30,17 @@ from memproxy.commands.backup import (
     unpacked,
 )
 from memproxy.commands.installation import holding
-from memproxy.commands.options import Config, Json, Show, Whole, progress, quiet_settings, show, tell_of_all_tenants
+from memproxy.commands.options import (
+    Config,
+    Finding,
+    Json,
+    Show,
+    Whole,
+    progress,
+    quiet_settings,
+    show,
+    tell_of_all_tenants,
+)
 from memproxy.core.backup_manifest import MANIFEST, PACKED, SECRET, STATE, STORE, BackedUp, Manifest, Snapshot
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
@@ -121,14 +131,6 @@ def remaining_steps(settings: Settings, snapshot: Snapshot) -> list[str]:
     return steps
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a restoration needs, whether it is so, and in words what is or what to do."""
-
-    part: str
-    works: bool
-    text: str
-
-
 def free_bytes(folder: Path) -> int:
     """Bytes that are free on a folder's disk."""
     return shutil.disk_usage(folder).free
@@ -181,10 +183,10 @@ class Restoration:
             done += expected.size
             show(done, total)
         return [
-            Finding(part="backup", works=True, text=self._description()),
+            self._about_backup(),
             self._about_version(heads),
             _about_files(damaged),
-            *([Finding(part="server", works=False, text=self._served)] if self._served else []),
+            *([Finding("server", False, self._served)] if self._served else []),
             self._about_targets(),
             *self._about_room(needed),
         ]
@@ -209,13 +211,12 @@ class Restoration:
     def _size(self) -> int:
         return sum(one.size for one in self.manifest.files.values())
 
-    def _description(self) -> str:
-        manifest = self.manifest
+    def _about_backup(self) -> Finding:
+        made_at, files = self.manifest.made_at, self.manifest.files
         newest = f", the newest of {self._others + 1} there" if self._others else ""
-        return (
-            f"{self.folder}{newest}: made {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {manifest.memproxy}, "
-            f"{len(manifest.files)} files, {manifest.size:,} bytes"
-        )
+        made = f"made {made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {self.manifest.memproxy}"
+        text = f"{self.folder}{newest}: {made}, {len(files)} files, {self.manifest.size:,} bytes"
+        return Finding("backup", True, text)
 
     def _about_version(self, heads: Mapping[str, bytes]) -> Finding:
         theirs, ours = self.manifest.memproxy, memproxy.__version__
@@ -223,18 +224,17 @@ class Restoration:
         if newer is None and _numbers(theirs) > _numbers(ours):
             newer = f"memproxy {theirs} made it"
         if newer is not None:
-            text = f"{newer}, and this is memproxy {ours}: install memproxy {theirs} or a newer one"
-            return Finding(part="version", works=False, text=text)
-        return Finding(part="version", works=True, text=f"memproxy {ours} can read it")
+            remedy = f"install memproxy {theirs} or a newer one"
+            return Finding("version", False, f"{newer}, and this is memproxy {ours}: {remedy}")
+        return Finding("version", True, f"memproxy {ours} can read it")
 
     def _about_targets(self) -> Finding:
         in_use = [path for name, path in self._targets.items() if _is_used(path, self.manifest.files.get(name))]
         shown = ", ".join(map(str, in_use))
         if in_use and not self._force:
-            text = f"{shown} would be replaced. Say --force: what is there is kept beside it"
-            return Finding(part="place", works=False, text=text)
+            return Finding("place", False, f"{shown} would be replaced. Say --force: what is there is kept beside it")
         text = f"{shown} will be replaced, and kept under another name" if in_use else "nothing is there yet"
-        return Finding(part="place", works=True, text=text)
+        return Finding("place", True, text)
 
     def _about_room(self, needed: Mapping[str, int]) -> Iterator[Finding]:
         disks: dict[int, tuple[Path, int]] = {}
@@ -246,7 +246,7 @@ class Restoration:
             free = self._free(there)
             text = f"{required:,} bytes are needed in {there}, {free:,} are free"
             works = free >= required
-            yield Finding(part="disk", works=works, text=text if works else f"{text}: free some space")
+            yield Finding("disk", works, text if works else f"{text}: free some space")
 
     def _draft_all(self, show: Show) -> None:
         """Unpack all that is listed beside its place, durably."""
@@ -292,10 +292,9 @@ def _check_is_of(manifest: Manifest, settings: Settings) -> None:
 
 def _about_files(damaged: list[str]) -> Finding:
     if not damaged:
-        return Finding(part="files", works=True, text="all are there and as they were written (SHA-256)")
+        return Finding("files", True, "all are there and as they were written (SHA-256)")
     more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
-    text = f"{'; '.join(damaged[:3])}{more}. Nothing is restored from it; use another backup"
-    return Finding(part="files", works=False, text=text)
+    return Finding("files", False, f"{'; '.join(damaged[:3])}{more}. Nothing is restored from it; use another backup")
 
 
 @contextlib.contextmanager

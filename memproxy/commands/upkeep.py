@@ -10,7 +10,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from memproxy.commands.installation import POLL_S, Installation, installation, opened_state, without_learning
+from memproxy.commands.installation import (
+    POLL_S,
+    Installation,
+    call_once,
+    installation,
+    opened_state,
+    without_learning,
+)
 from memproxy.commands.options import (
     Config,
     Json,
@@ -22,6 +29,7 @@ from memproxy.commands.options import (
     Whole,
     Yes,
     named,
+    one_line,
     progress,
     quiet_settings,
     show,
@@ -226,16 +234,9 @@ async def _waiting_work(here: Installation, tenant: str | None, **options: str) 
 
 
 async def forget(settings: Settings, *, tenant: str | None, user: str, session: str | None) -> int:
-    """Forget everything of a user, or undo one of its conversations; how many memories went.
-
-    Raises:
-        MemproxyError: it could not be done; the message says why.
-    """
-    path = f"/v1/memory/users/{piece_of_path(user)}"
-    if session is not None:
-        path = f"/v1/memory/sessions/{piece_of_path(session)}"
-    async with installation(without_learning(settings)) as here:
-        answer = await here.call("DELETE", path, tenant=tenant, user=user)
+    """Forget everything of a user, or undo one of its conversations; how many memories went."""
+    what = f"users/{piece_of_path(user)}" if session is None else f"sessions/{piece_of_path(session)}"
+    answer = await call_once(settings, "DELETE", f"/v1/memory/{what}", tenant=tenant, user=user)
     return int(answer["deleted"])
 
 
@@ -243,9 +244,6 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
     """Write every memory into a new collection with the configured embedder, and switch to it.
 
     With a server running, it does so, and serves meanwhile. What an earlier run left unfinished is gone on with.
-
-    Raises:
-        MemproxyError: it could not be done; the message says why.
     """
     embedding = settings.embedding
     request = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
@@ -254,21 +252,15 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
 
 
 async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry_run: bool) -> dict[str, int]:
-    """What was pruned (or would be), by reason.
-
-    Raises:
-        MemproxyError: it could not be done; the message says why.
-    """
+    """What was pruned (or would be), by reason."""
     async with installation(without_learning(settings)) as here:
         if here.in_process is not None:
             await here.in_process.pause_pruning()
         if user is not None:
             body = {"user_id": user, "dry_run": dry_run}
-            answer: Any = await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body)
-            return dict(answer["reasons"])
+            return dict((await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body))["reasons"])
         params = {"dry_run": str(dry_run).lower(), "everybody": str(tenant is None).lower()}
-        answer = await here.call("POST", PRUNE_PATH, tenant=tenant, params=params)
-        return dict(answer["pruned"])
+        return dict((await here.call("POST", PRUNE_PATH, tenant=tenant, params=params))["pruned"])
 
 
 async def dream(
@@ -307,19 +299,17 @@ def _dream_lines(dreamt: dict[str, Any], *, everything: bool) -> Iterator[str]:
     yield f"{dreamt['user_id']}: {looked}, {counts or 'nothing to do'}{named}"
     yield from (f"  {note}" for note in (dreamt["error"], *dreamt["notes"]) if note)
     for change in dreamt["diff"] if everything else ():
-        yield f"  {change['action']} ({change['reason']}): {_one_line(change['content'])}"
-        yield from (f"    - {_one_line(source['content'])}" for source in change["sources"])
+        yield f"  {change['action']} ({change['reason']}): {_beginning(change['content'])}"
+        yield from (f"    - {_beginning(source['content'])}" for source in change["sources"])
         yield from (f"    {name}: {old} -> {new}" for name, (old, new) in change["fields"].items())
 
 
-def _one_line(text: str | None) -> str:
-    """A memory's text without what would move a terminal's cursor."""
-    plain = "".join(character if character.isprintable() else " " for character in text or "(gone)")
+def _beginning(text: str | None) -> str:
+    plain = one_line(text or "(gone)")
     return plain if len(plain) <= MOST_SHOWN else f"{plain[:MOST_SHOWN]}…"
 
 
 async def _audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:
-    """The newest entries of the audit log, of a tenant or of all, newest first."""
     async with opened_state(settings) as state:
         return [row.entry for row in await state.audit(tenant, before=None, limit=limit)]
 

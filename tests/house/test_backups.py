@@ -18,8 +18,8 @@ import zstandard
 from memproxy.commands import upkeep
 from memproxy.commands.backup import BackupDone, backup, dated
 from memproxy.commands.installation import holding
-from memproxy.commands.options import Show
-from memproxy.commands.restore import Finding, require, restoring
+from memproxy.commands.options import Finding, Show
+from memproxy.commands.restore import require, restoring
 from memproxy.core.backup_manifest import MANIFEST, PACKED, STATE, BackedUp, Manifest
 from memproxy.engine import sparse
 from memproxy.errors import ConfigError
