@@ -76,7 +76,7 @@ def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
             "agent_id": text_of(value.get("agent_id")),
             "session_id": text_of(value.get("run_id")),
             "tags": [name[:200] for name in categories][:100],
-            "metadata": value.get("metadata") if isinstance(value.get("metadata"), dict) else None,
+            "metadata": object_of(value.get("metadata")),
             "source": "import",
         }
     )
@@ -94,7 +94,6 @@ def _mem0_relation(value: dict[str, Any], untimed: str) -> dict[str, Any] | None
     target = text_of(value.get("target") or value.get("destination"))
     if subject is None or predicate is None or target is None:
         return None
-    edge = {"subject": subject, "predicate": predicate, "object": target}
     content = f"{subject} {predicate.replace('_', ' ')} {target}"
     return without_none(
         {
@@ -103,7 +102,7 @@ def _mem0_relation(value: dict[str, Any], untimed: str) -> dict[str, Any] | None
             "created_at": time_of(value.get("created_at")) or untimed,
             "user_id": text_of(value.get("user_id")),
             "entities": [subject[:200], target[:200]],
-            "relations": [edge],
+            "relations": [{"subject": subject, "predicate": predicate, "object": target}],
             "source": "import",
         }
     )
@@ -137,20 +136,17 @@ def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
     created = time_of(value.get("created_at"), valid_from) or untimed
     if valid_from is not None and valid_to is not None and valid_to < valid_from:
         valid_to = valid_from
-    yield {
-        "memory": without_none(
-            {
-                "id": text_of(value.get("uuid")) or str(uuid.uuid5(_ZEP_IDS, content)),
-                "content": content,
-                "created_at": created,
-                "valid_from": valid_from,
-                "valid_to": valid_to,
-                "user_id": text_of(value.get("user_id")),
-                "source": "import",
-            }
-        )
-        | {"active": valid_to is None or datetime.fromisoformat(valid_to) > datetime.now(UTC)}
+    memory = {
+        "id": text_of(value.get("uuid")) or str(uuid.uuid5(_ZEP_IDS, content)),
+        "content": content,
+        "created_at": created,
+        "valid_from": valid_from,
+        "valid_to": valid_to,
+        "user_id": text_of(value.get("user_id")),
+        "source": "import",
+        "active": valid_to is None or datetime.fromisoformat(valid_to) > datetime.now(UTC),
     }
+    yield {"memory": without_none(memory)}
 
 
 def _zep_thread(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
@@ -203,7 +199,12 @@ def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
             continue
         began = time_of(conversation.get("create_time"))
         session = text_of(conversation.get("conversation_id") or conversation.get("id"))
-        session = session or _chatgpt_session(began, messages[0])
+        if session is None:
+            # one that was exported without an id is named after how it began, so that a second import, and one of a
+            # later export in which it goes on, is the same conversation
+            first = messages[0]
+            begun = "\x1f".join(str(part) for part in (began, first.get("id"), first["role"], first["content"]))
+            session = str(uuid.uuid5(_CHATGPT_IDS, begun))
         said = with_clear_ids(with_lasting_ids(messages, session))
         about = without_none({"title": text_of(conversation.get("title"))})
         for begin in range(0, len(said), BATCH):
@@ -211,20 +212,11 @@ def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield {"turns": without_none(turns) | {"messages": said[begin : begin + BATCH]}}
 
 
-def _chatgpt_session(began: str | None, first: dict[str, Any]) -> str:
-    """The session of a conversation that was exported without an id: made of how it began, so that a second import,
-    and one of a later export in which it goes on, is the same conversation.
-    """
-    said = "\x1f".join(str(part) for part in (began, first.get("id"), first["role"], first["content"]))
-    return str(uuid.uuid5(_CHATGPT_IDS, said))
-
-
 def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages from the first to the current one."""
-    nodes = conversation.get("mapping")
-    if not isinstance(nodes, dict):
-        return []
-    name = text_of(conversation.get("current_node")) or _newest_leaf(nodes)
+    """The messages from the first to the current one, or to the newest that none answers."""
+    nodes = object_of(conversation.get("mapping"))
+    leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
+    name = text_of(conversation.get("current_node")) or (leaves[-1] if leaves else None)
     found: list[dict[str, Any]] = []
     while name in nodes and isinstance(nodes[name], dict) and len(found) < MOST_BRANCH:
         node = nodes.pop(name)
@@ -233,31 +225,18 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     return found[::-1]
 
 
-def _newest_leaf(nodes: dict[str, Any]) -> str | None:
-    leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
-    return leaves[-1] if leaves else None
-
-
 def _chatgpt_message(message: dict[str, Any]) -> dict[str, Any] | None:
-    author, content = message.get("author"), message.get("content")
-    if not isinstance(author, dict) or not isinstance(content, dict):
-        return None
+    role, content = object_of(message.get("author")).get("role"), object_of(message.get("content"))
     hidden = object_of(message.get("metadata")).get("is_visually_hidden_from_conversation")
     to_a_tool = message.get("recipient") not in (None, "all")
-    if (
-        text_of(author.get("role")) not in _CHATGPT_ROLES
-        or text_of(content.get("content_type")) not in _CHATGPT_TEXTS
-        or hidden
-        or to_a_tool
-    ):
-        return None
+    is_text = text_of(role) in _CHATGPT_ROLES and text_of(content.get("content_type")) in _CHATGPT_TEXTS
     text = text_of("\n".join(part for part in list_of(content.get("parts")) if isinstance(part, str)))
-    if text is None:
+    if not is_text or hidden or to_a_tool or text is None:
         return None
     return without_none(
         {
             "id": text_of(message.get("id")),
-            "role": author["role"],
+            "role": role,
             "content": text,
             "timestamp": time_of(message.get("create_time")),
         }
@@ -297,7 +276,8 @@ def objects(path: Path, keys: Sequence[str], *, member: str | None = None) -> It
     found = False
     try:
         with opened(path, member) as file:
-            begin = _first_character(file)
+            while (begin := file.read(1)).isspace():
+                pass
         for key in [""] if begin == b"[" else keys:
             with opened(path, member) as file:
                 for value in ijson.items(file, f"{key}.item" if key else "item"):
@@ -317,12 +297,6 @@ def _with_floats(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _with_floats(inner) for name, inner in value.items()}
     return [_with_floats(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _first_character(file: IO[bytes]) -> bytes:
-    while (character := file.read(1)).isspace():
-        pass
-    return character
 
 
 def text_of(value: object) -> str | None:
@@ -386,10 +360,11 @@ def with_lasting_ids(messages: Iterable[dict[str, Any]], session: str) -> list[d
     for message in messages:
         said = (message["role"], message["content"])
         seen[said] += 1
-        is_named = "id" in message or "timestamp" in message
-        made = uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said]))))
+        made: dict[str, Any] = {}
+        if "id" not in message and "timestamp" not in message:
+            made["id"] = str(uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said])))))
         timed = {"timestamp": message["timestamp"]} if "timestamp" in message else timed
-        lasting.append({**timed, **message} if is_named else {**timed, **message, "id": str(made)})
+        lasting.append(timed | message | made)
     return lasting
 
 

@@ -44,16 +44,9 @@ async def _serve(settings: Settings, who: dict[str, Any]) -> None:
     async with contextlib.AsyncExitStack() as held:
         here = await held.enter_async_context(served(settings))
 
-        async def call(
-            context: Any,  # noqa: ARG001 - one caller
-            method: str,
-            path: str,
-            *,
-            params: dict[str, Any] | None = None,
-            json: Any = None,
-        ) -> dict[str, Any]:
+        async def call(_context: Any, method: str, path: str, **arguments: Any) -> dict[str, Any]:
             nonlocal here
-            arguments = {**who, "params": params, "json": json}
+            arguments |= who
             try:
                 try:
                     answer = await here.answer(method, path, **arguments)
@@ -65,7 +58,6 @@ async def _serve(settings: Settings, who: dict[str, Any]) -> None:
                     answer = await here.answer(method, path, **arguments)
             except MemproxyError as error:
                 raise refused(error.message) from error
-            read: dict[str, Any] = answer.json() if answer.content else {}
-            return read
+            return dict(answer.json()) if answer.content else {}
 
         await make_server(call).run_stdio_async()

@@ -26,6 +26,8 @@ from memproxy.demo.model_server import MODEL, ScriptedModel, serving, text_of
 from memproxy.errors import MemproxyError
 
 _POLL_S = 0.1
+_START_DEADLINE_S = 60
+_STOP_GRACE_S = 10
 
 
 class DemoFailed(MemproxyError):
@@ -40,36 +42,29 @@ class ProxyProcess:
 
     def __init__(self, home: Path, config: Mapping[str, Any]) -> None:
         self._home = home
-        self._config = {**config, "server": {**config.get("server", {}), "host": "127.0.0.1", "port": free_port()}}
+        port = free_port()
+        self._config = {**config, "server": {"host": "127.0.0.1", "port": port}}
         self._process: asyncio.subprocess.Process | None = None
-        self.config_file = home / "config.yaml"
-        self.log_file = home / "serve.log"
-
-    @property
-    def base_url(self) -> str:
-        """What a client sets as its ``base_url``."""
-        return f"http://127.0.0.1:{self._config['server']['port']}/v1"
-
-    @property
-    def root_url(self) -> str:
-        """The address without `/v1`."""
-        return self.base_url.removesuffix("/v1")
+        self._log_file = home / "serve.log"
+        self.root_url = f"http://127.0.0.1:{port}"
+        self.base_url = f"{self.root_url}/v1"
 
     @property
     def pid(self) -> int | None:
         """The supervisor's process id while it runs."""
         return self._process.pid if self._process else None
 
-    async def start(self, *, deadline_s: float = 60.0) -> None:
+    async def start(self) -> None:
         """Start and wait until requests are served and memory answers, too.
 
         Raises:
             DemoFailed: it ended by itself or was not ready in time; the message holds the end of its log.
         """
-        self.config_file.write_text(yaml.safe_dump(self._config), encoding="utf-8")
-        with self.log_file.open("ab") as log:
+        config_file = self._home / "config.yaml"
+        config_file.write_text(yaml.safe_dump(self._config), encoding="utf-8")
+        with self._log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "memproxy", "serve", "--config", str(self.config_file)),
+                *(sys.executable, "-m", "memproxy", "serve", "--config", str(config_file)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -77,22 +72,18 @@ class ProxyProcess:
                 start_new_session=True,
             )
         try:
-            async with asyncio.timeout(deadline_s):
-                await self._ready()
+            async with asyncio.timeout(_START_DEADLINE_S), local_client(self.root_url) as client:
+                while not (await _answers(client, "/readyz") and await _answers(client, "/v1/memory?limit=1")):
+                    if self._running() is None:
+                        raise DemoFailed(f"`memproxy serve` ended before it was ready.\n{self.log_end()}")
+                    await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
-            raise DemoFailed(f"`memproxy serve` was not ready in {deadline_s:.0f} s.\n{self.log_end()}") from error
+            raise DemoFailed(f"`memproxy serve` was not ready in {_START_DEADLINE_S} s.\n{self.log_end()}") from error
 
-    async def _ready(self) -> None:
-        async with local_client(self.root_url) as client:
-            while not (await _answers(client, "/readyz") and await _answers(client, "/v1/memory?limit=1")):
-                if self._process is None or self._process.returncode is not None:
-                    raise DemoFailed(f"`memproxy serve` ended before it was ready.\n{self.log_end()}")
-                await asyncio.sleep(_POLL_S)
-
-    def log_end(self, lines: int = 20) -> str:
+    def log_end(self) -> str:
         """The last lines of its log, for a message that says what went wrong."""
-        text = self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
-        return "Its log ends with:\n" + "\n".join(text.splitlines()[-lines:])
+        text = self._log_file.read_text(encoding="utf-8", errors="replace") if self._log_file.exists() else ""
+        return "Its log ends with:\n" + "\n".join(text.splitlines()[-20:])
 
     async def kill(self) -> None:
         """SIGKILL to the supervisor and all its children, and wait until it is gone."""
@@ -100,13 +91,13 @@ class ProxyProcess:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
-    async def stop(self, *, grace_s: float = 10.0) -> None:
-        """Ask the supervisor to stop, wait ``grace_s`` seconds, then kill what is left of it."""
+    async def stop(self) -> None:
+        """Ask the supervisor to stop, wait a while, then kill what is left of it."""
         if (process := self._running()) is None:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(grace_s):
+            async with asyncio.timeout(_STOP_GRACE_S):
                 await process.wait()
         except TimeoutError:
             await self.kill()
@@ -282,7 +273,8 @@ class Story:
         await self._ask_again()
 
         self.title("What was promised")
-        self._show_promises()
+        rows = [("ok" if held else "FAILED", promise, "" if held else seen) for promise, held, seen in self._promises]
+        self._console.print(_table(("", "promise", "seen"), rows))
         failed = sum(not held for _, held, _ in self._promises)
         self.line(f"{failed} of {len(self._promises)} promises failed." if failed else "Every promise held.")
         return not failed
@@ -363,15 +355,15 @@ class Story:
     async def _learned(self, wanted: Callable[[Memories], bool], doing: str) -> Memories:
         """Ask the memory API until what was said is learned."""
         facts: Memories = []
-        with self._waiting(doing):
-            try:
+        try:
+            with self._waiting(doing):
                 async with asyncio.timeout(_LEARNING_DEADLINE_S):
                     while not wanted(facts := await self._facts(active=True)):  # noqa: ASYNC110 another process's state
                         await asyncio.sleep(0.2)
-            except TimeoutError as error:
-                seen = [fact["content"] for fact in facts]
-                message = f"not learned within {_LEARNING_DEADLINE_S:.0f} s; active facts are {seen}"
-                raise DemoFailed(f"{doing}: {message}.\n{self._proxy.log_end()}") from error
+        except TimeoutError as error:
+            seen = [fact["content"] for fact in facts]
+            message = f"not learned within {_LEARNING_DEADLINE_S:.0f} s; active facts are {seen}"
+            raise DemoFailed(f"{doing}: {message}.\n{self._proxy.log_end()}") from error
         return facts
 
     def _promise(self, promise: str, held: bool, seen: str) -> None:
@@ -399,13 +391,14 @@ class Story:
     def _show_exchange(self, asked: str, answered: str, headers: Mapping[str, str], elapsed_ms: float) -> None:
         recall = f"{headers.get('x-memproxy-recall', 'no header')}, memories: {headers.get('x-memproxy-memories')}"
         stages = headers.get("server-timing", "").replace(";dur=", " ")
-        rows = (
-            ("user", asked),
-            ("scripted model", answered),
-            ("recall", recall),
-            ("timings (ms)", f"{stages}, whole request {elapsed_ms:.1f}"),
-        )
-        self._console.print(Panel(_grid(rows), expand=False))
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row("user", escape(asked))
+        grid.add_row("scripted model", escape(answered))
+        grid.add_row("recall", escape(recall))
+        grid.add_row("timings (ms)", escape(f"{stages}, whole request {elapsed_ms:.1f}"))
+        self._console.print(Panel(grid, expand=False))
 
     def _show_injected(self, block: str, why: dict[str, Any]) -> None:
         """What the model was given, and where each line of it came from."""
@@ -422,25 +415,12 @@ class Story:
         ]
         self._console.print(_table(("kind", "content", "held", "state"), rows, title))
 
-    def _show_promises(self) -> None:
-        rows = [("ok" if held else "FAILED", promise, "" if held else seen) for promise, held, seen in self._promises]
-        self._console.print(_table(("", "promise", "seen"), rows))
-
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> Table:
     table = Table(*head, title=escape(title) or None, title_justify="left")
     for row in rows:
         table.add_row(*map(escape, row))
     return table
-
-
-def _grid(rows: Sequence[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, text in rows:
-        grid.add_row(name, escape(text))
-    return grid
 
 
 def _validity(fact: dict[str, Any]) -> str:

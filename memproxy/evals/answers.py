@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pydantic import SecretStr
 from rich.console import Console
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from memproxy.errors import ConfigError, ModelError, ModelRefused
 from memproxy.evals.dataset import Question
-from memproxy.evals.output import make_table, progress
-from memproxy.evals.scoring import Outcome, Sample
+from memproxy.evals.output import make_table, progress, with_interval
+from memproxy.evals.scoring import Outcome, Sample, by_group
 from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import ChatModel, Credential, ModelReply
 from memproxy.settings import ModelSettings, Settings
@@ -62,18 +61,6 @@ _UNANSWERABLE = (
     "The question has no answer in the conversations: an answer is correct if and only if it says so, or that it does "
     "not know; what is held for right may say why."
 )
-
-
-def _ask_reader(question: Question, context: str) -> tuple[str, str]:
-    """System and user message for the reader: the block as the proxy would inject it, then the question."""
-    system = READER.format(today=f"{question.asked_at:%A, %d %B %Y}")
-    return system, f"{context or NOTHING}\n\nQuestion: {question.text}"
-
-
-def _ask_judge(question: Question, answer: str) -> tuple[str, str]:
-    """System and user message for the judge."""
-    asked = {"question": question.text, "right_answer": question.answer, "answer_to_judge": answer}
-    return JUDGE.format(rule=_rule(question)), json.dumps(asked, ensure_ascii=False)
 
 
 def _rule(question: Question) -> str:
@@ -139,14 +126,10 @@ def _role(name: str, role: ModelSettings, settings: Settings) -> Role:
         raise ConfigError(f"--qa needs a model for this: name it in models.{name}.model of --config")
     base_url = role.base_url or settings.upstream.base_url
     own_host = base_url == settings.upstream.base_url
-    key = role.api_key or (settings.upstream.api_key or _key_from_environment() if own_host else None)
-    credential = Credential(base_url=base_url, model=role.model, api_key=key.get_secret_value() if key else None)
-    return Role(OpenAIChatModel(role), credential)
-
-
-def _key_from_environment() -> SecretStr | None:
-    key = os.environ.get("OPENAI_API_KEY")
-    return SecretStr(key) if key else None
+    configured = role.api_key or (settings.upstream.api_key if own_host else None)
+    from_environment = os.environ.get("OPENAI_API_KEY") or None if own_host else None
+    key = configured.get_secret_value() if configured else from_environment
+    return Role(OpenAIChatModel(role), Credential(base_url=base_url, model=role.model, api_key=key))
 
 
 async def answer_all(
@@ -174,9 +157,12 @@ async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, co
 
         async def one(outcome: Outcome) -> None:
             async with width:
-                line = await _one(outcome, reading, console)
-            if line is not None:
-                lines[outcome.question.id] = line
+                try:
+                    lines[outcome.question.id] = await _asked(outcome, reading)
+                except ModelRefused:
+                    raise
+                except ModelError as error:
+                    console.print(f"{outcome.question.id} is left out: {error.message}")
             step(1)
 
         try:
@@ -191,20 +177,14 @@ async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, co
     return lines
 
 
-async def _one(outcome: Outcome, reading: Reading, console: Console) -> Answered | None:
-    try:
-        return await _asked(outcome, reading)
-    except ModelRefused:
-        raise
-    except ModelError as error:
-        console.print(f"{outcome.question.id} is left out: {error.message}")
-        return None
-
-
 async def _asked(outcome: Outcome, reading: Reading) -> Answered:
+    """The reader is given the block as the proxy would inject it, then the question."""
     question, context = outcome.question, outcome.found.context
-    answer = await _reply(reading.reader, _ask_reader(question, context), json_mode=False)
-    verdict = await _reply(reading.judge, _ask_judge(question, answer.text), json_mode=True)
+    system = READER.format(today=f"{question.asked_at:%A, %d %B %Y}")
+    answer = await _reply(reading.reader, system, f"{context or NOTHING}\n\nQuestion: {question.text}")
+    to_judge = {"question": question.text, "right_answer": question.answer, "answer_to_judge": answer.text}
+    judged = json.dumps(to_judge, ensure_ascii=False)
+    verdict = await _reply(reading.judge, JUDGE.format(rule=_rule(question)), judged, json_mode=True)
     return Answered(
         question_id=question.id,
         group=question.group,
@@ -219,14 +199,13 @@ async def _asked(outcome: Outcome, reading: Reading) -> Answered:
     )
 
 
-async def _reply(role: Role, prompt: tuple[str, str], *, json_mode: bool) -> ModelReply:
+async def _reply(role: Role, system: str, user: str, *, json_mode: bool = False) -> ModelReply:
     retrying = AsyncRetrying(
         retry=retry_if_exception(lambda error: isinstance(error, ModelError) and not isinstance(error, ModelRefused)),
         stop=stop_after_attempt(TRIES),
         wait=wait_random_exponential(multiplier=0.5, max=20),
         reraise=True,
     )
-    system, user = prompt
     async for attempt in retrying:
         with attempt:
             return await role.model.complete(role.credential, system=system, user=user, json_mode=json_mode)
@@ -262,11 +241,8 @@ def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: s
     """By group: questions, how many the judge decided, accuracy with its 95 % interval, F1; what it cost; and every
     answer. ``failed`` were not answered, ``unjudged`` have a verdict that could not be read: neither counts as wrong.
     """
-    groups = {total: [one for one in outcomes if one.question.scored]}
-    for name in sorted({one.question.group for one in outcomes}):
-        groups[name] = [one for one in outcomes if one.question.group == name]
     return {
-        "groups": {name: _group(asked, lines) for name, asked in groups.items() if asked},
+        "groups": {name: _group(asked, lines) for name, asked in by_group(outcomes, total).items()},
         "failed": sum(one.question.id not in lines for one in outcomes),
         "unjudged": sum(line.correct is None for line in lines.values()),
         "input_tokens": sum(line.input_tokens for line in lines.values()),
@@ -289,15 +265,9 @@ def show_answers(answers: Mapping[str, Any], console: Console) -> None:
         title = f"answers over recipe {name} (reader {answers['reader']}, judge {answers['judge']})"
         table = make_table("questions", "n", "judged", "accuracy", "token F1", title=title)
         for group, figures in recipe["groups"].items():
-            values = (_with_interval(figures[figure]) for figure in ("accuracy", "f1"))
+            values = (with_interval(figures[figure]) for figure in ("accuracy", "f1"))
             table.add_row(group, str(figures["questions"]), str(figures["judged"]), *values)
         console.print(table)
         console.print(f"{recipe['input_tokens']} tokens in, {recipe['output_tokens']} out")
         if left := recipe["failed"] + recipe["unjudged"]:
             console.print(f"{left} questions have no verdict")
-
-
-def _with_interval(figure: Mapping[str, float | None]) -> str:
-    if figure["value"] is None:
-        return "-"
-    return f"{figure['value']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"

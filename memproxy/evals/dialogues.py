@@ -6,7 +6,7 @@ A file is YAML (or JSON, which is YAML): ``type`` and ``dialogues``; docs/evalua
 
 import enum
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -133,24 +133,17 @@ def _checked(dialogues: list[Dialogue]) -> list[Dialogue]:
         seen.add(dialogue.id)
         if unknown := {role for session in dialogue.sessions for one in session.said for role in one} - _ROLES:
             raise ConfigError(f"dialogue {dialogue.id}: the role {sorted(unknown)[0]} is none of {sorted(_ROLES)}")
-        for pattern in _patterns(dialogue):
-            _compiled(dialogue.id, pattern)
+        ended = [pattern for gold in dialogue.ended for pattern in (*gold.match, *gold.by)]
+        stored = [pattern for gold in dialogue.stored for pattern in (*gold.match, gold.subject or "")]
+        for pattern in (*ended, *stored, *dialogue.never):
+            try:
+                re.compile(pattern, re.IGNORECASE)
+            except re.error as error:
+                message = f"dialogue {dialogue.id}: {pattern!r} is no regular expression ({error})"
+                raise ConfigError(message) from error
     if not dialogues:
         raise ConfigError("there is no dialogue to evaluate")
     return dialogues
-
-
-def _patterns(dialogue: Dialogue) -> list[str]:
-    ended = [pattern for gold in dialogue.ended for pattern in (*gold.match, *gold.by)]
-    stored = [pattern for gold in dialogue.stored for pattern in (*gold.match, gold.subject or "")]
-    return [*ended, *stored, *dialogue.never]
-
-
-def _compiled(name: str, pattern: str) -> None:
-    try:
-        re.compile(pattern, re.IGNORECASE)
-    except re.error as error:
-        raise ConfigError(f"dialogue {name}: {pattern!r} is no regular expression ({error})") from error
 
 
 _SAYS_ENDED = re.compile(
@@ -258,7 +251,8 @@ def _verdict(memory: Memory, dialogue: Dialogue) -> Verdict:
     if any(not gold.optional for gold in fitting):
         return Verdict.WANTED
     about_ended = any(_all(gold.match, memory) for gold in dialogue.ended)
-    return Verdict.OPTIONAL if fitting or about_ended or _is_summary(memory) else Verdict.EXTRA
+    is_summary = SUMMARY_TAGS.intersection(memory.tags) or memory.metadata.get("summary") is not None
+    return Verdict.OPTIONAL if fitting or about_ended or is_summary else Verdict.EXTRA
 
 
 def is_remainder(gold: Ended, memory: Memory) -> bool:
@@ -279,19 +273,14 @@ def _change(gold: Ended, verdicts: Iterable[tuple[Memory, Verdict]], run: Run) -
     )
 
 
-def _is_summary(memory: Memory) -> bool:
-    return bool(SUMMARY_TAGS.intersection(memory.tags)) or memory.metadata.get("summary") is not None
-
-
 def _all(patterns: Patterns, memory: Memory) -> bool:
-    text = _text(memory)
-    return all(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+    return all(_matches(patterns, memory))
 
 
 def _any(patterns: Patterns, memory: Memory) -> bool:
-    text = _text(memory)
-    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+    return any(_matches(patterns, memory))
 
 
-def _text(memory: Memory) -> str:
-    return " | ".join(part for part in (memory.content, memory.subject, memory.object) if part)
+def _matches(patterns: Patterns, memory: Memory) -> Iterator[bool]:
+    text = " | ".join(part for part in (memory.content, memory.subject, memory.object) if part)
+    return (re.search(pattern, text, re.IGNORECASE) is not None for pattern in patterns)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +19,13 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-import memproxy
 from memproxy.core.memory import FACTS
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError, ModelError
 from memproxy.evals import dialogues as data
 from memproxy.evals.dataset import Session
-from memproxy.evals.dialogues import NOTHING, Change, Dialogue, Judged, Run, Verdict, judge
-from memproxy.evals.output import make_console, make_table, progress, write_json
+from memproxy.evals.dialogues import NOTHING, Dialogue, Judged, Run, Verdict, judge
+from memproxy.evals.output import make_console, make_report, make_table, progress, rounded, write_json
 from memproxy.evals.scoring import Sample, figure
 from memproxy.evals.throwaway import EvaluationMemory, settings_for, throwaway_memory
 from memproxy.evals.vector_cache import opened_embedder
@@ -36,7 +35,6 @@ from memproxy.settings.loading import load_settings
 
 Mode = Literal["verbatim", "model"]
 
-REPORT_VERSION = 1
 ALL = "all"
 _COUNTED = (Verdict.WANTED, Verdict.EXTRA, Verdict.STALE, Verdict.POISON)
 _APART = timedelta(minutes=5)
@@ -173,17 +171,9 @@ def _recall(judged: Judged) -> tuple[float, float]:
 def _changes(*, corrected: bool, known: bool) -> Counts:
     def count(judged: Judged) -> tuple[float, float]:
         changes = [one for one in judged.changes if bool(one.gold.by) == corrected and (one.known or not known)]
-        return _right(changes)
+        return float(sum(change.right for change in changes)), float(len(changes))
 
     return count
-
-
-def _right(changes: Sequence[Change]) -> tuple[float, float]:
-    return float(sum(change.right for change in changes)), float(len(changes))
-
-
-def _poisoned(judged: Judged) -> tuple[float, float]:
-    return float(bool(judged.poison)), float(bool(judged.dialogue.never))
 
 
 def _clean(judged: Judged) -> tuple[float, float]:
@@ -198,7 +188,7 @@ FIGURES: Mapping[str, Counts] = {
     "corrections_of_known": _changes(corrected=True, known=True),
     "retractions": _changes(corrected=False, known=False),
     "retractions_of_known": _changes(corrected=False, known=True),
-    "poisoned": _poisoned,
+    "poisoned": lambda judged: (float(bool(judged.poison)), float(bool(judged.dialogue.never))),
     "clean": _clean,
     "right": lambda judged: (float(judged.right), 1.0),
 }
@@ -236,11 +226,7 @@ def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str,
     for name in dict.fromkeys(one.dialogue.type for one in judged):
         groups[name] = [one for one in judged if one.dialogue.type == name]
     seconds = np.array([one.run.seconds for one in judged])
-    made: dict[str, Any] = {
-        "version": REPORT_VERSION,
-        "memproxy": memproxy.__version__,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "evaluation": "extraction",
+    figures = {
         **about,
         "dialogues": len(judged),
         "sessions": sum(len(one.dialogue.sessions) for one in judged),
@@ -250,7 +236,7 @@ def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str,
         "groups": {name: of_group(group) for name, group in groups.items()},
         "failures": [_failure(one) for one in judged if not one.right],
     }
-    return msgspec.json.decode(msgspec.json.encode(made), type=dict[str, Any])  # NaN becomes null
+    return make_report("extraction", figures)
 
 
 def _failure(judged: Judged) -> dict[str, Any]:
@@ -293,28 +279,19 @@ def show(made: Mapping[str, Any], console: Console, *, verbose: bool = False) ->
     table = make_table("figure", "value", "95 % interval", title="all dialogues")
     for name, one in total.items():
         if isinstance(one, dict) and "value" in one:
-            table.add_row(name, _number(one["value"]), f"{_number(one['low'])} to {_number(one['high'])}")
+            table.add_row(name, rounded(one["value"]), f"{rounded(one['low'])} to {rounded(one['high'])}")
     console.print(table)
     console.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total["counts"].items()))
     groups = make_table("type", "n", *_COLUMNS.values(), title="by type")
     for name, figures in made["groups"].items():
-        groups.add_row(name, str(figures["dialogues"]), *(_number(figures[one]["value"]) for one in _COLUMNS))
+        groups.add_row(name, str(figures["dialogues"]), *(rounded(figures[one]["value"]) for one in _COLUMNS))
     console.print(groups)
     seconds = made["seconds_per_dialogue"]
     console.print(f"seconds per dialogue: mean {seconds['mean']:.3f}, p95 {seconds['p95']:.3f}")
     if made["unlearned_sessions"]:
         console.print(f"{made['unlearned_sessions']} sessions could not be learned from; the log says why")
-    if verbose:
-        _failures(made, console)
-
-
-def _failures(made: Mapping[str, Any], console: Console) -> None:
-    for failure in made["failures"]:
+    for failure in made["failures"] if verbose else ():
         console.print(f"\n{failure['id']}")
         for fault in _FAULTS:
             for text in failure[fault]:
                 console.print(f"  {fault.replace('_', ' ')}: {escape(text)}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -83,13 +83,12 @@ def load(path: Path) -> list[Line]:
 def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]:
     """The verdict on every line; the weights are read before, as at a proxy's start."""
     fitted()
-    return [_judged(line, skip) for line in lines]
-
-
-def _judged(line: Line, skip: frozenset[str]) -> Judged:
-    start = time.perf_counter()
-    verdict = gate.judge(line.text, skip, follows=bool(line.earlier))
-    return Judged(line, verdict, (time.perf_counter() - start) * 1000)
+    judged = []
+    for line in lines:
+        start = time.perf_counter()
+        verdict = gate.judge(line.text, skip, follows=bool(line.earlier))
+        judged.append(Judged(line, verdict, (time.perf_counter() - start) * 1000))
+    return judged
 
 
 def measure_gate(data: Path, json_out: Path | None, *, config: Path | None = None) -> None:
@@ -127,10 +126,9 @@ def made_report(judged: Sequence[Judged], data: str) -> dict[str, Any]:
 
 def _rates(group: Iterable[Judged]) -> dict[str, Any]:
     judged = list(group)
-    personal = [one for one in judged if one.first_person]
     return {
         "all": _searched(judged),
-        "first_person": _searched(personal),
+        "first_person": _searched([one for one in judged if one.first_person]),
         "no_first_person": _searched([one for one in judged if not one.first_person]),
         "reasons": dict(Counter(one.verdict.reason for one in judged).most_common()),
     }
@@ -138,11 +136,8 @@ def _rates(group: Iterable[Judged]) -> dict[str, Any]:
 
 def _searched(judged: Sequence[Judged]) -> dict[str, Any]:
     searched = sum(one.verdict.searched for one in judged)
-    return {
-        "lines": len(judged),
-        "searched": searched,
-        "rate": round(searched / len(judged), 4) if judged else None,
-    }
+    rate = round(searched / len(judged), 4) if judged else None
+    return {"lines": len(judged), "searched": searched, "rate": rate}
 
 
 def _line(one: Judged) -> dict[str, Any]:

@@ -4,21 +4,45 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+import memproxy
 from memproxy.errors import ConfigError
+
+REPORT_VERSION = 1
 
 _WIDTH = 140
 _SECONDS_BETWEEN_LINES = 10.0
 
 Step = Callable[[int], None]
 """Called with how much more is done."""
+
+
+def make_report(evaluation: str, figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures as JSON types (one that nothing defines is null), after what they were made by and when."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    head = {"version": REPORT_VERSION, "memproxy": memproxy.__version__, "at": at, "evaluation": evaluation}
+    return msgspec.json.decode(msgspec.json.encode(head | figures), type=dict[str, Any])  # NaN becomes null
+
+
+def rounded(value: float | None, digits: int = 3) -> str:
+    """A figure in a table."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def with_interval(figure: Mapping[str, float | None], digits: int = 3) -> str:
+    """A figure in a table, with its interval."""
+    if figure["value"] is None:
+        return "-"
+    return f"{rounded(figure['value'], digits)} [{rounded(figure['low'], digits)}, {rounded(figure['high'], digits)}]"
 
 
 def write_json(path: Path, report: Mapping[str, Any]) -> None:
@@ -53,29 +77,17 @@ def progress(console: Console, title: str, total: int) -> Iterator[Step]:
             task = bar.add_task(title, total=total)
             yield lambda done: bar.advance(task, done)
         return
-    lines = _Lines(console, title, total)
-    yield lines.step
-    lines.end()
+    done_so_far, started = 0, time.monotonic()
+    printed_at = started
 
-
-class _Lines:
-    """Plain lines with the time that is left, for logs."""
-
-    def __init__(self, console: Console, title: str, total: int) -> None:
-        self._console = console
-        self._title = title
-        self._total = max(1, total)
-        self._done = 0
-        self._start = self._told = time.monotonic()
-
-    def step(self, done: int) -> None:
-        self._done += done
+    def step(done: int) -> None:
+        nonlocal done_so_far, printed_at
+        done_so_far += done
         now = time.monotonic()
-        if now - self._told < _SECONDS_BETWEEN_LINES or not self._done:
-            return
-        self._told = now
-        left = (now - self._start) * (self._total - self._done) / self._done
-        self._console.print(f"{self._title}: {self._done / self._total:.0%}, {left:.0f} s left")
+        if now - printed_at >= _SECONDS_BETWEEN_LINES and done_so_far:
+            printed_at = now
+            left = (now - started) * (total - done_so_far) / done_so_far
+            console.print(f"{title}: {done_so_far / max(1, total):.0%}, {left:.0f} s left")
 
-    def end(self) -> None:
-        self._console.print(f"{self._title}: done in {time.monotonic() - self._start:.1f} s")
+    yield step
+    console.print(f"{title}: done in {time.monotonic() - started:.1f} s")

@@ -7,8 +7,7 @@ at the question's own date.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import memproxy
 from memproxy.core.scope import Scope
 from memproxy.core.turn import make_turns
 from memproxy.evals import locomo, longmemeval, scoring
-from memproxy.evals.answers import Reading, answer_all, reading, show_answers
+from memproxy.evals.answers import answer_all, reading, show_answers
 from memproxy.evals.dataset import Dataset
-from memproxy.evals.output import make_console, make_table, progress, write_json
-from memproxy.evals.scoring import Outcome, Sample
+from memproxy.evals.output import make_console, make_report, make_table, progress, rounded, with_interval, write_json
+from memproxy.evals.scoring import Outcome, Sample, by_group
 from memproxy.evals.throwaway import EvaluationMemory, settings_for, throwaway_memory
-from memproxy.evals.vector_cache import CachedEmbedder, VectorCache, local_model, until_ready
+from memproxy.evals.vector_cache import CachedEmbedder, local_model, opened_model, until_ready
 from memproxy.models.dimensions import DEFAULT as DIMENSION
 from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder
@@ -33,9 +31,9 @@ from memproxy.recall.documents import dense_text
 from memproxy.settings import Settings
 
 LOADERS = {"locomo": locomo.load_dataset, "longmemeval": longmemeval.load}
-REPORT_VERSION = 1
+_DIGITS = {"lines": 1, "tokens": 1}
+"""Of figures that are counts; shares have three."""
 
-_COUNTS = frozenset({"lines", "tokens"})
 _BY_GROUP = {
     "turn_recall@5": "turn@5",
     "turn_recall@10": "turn@10",
@@ -81,22 +79,15 @@ def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: P
 
 async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
     console = Console(stderr=True)
-    async with _answerers(options) as answerers:
-        async with opened_memory(dataset, options, console) as (memory, embedder):
+    about: dict[str, Any] = {"data": data, "pooled": options.pooled, "smoke": options.smoke}
+    async with AsyncExitStack() as held:
+        # opened first, so that a missing model is told at once
+        answerers = await held.enter_async_context(reading(options.config)) if options.qa else None
+        async with opened_memory(dataset, options, console) as (memory, about["embedder"]):
             outcomes = await run(memory, dataset, options.recipes, console)
-        answers = await answer_all(outcomes, answerers, console, total=dataset.total) if answerers else None
-    about = {"data": data, "pooled": options.pooled, "smoke": options.smoke, "embedder": embedder}
-    return made_report(dataset, outcomes, about | ({} if answers is None else {"qa": answers}))
-
-
-@asynccontextmanager
-async def _answerers(options: Options) -> AsyncIterator[Reading | None]:
-    """Who answers and judges, if that is asked for; opened first, so that a missing model is told at once."""
-    if not options.qa:
-        yield None
-        return
-    async with reading(options.config) as found:
-        yield found
+        if answerers is not None:
+            about["qa"] = await answer_all(outcomes, answerers, console, total=dataset.total)
+    return _report(dataset, outcomes, about)
 
 
 @asynccontextmanager
@@ -104,27 +95,14 @@ async def opened_memory(
     dataset: Dataset, options: Options, console: Console
 ) -> AsyncIterator[tuple[EvaluationMemory, str]]:
     """The memory to measure and its embedder's name."""
-    async with (
-        _embedder(dataset, options, console) as embedder,
-        throwaway_memory(settings_for(Settings(), "off"), embedder, options.recipes) as local,
-    ):
-        yield local, embedder.name
-
-
-@asynccontextmanager
-async def _embedder(dataset: Dataset, options: Options, console: Console) -> AsyncIterator[Embedder]:
-    if options.lexical:
-        yield NoEmbedder(DIMENSION)
-        return
-    vectors = VectorCache(options.cache)
-    embedder = CachedEmbedder(local_model(options.model_path, threads=1), vectors)
-    try:
-        await embedder.start()
-        await _fill(embedder, dataset, options, console)
-        yield embedder
-    finally:
-        await embedder.close()
-        vectors.close()
+    async with AsyncExitStack() as held:
+        embedder: Embedder = NoEmbedder(DIMENSION)
+        if not options.lexical:
+            cached = await held.enter_async_context(opened_model(options.model_path, options.cache, threads=1))
+            await _fill(cached, dataset, options, console)
+            embedder = cached
+        memory = throwaway_memory(settings_for(Settings(), "off"), embedder, options.recipes)
+        yield await held.enter_async_context(memory), embedder.name
 
 
 async def _fill(embedder: CachedEmbedder, dataset: Dataset, options: Options, console: Console) -> None:
@@ -173,13 +151,8 @@ async def run(
     return outcomes
 
 
-def made_report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[str, Any]) -> dict[str, Any]:
-    """All figures as JSON types; a figure that no question defines is null."""
-    made: dict[str, Any] = {
-        "version": REPORT_VERSION,
-        "memproxy": memproxy.__version__,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "evaluation": dataset.name,
+def _report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[str, Any]) -> dict[str, Any]:
+    figures = {
         **about,
         "total": dataset.total,
         "sessions": len(dataset.sessions),
@@ -188,17 +161,13 @@ def made_report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dic
         "recipes": {recipe: _recipe(dataset.total, found) for recipe, found in outcomes.items()},
         "differences": _differences(outcomes),
     }
-    return msgspec.json.decode(msgspec.json.encode(made), type=dict[str, Any])  # NaN becomes null
+    return make_report(dataset.name, figures)
 
 
 def _recipe(total: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    groups = {total: [one for one in outcomes if one.question.scored]}
-    for name in sorted({one.question.group for one in outcomes}):
-        groups[name] = [one for one in outcomes if one.question.group == name]
+    groups = by_group(outcomes, total)
     return {
-        "groups": {
-            name: {"questions": len(group), **Sample.of(group).figures()} for name, group in groups.items() if group
-        },
+        "groups": {name: {"questions": len(group), **Sample.of(group).figures()} for name, group in groups.items()},
         "latency_ms": scoring.latency(outcomes),
         "degraded": sum(one.found.degraded is not None for one in outcomes),
         "questions": [_question(one) for one in outcomes],
@@ -260,18 +229,19 @@ def _totals(report: Mapping[str, Any]) -> Table:
 
 
 def _cell(report: Mapping[str, Any], recipe: str, figure: str, found: Mapping[str, Any]) -> str:
-    text = f"{_number(figure, found['value'])} [{_number(figure, found['low'])}, {_number(figure, found['high'])}]"
+    digits = _DIGITS.get(figure, 3)
+    text = with_interval(found, digits)
     difference = report["differences"].get(recipe, {}).get(figure)
     if difference is None or difference["value"] is None:
         return text
     sure = "*" if difference["low"] > 0 or difference["high"] < 0 else ""
-    return f"{text} {'+' if difference['value'] >= 0 else ''}{_number(figure, difference['value'])}{sure}"
+    return f"{text} {'+' if difference['value'] >= 0 else ''}{rounded(difference['value'], digits)}{sure}"
 
 
 def _groups(name: str, recipe: Mapping[str, Any]) -> Table:
     table = make_table("questions", "n", *_BY_GROUP.values(), title=f"recipe {name}")
     for group, figures in recipe["groups"].items():
-        values = (_number(figure, figures[figure]["value"]) for figure in _BY_GROUP)
+        values = (rounded(figures[figure]["value"], _DIGITS.get(figure, 3)) for figure in _BY_GROUP)
         table.add_row(group, str(figures["questions"]), *values)
     return table
 
@@ -283,9 +253,3 @@ def _times(report: Mapping[str, Any]) -> Table:
             if times:
                 table.add_row(name, what.replace("_", " "), *(f"{times[each]:.2f}" for each in ("p50", "p95", "p99")))
     return table
-
-
-def _number(figure: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if figure in _COUNTS else f"{value:.3f}"

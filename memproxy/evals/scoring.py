@@ -52,6 +52,14 @@ class Outcome(msgspec.Struct, frozen=True):
     found: Found
 
 
+def by_group(outcomes: Sequence[Outcome], total: str) -> dict[str, list[Outcome]]:
+    """The questions that count, under the name ``total``, and those of each group; groups without any left out."""
+    groups = {total: [one for one in outcomes if one.question.scored]}
+    for name in sorted({one.question.group for one in outcomes}):
+        groups[name] = [one for one in outcomes if one.question.group == name]
+    return {name: group for name, group in groups.items() if group}
+
+
 class Figure(msgspec.Struct, frozen=True):
     """A value and the 95 % interval that resampling the questions gives; all NaN when no question defines it."""
 

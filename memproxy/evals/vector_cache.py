@@ -212,12 +212,21 @@ def local_model(model_path: Path | None, *, threads: int | None = None) -> Faste
 
 @asynccontextmanager
 async def opened_embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Embedder]:
-    """The model of these files in front of its cache, closed afterwards; None: by words alone."""
+    """The model of these files with its cache, closed afterwards; None: by words alone."""
     if model_path is None:
         yield NoEmbedder(DIMENSION)
         return
+    async with opened_model(model_path, cache) as embedder:
+        yield embedder
+
+
+@asynccontextmanager
+async def opened_model(
+    model_path: Path | None, cache: Path, *, threads: int | None = None
+) -> AsyncIterator[CachedEmbedder]:
+    """As `local_model`, with its cache, closed afterwards."""
     vectors = VectorCache(cache)
-    embedder = CachedEmbedder(local_model(model_path), vectors)
+    embedder = CachedEmbedder(local_model(model_path, threads=threads), vectors)
     try:
         await embedder.start()
         yield embedder

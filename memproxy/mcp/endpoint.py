@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memproxy.core.protocol import IDENTITY_HEADER
-from memproxy.mcp.tools import make_server, refused
+from memproxy.mcp.tools import Answer, make_server, refused
 from memproxy.tasks import TaskOwner
 
 _LARGEST = 8 * 1024 * 1024
@@ -70,20 +70,11 @@ class McpEndpoint:
             return
         await self._app(scope, receive, send)
 
-    async def _call(
-        self,
-        context: Context[Any, Any],
-        method: str,
-        path: str,
-        *,
-        params: dict[str, Any] | None = None,
-        json: Any = None,
-    ) -> dict[str, Any]:
+    async def _call(self, context: Context[Any, Any], method: str, path: str, **arguments: Any) -> Answer:
         headers = {IDENTITY_HEADER: (context.headers or {}).get(IDENTITY_HEADER, "")}
         transport = httpx.ASGITransport(app=self._api)
         async with httpx.AsyncClient(transport=transport, base_url="http://memproxy") as client:
-            answer = await client.request(method, path, params=params, json=json, headers=headers)
+            answer = await client.request(method, path, headers=headers, **arguments)
         if answer.is_error:
             raise refused(str(answer.json()["error"]["message"]))
-        read: dict[str, Any] = answer.json() if answer.content else {}
-        return read
+        return dict(answer.json()) if answer.content else {}

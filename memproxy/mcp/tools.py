@@ -1,6 +1,7 @@
 """The tools and resources that an agent is offered, each of them one call of the memory API."""
 
-from typing import Annotated, Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -38,23 +39,10 @@ Answer = dict[str, Any]
 """What the API answers; an agent gets it as structured content."""
 
 
-class MemoryApi(Protocol):
-    """Calls of the memory API for one caller."""
-
-    async def __call__(
-        self,
-        context: Context[Any, Any],
-        method: str,
-        path: str,
-        *,
-        params: dict[str, Any] | None = None,
-        json: Any = None,
-    ) -> dict[str, Any]:
-        """What the call answers, read as JSON; nothing where it answers nothing.
-
-        Raises:
-            ToolError: the API refuses it; the message is its own.
-        """
+MemoryApi = Callable[..., Awaitable[Answer]]
+"""Makes one call of the memory API: given the tool's `Context`, method, path, and httpx's ``params`` and ``json``. Its
+answer is empty where the API answers nothing. Raises what `refused` makes of the API's message.
+"""
 
 
 def refused(message: str) -> ToolError:
