@@ -277,11 +277,7 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
 
 
 async def _cited(backends: Backends, scope: Scope, cited: str, session: str | None) -> str | None:
-    """The id of the memory that is cited so, among those that the scope sees and that have not expired.
-
-    Raises:
-        Ambiguous: there are several.
-    """
+    """The id of the memory that is cited so, among those that the scope sees and that have not expired."""
     where = MemoryFilter(now=backends.parts.clock.now())
     ids = {
         memory_id

@@ -172,11 +172,7 @@ async def reflect(api: Backends, call: Call, body: ReflectBody) -> Reply[Reflect
 
 
 def _whole(call: Call) -> Scope:
-    """The user, whose memories of all projects a dream looks at.
-
-    Raises:
-        Forbidden: the key is for one project.
-    """
+    """The user, whose memories of all projects a dream looks at."""
     if call.identity.bound_project:
         raise Forbidden("This key is for one project: dreams look at all of a user's memories.")
     return call.scope().whole

@@ -87,9 +87,6 @@ async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[
 async def _meant(api: Backends, scope: Scope, body: FeedbackBody) -> list[Memory]:
     """The memories that it is about; of a request those that it was given, that are still there, and that the
     caller's project (agent) sees.
-
-    Raises:
-        NotFound: there is no such memory, or no such receipt.
     """
     if body.memory_id is not None:
         return [await find(api, scope, body.memory_id)]

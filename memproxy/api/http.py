@@ -225,18 +225,14 @@ def validate(model: type[Model], data: object) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise _request_error(error, data) from error
-
-
-def _request_error(error: ValidationError, data: Mapping[str, object]) -> RequestError:
-    problems = error.errors(include_url=False, include_input=False)
-    first = problems[0]
-    path = first["loc"]
-    if len(path) > 1 and isinstance(path[1], int) and not isinstance(data.get(str(path[0])), list):
-        path = (path[0], *path[2:])  # one value that was taken for a list of one
-    param = ".".join(str(part)[:100] for part in path) or None
-    more = f" (Wrong fields besides this one: {len(problems) - 1}.)" if len(problems) > 1 else ""
-    return RequestError(f"{param}: {_reason(first)}.{more}" if param else f"{_reason(first)}.{more}", param=param)
+        problems = error.errors(include_url=False, include_input=False)
+        path = problems[0]["loc"]
+        if len(path) > 1 and isinstance(path[1], int) and not isinstance(data.get(str(path[0])), list):
+            path = (path[0], *path[2:])  # one value that was taken for a list of one
+        param = ".".join(str(part)[:100] for part in path) or None
+        more = f" (Wrong fields besides this one: {len(problems) - 1}.)" if len(problems) > 1 else ""
+        message = f"{_reason(problems[0])}.{more}"
+        raise RequestError(f"{param}: {message}" if param else message, param=param) from error
 
 
 def _reason(problem: Mapping[str, Any]) -> str:

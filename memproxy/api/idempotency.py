@@ -53,8 +53,14 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
         if earlier is None or now - earlier.at > ANSWERS_KEPT:
             earlier = GivenAnswer(request_digest=keyed.request_digest, at=now)
             await state.keep_answer(scope, keyed.name, earlier)
-        if (repeated := _again(keyed, earlier)) is not None:
-            return repeated
+        if earlier.request_digest != keyed.request_digest:
+            words = "This idempotency key came with another call before: take a new key for a new call."
+            raise KeyReused(words, param=HEADER)
+        if earlier.erased:
+            words = "This call was done before; what it answered was deleted since."
+            raise Conflict(words, param=HEADER, code="idempotency_answer_erased")
+        if earlier.answer is not None:
+            return keyed.opened(earlier.answer)
         try:
             response = await answer(replace(call, seed=keyed.seed(earlier)))
         except MemproxyError:
@@ -117,20 +123,6 @@ def _what(request: Request, identity: Identity) -> str:
     if any(parts):
         what += f" {msgspec.json.encode(parts).decode()}"
     return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
-
-
-def _again(keyed: _KeyedCall, earlier: GivenAnswer) -> Response | None:
-    if earlier.request_digest != keyed.request_digest:
-        raise KeyReused(
-            "This idempotency key came with another call before: take a new key for a new call.", param=HEADER
-        )
-    if earlier.erased:
-        raise Conflict(
-            "This call was done before; what it answered was deleted since.",
-            param=HEADER,
-            code="idempotency_answer_erased",
-        )
-    return keyed.opened(earlier.answer) if earlier.answer is not None else None
 
 
 def key_of(request: Request) -> str | None:

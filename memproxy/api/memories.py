@@ -40,11 +40,7 @@ LONGEST_HISTORY = 1_000
 
 
 def refuse_turn(value: object) -> object:
-    """A memory's kind, which cannot be ``turn`` here.
-
-    Raises:
-        ValueError: it is ``turn``.
-    """
+    """A memory's kind, which cannot be ``turn`` here."""
     if value == "turn":
         raise ValueError("cannot be turn here: a turn is a verbatim message, send it to POST /v1/memory/turns")
     return value
@@ -227,11 +223,7 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
 
 
 def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]:
-    """The fields that an edit changes, and the times that follow from it.
-
-    Raises:
-        RequestError: a field cannot be changed so.
-    """
+    """The fields that an edit changes, and the times that follow from it."""
     edits = redact_memory(body.model_dump(include=body.model_fields_set - {"user_id"}), api.redacted)
     for name in NOT_CLEARABLE & edits.keys():
         if edits[name] is None:

@@ -116,7 +116,11 @@ def _described(operation: Operation) -> dict[str, Any]:
     }
     if operation.etag and operation.method == "GET":
         responses["304"] = {"description": "The caller has this version (`If-None-Match`)."}
-    responses |= {str(status): _refusal(_REFUSALS[status]) for status in sorted(_errors(operation))}
+    errors = {400, 401, 403, 503, *operation.errors}
+    errors |= {413, 415} if operation.body is not None or operation.takes_lines else set()
+    errors |= {409, 422} if operation.takes_key else set()
+    errors |= {412} if operation.if_match else set()
+    responses |= {str(status): _refusal(_REFUSALS[status]) for status in sorted(errors)}
     described: dict[str, Any] = {
         "summary": operation.summary,
         "description": f"Needs the permission {' or '.join(f'`{name}`' for name in operation.permissions)}.",
@@ -129,13 +133,6 @@ def _described(operation: Operation) -> dict[str, Any]:
         content = {"application/json": {"schema": {"$ref": REF + operation.body.__name__}}}
         described["requestBody"] = {"required": not operation.body_optional, "content": content}
     return described
-
-
-def _errors(operation: Operation) -> set[int]:
-    statuses = {400, 401, 403, 503, *operation.errors}
-    statuses |= {413, 415} if operation.body is not None or operation.takes_lines else set()
-    statuses |= {409, 422} if operation.takes_key else set()
-    return statuses | ({412} if operation.if_match else set())
 
 
 def _refusal(words: str) -> dict[str, Any]:

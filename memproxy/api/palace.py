@@ -88,11 +88,7 @@ class PalaceNames:
 
 
 async def in_palace(api: Backends, scope: Scope, filters: Filters, where: MemoryFilter) -> MemoryFilter:
-    """The filter narrowed to the wings, rooms and closets that are named.
-
-    Raises:
-        StateUnavailable: the palace's names cannot be read.
-    """
+    """The filter narrowed to the wings, rooms and closets that are named."""
     if not filters.wing and not filters.room and not filters.closet:
         return where
     names = PalaceNames(api, scope)

@@ -23,7 +23,7 @@ from memproxy.api.fields import Id, Limit, Name
 from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
 from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.memory import Memory, Trust
-from memproxy.core.receipt import Carried, Cited, Decided, Outcome
+from memproxy.core.receipt import Carried, Decided, Outcome
 from memproxy.core.receipt import Receipt as StoredReceipt
 from memproxy.core.retention import is_expired
 from memproxy.core.scope import Scope
@@ -165,7 +165,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         query=recalled.query if recalled else None,
         said=(await _unsearched_texts(api, scope, [stored])).get(stored.request_id),
         floor=recalled.floor if recalled else None,
-        memories=[_given_memory(one, contents) for one in cited],
+        memories=[GivenMemory(**msgspec.to_builtins(one), content=contents.get(one.memory_id)) for one in cited],
         tokens=None if wider else last.tokens if last else 0,
         candidates=with_contents(candidates, contents),
         timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
@@ -320,11 +320,7 @@ async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Rece
 
 
 def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    """Where a page of receipts begins.
-
-    Raises:
-        RequestError: the cursor is not one of this list.
-    """
+    """Where a page of receipts begins."""
     match read_cursor("receipts", cursor):
         case []:
             return None
@@ -508,10 +504,6 @@ def _verdict(stored: StoredReceipt) -> dict[str, Any] | None:
     if stored.decided is not None and stored.decided.result == "skipped":
         return {"searched": False, "reason": stored.decided.reason}
     return None
-
-
-def _given_memory(cited: Cited, contents: Mapping[str, str | None]) -> GivenMemory:
-    return GivenMemory(**msgspec.to_builtins(cited), content=contents.get(cited.memory_id))
 
 
 def _named(outcomes: Iterable[Outcome]) -> list[str]:

@@ -52,7 +52,7 @@ from memproxy.core.turn import name_within
 from memproxy.core.vectors import checked, length_of, packed
 from memproxy.errors import RequestError
 from memproxy.learn.planted import marked_unless_own
-from memproxy.ports import JournalKind, MemoryFilter, Point, PointPage, every
+from memproxy.ports import JournalKind, MemoryFilter, PointPage, every
 
 MemoryWithVectors = tuple[Memory, GivenVectors | None]
 """A memory of a file with its vectors."""
@@ -260,20 +260,19 @@ async def _lines(
 ) -> AsyncIterator[bytes]:
     yield begin
     while True:
-        yield b"".join(_memory_line(point, dense=dense, nulls=nulls) for point in page.points)
+        lines = []
+        for point in page.points:
+            vectors = GivenVectors(
+                dense=[packed(part) for part in point.dense] if dense else [],
+                indices=point.bm25.indices,
+                values=point.bm25.values,
+                tokens=point.tokens if dense else b"",
+            )
+            lines.append(line({"memory": to_public(point.memory, nulls=nulls), "vectors": vectors}))
+        yield b"".join(lines)
         if page.next_cursor is None:
             return
         page = await api.store.point_page(scope, limit=EXPORT_PAGE, cursor=page.next_cursor)
-
-
-def _memory_line(point: Point, *, dense: bool, nulls: bool) -> bytes:
-    vectors = GivenVectors(
-        dense=[packed(part) for part in point.dense] if dense else [],
-        indices=point.bm25.indices,
-        values=point.bm25.values,
-        tokens=point.tokens if dense else b"",
-    )
-    return line({"memory": to_public(point.memory, nulls=nulls), "vectors": vectors})
 
 
 def _header(api: Backends) -> Header:

@@ -188,7 +188,14 @@ async def list_entries(api: Backends, call: Call, query: WorkingQuery) -> EntryP
     In the order of their keys; where they are encrypted, in another one that stays the same.
     """
     api.require("state")
-    entries, after = await _entries(api, call.scope(), query, after=_position(query.cursor), most=query.limit)
+    match read_cursor("working", query.cursor):
+        case []:
+            begin = None
+        case [str(key), str(project)]:
+            begin = (key, project)
+        case _:
+            raise foreign_cursor()
+    entries, after = await _entries(api, call.scope(), query, after=begin, most=query.limit)
     return EntryPage([_info(entry) for entry in entries], write_cursor("working", *after) if after else None)
 
 
@@ -233,17 +240,6 @@ async def _entries(
         if page.after is None:
             return entries, None
         after, at_once = page.after, READ_AT_ONCE
-
-
-def _position(cursor: str | None) -> Place | None:
-    """The place that a cursor of the list holds."""
-    match read_cursor("working", cursor):
-        case []:
-            return None
-        case [str(key), str(project)]:
-            return key, project
-        case _:
-            raise foreign_cursor()
 
 
 def _key(call: Call) -> str:

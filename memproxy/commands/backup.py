@@ -181,18 +181,17 @@ async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list
     """Have the server remove these; the addresses of those that it has not removed."""
     key = settings.store.api_key
     headers = {"api-key": key.get_secret_value()} if key else {}
-    addresses = []
+    kept = []
     async with httpx.AsyncClient(headers=headers, timeout=_DROP_S) as client:
-        for snapshot in snapshots:
-            address = snapshot_address(settings, snapshot)
+        for address in (snapshot_address(settings, snapshot) for snapshot in snapshots):
             try:
                 answer = await client.delete(address)
+                is_gone = not answer.is_error or answer.status_code == HTTPStatus.NOT_FOUND
             except httpx.HTTPError:
-                addresses.append(address)
-            else:
-                if answer.is_error and answer.status_code != HTTPStatus.NOT_FOUND:
-                    addresses.append(address)
-    return addresses
+                is_gone = False
+            if not is_gone:
+                kept.append(address)
+    return kept
 
 
 def dated(folder: Path) -> list[Path]:
@@ -225,14 +224,10 @@ def remove_abandoned(parent: Path, is_ours: Callable[[str], object]) -> None:
     for path in parent.iterdir():
         if not is_ours(path.name) or path.is_symlink() or not path.is_dir():
             continue
-        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with descriptor(path, os.O_RDONLY | os.O_DIRECTORY) as held, contextlib.suppress(BlockingIOError):
+            # raised where another run is at work
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path)
-        except BlockingIOError:
-            pass  # another run is at work
-        finally:
-            os.close(held)
 
 
 @contextlib.contextmanager
@@ -293,11 +288,7 @@ def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snap
 
 
 def _packed(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manifest:
-    """Pack the files of a copy one after another, and remove them from it; what the previous backup has is shared.
-
-    Raises:
-        MemproxyError: what was written is not what is read.
-    """
+    """Pack the files of a copy one after another, and remove them from it; what the previous backup has is shared."""
     earlier: dict[str, BackedUp] = {}
     if previous is not None:
         with contextlib.suppress(ConfigError):  # a damaged one is nothing to build on
@@ -392,15 +383,12 @@ def pack(raw: Path, packed: Path) -> BackedUp:
 def digest_of(raw: Path, take: Callable[[bytes], object] | None = None) -> BackedUp:
     """What is in a file that is not packed; ``take`` is given its pieces."""
     digest, size = hashlib.sha256(), 0
-    file = os.open(raw, os.O_RDONLY)
-    try:
+    with descriptor(raw) as file:
         for piece in sparse.contents(file):
             digest.update(piece)
             size += len(piece)
             if take is not None:
                 take(piece)
-    finally:
-        os.close(file)
     return BackedUp(size=size, sha256=digest.hexdigest())
 
 
@@ -496,17 +484,21 @@ def unpacked(folder: Path, name: str, expected: BackedUp) -> Iterator[bytes]:
 def drop_cached(path: Path) -> None:
     """Have the next reading of a file come from the disk, where the system takes the hint."""
     if hasattr(os, "posix_fadvise"):
-        file = os.open(path, os.O_RDONLY)
-        try:
+        with descriptor(path) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(file)
 
 
 def synced(path: Path) -> None:
     """Bring a file or folder to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    with descriptor(path) as held:
+        os.fsync(held)
+
+
+@contextlib.contextmanager
+def descriptor(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """The number of an open file or folder; what is made so is for its owner alone."""
+    held = os.open(path, flags, 0o600)
     try:
-        os.fsync(handle)
+        yield held
     finally:
-        os.close(handle)
+        os.close(held)

@@ -148,7 +148,11 @@ async def check_embedder(settings: Settings, home: Path) -> Finding:
     )
     try:
         await embedder.start()
-        state = await _settled(lambda: embedder.state)
+        for _ in range(int(EMBEDDER_PATIENCE_S / 0.1)):
+            if embedder.state != "loading":
+                break
+            await asyncio.sleep(0.1)
+        state = embedder.state
         if state == "ready":
             await embedder.embed_question("check")  # a service is asked, not only named
     except MemproxyError as error:
@@ -172,14 +176,6 @@ async def _reachable(address: str) -> bool:
     except httpx.HTTPError:
         return False
     return True
-
-
-async def _settled(state: Callable[[], str]) -> str:
-    for _ in range(int(EMBEDDER_PATIENCE_S / 0.1)):
-        if state() != "loading":
-            break
-        await asyncio.sleep(0.1)
-    return state()
 
 
 async def findings(settings: Settings, home: Path, config: Path | None) -> list[Finding]:
@@ -222,16 +218,10 @@ def _held(settings: Settings, home: Path) -> Finding | None:
         return Finding("store", False, error.message)
 
 
-def run_check(config: Path | None, console: Console | None = None, *, as_json: bool = False) -> int:
-    """Print the report, as lines or as one of JSON; 0 when nothing is in the way of a start, else 1.
-
-    Raises:
-        ConfigError: the configuration cannot be used; the message names the keys.
-    """
-    settings = load_settings(config)
-    home = home_dir()
-    console = console or Console()
-    report = asyncio.run(findings(settings, home, config))
+def run_check(config: Path | None, *, as_json: bool) -> int:
+    """Print the report, as lines or as one of JSON; 0 when nothing is in the way of a start, else 1."""
+    console = Console()
+    report = asyncio.run(findings(load_settings(config), home_dir(), config))
     works = not any(finding.works is False for finding in report)
     marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
     if as_json:

@@ -138,11 +138,7 @@ class ImportResult(msgspec.Struct, kw_only=True):
 
 
 async def export(settings: Settings, out: BinaryIO, show: Show, *, tenant: str | None, user: str, vectors: bool) -> int:
-    """Write everything of a user to ``out`` as JSON Lines; how many memories that were.
-
-    Raises:
-        MemproxyError: it could not be done; the message says why.
-    """
+    """Write everything of a user to ``out`` as JSON Lines; how many memories that were."""
     done, cursor = 0, None
     async with installation(without_learning(settings)) as here:
         while True:
@@ -173,22 +169,27 @@ async def import_file(
         MemproxyError: it could not be done; the message says why.
     """
     query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
-    result = ImportResult()
+    result, headers = ImportResult(), {"content-type": MEDIA_TYPE}
     async with installation(without_learning(settings)) as here:
-        with _lines(path, file_format) as (lines, size), _settled():
-            for piece, numbers, at in _pieces(lines):
+        with _readable(path):
+            size = (await asyncio.to_thread(path.stat)).st_size
+        with _settled():
+            for piece, numbers, at in _pieces(_lines(path, file_format)):
                 answer = await here.answer(
-                    "POST",
-                    "/v1/memory/import",
-                    tenant=tenant,
-                    params=query,
-                    content=piece,
-                    headers={"content-type": MEDIA_TYPE},
+                    "POST", "/v1/memory/import", tenant=tenant, params=query, content=piece, headers=headers
                 )
                 result.add(answer.json(), numbers, queued=answer.status_code == 202)
                 show(min(at, size), size)
                 gc.collect()  # few objects, but a piece's bytes may hang on them
     return result
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 @contextmanager
@@ -210,29 +211,23 @@ _Line = tuple[bytes, int]
 """A line, and how many bytes of the file were read with it."""
 
 
-@contextmanager
-def _lines(path: Path, file_format: Format) -> Iterator[tuple[Iterable[_Line], int]]:
-    """The lines of a file in our own form, and the whole file's size."""
-    try:
-        size = path.stat().st_size
-        if file_format == FORMAT:
-            with path.open("rb") as file:
-                yield _ours(path, file), size
-            return
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    yield _theirs(IMPORTERS[file_format](path), size), size
-
-
-def _ours(path: Path, file: BinaryIO) -> Iterator[_Line]:
+def _lines(path: Path, file_format: Format) -> Iterator[_Line]:
+    """The lines of a file in our own form. How far a converted one is cannot be told."""
     at = 0
-    for number, raw in enumerate(file):
-        if number == 0 and not _is_ours(raw):
-            raise ConfigError(
-                f"{path} is no export of memproxy. For another product's, say --format {' or '.join(IMPORTERS)}."
-            )
-        at += len(raw)
-        yield raw if raw.endswith(b"\n") else raw + b"\n", at
+    if file_format != FORMAT:
+        for value in IMPORTERS[file_format](path):
+            raw = line(value)
+            at += len(raw)
+            yield raw, at
+        return
+    with _readable(path), path.open("rb") as file:
+        for number, raw in enumerate(file):
+            if number == 0 and not _is_ours(raw):
+                raise ConfigError(
+                    f"{path} is no export of memproxy. For another product's, say --format {' or '.join(IMPORTERS)}."
+                )
+            at += len(raw)
+            yield raw if raw.endswith(b"\n") else raw + b"\n", at
     if not at:
         raise ConfigError(f"{path} is empty: an export has a line at least. Export again, or name another file.")
 
@@ -243,15 +238,6 @@ def _is_ours(raw: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return isinstance(value, dict) and bool({"format", "memory", "place", "turns"} & value.keys())
-
-
-def _theirs(values: Iterator[dict[str, Any]], size: int) -> Iterator[_Line]:
-    """How far a converted file is cannot be told: it is all read when the last line comes."""
-    at = 0
-    for value in values:
-        raw = line(value)
-        at = min(at + len(raw), size)
-        yield raw, at
 
 
 def _pieces(lines: Iterable[_Line]) -> Iterator[tuple[bytes, list[int], int]]:

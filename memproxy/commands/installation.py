@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memproxy.engine.engine import Engine
     from memproxy.ports import StateStore
 
+T = TypeVar("T")
 Told = TypeVar("Told", BackupTold, ReindexTold)
 
 POLL_S = 0.3
@@ -187,11 +188,7 @@ async def _connected(settings: Settings, server: AlreadyServed) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def opened_state(settings: Settings) -> AsyncIterator["StateStore"]:
-    """The state store of these settings, for what needs no engine.
-
-    Raises:
-        StateUnavailable: it cannot be opened.
-    """
+    """The state store of these settings, for what needs no engine."""
     from memproxy.wiring.state_stores import make_state  # noqa: PLC0415 - not where a server runs and does the work
 
     state = make_state(settings, home_dir())
@@ -200,6 +197,16 @@ async def opened_state(settings: Settings) -> AsyncIterator["StateStore"]:
         yield state
     finally:
         await state.close()
+
+
+def of_state(settings: Settings, question: Callable[["StateStore"], Awaitable[T]]) -> T:
+    """What is asked of the state store of these settings, where no loop runs."""
+
+    async def answer() -> T:
+        async with opened_state(settings) as state:
+            return await question(state)
+
+    return asyncio.run(answer())
 
 
 @contextlib.contextmanager

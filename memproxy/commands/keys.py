@@ -3,11 +3,11 @@
 Proxy keys are made, listed and revoked in the state store, which relays look into by themselves: no server is asked.
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -15,13 +15,16 @@ import typer
 from memproxy.auth.identity import ACT_AS_USER, default_user
 from memproxy.auth.modes import key_hash
 from memproxy.auth.proxy_keys import RECORD_SECONDS
-from memproxy.commands.installation import opened_state
+from memproxy.commands.installation import of_state
 from memproxy.commands.options import Config, Json, OneTenant, Unread, a_text, named, quiet_settings, show
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, secret
+
+if TYPE_CHECKING:
+    from memproxy.ports import StateStore
 
 app = typer.Typer(help="Keys and what stands for them.", no_args_is_help=True)
 
@@ -61,11 +64,7 @@ def _asked_key() -> str:
 
 
 def _known_permissions(names: list[str] | None) -> list[str] | None:
-    """The permissions that are named on the command line.
-
-    Raises:
-        BadParameter: one of them does not exist.
-    """
+    """The permissions that are named on the command line."""
     for name in names or ():
         if name not in PERMISSIONS:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(PERMISSIONS)}.")
@@ -105,7 +104,7 @@ def keys_new(
     if settings is None:
         typer.echo(_config_entry(record), err=True)
     else:
-        for alike in asyncio.run(_keep(settings, record)):
+        for alike in of_state(settings, partial(_keep, record)):
             typer.echo(f"Tenant {alike!r} has keys, too: {tenant!r} is another one, and shares no memory.", err=True)
     if (warning := _without_memory(record, settings)) is not None:
         typer.echo(warning, err=True)
@@ -115,7 +114,7 @@ def keys_new(
 @app.command("list")
 def keys_list(tenant: OneTenant = None, config: Config = None, *, json: Json = False) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
-    records = asyncio.run(_listed(quiet_settings(config), tenant))
+    records = of_state(quiet_settings(config), lambda state: state.proxy_keys(tenant))
     show({"data": [_shown(record) for record in records]}, map(line, records), as_json=json)
     if not records:
         of = f" of tenant {tenant}" if tenant is not None else ""
@@ -131,7 +130,7 @@ def keys_revoke(
     json: Json = False,
 ) -> None:
     """End a proxy key's validity; every relay knows within seconds."""
-    if not asyncio.run(_revoke(quiet_settings(config), key_id, tenant)):
+    if not of_state(quiet_settings(config), partial(_revoke, key_id, tenant)):
         of = f" of tenant {tenant}" if tenant is not None else ""
         raise ConfigError(f"There is no valid key of id {key_id!r}{of}; memproxy keys list shows them.")
     line = f"{key_id} is revoked; a server that runs takes it for {RECORD_SECONDS:.0f} more seconds at most."
@@ -153,7 +152,10 @@ def keys_rewrap(config: Config = None, *, json: Json = False) -> None:
 
     Start a running server with both keys before.
     """
-    count = asyncio.run(_rewrap(quiet_settings(config)))
+    settings = quiet_settings(config)
+    if not settings.privacy.encrypt:
+        raise ConfigError("privacy.encrypt is off: there are no data keys to wrap.")
+    count = of_state(settings, _rewrap)
     show({"data_keys": count}, [f"{count} data key{'' if count == 1 else 's'} wrapped anew."], as_json=json)
 
 
@@ -198,33 +200,25 @@ def _without_memory(record: KeyRecord, settings: Settings | None) -> str | None:
     )
 
 
-async def _keep(settings: Settings, record: KeyRecord) -> list[str]:
+async def _keep(record: KeyRecord, state: "StateStore") -> list[str]:
     """Make the key known to every relay of this state; answers tenants of other keys whose names differ from its own in
     capitals alone.
     """
-    async with opened_state(settings) as state:
-        others = {other.tenant for other in await state.proxy_keys(None)} - {record.tenant}
-        await state.add_proxy_key(record)
-        await state.note_audit([_entry("key.new", record.tenant, record.id)])
+    others = {other.tenant for other in await state.proxy_keys(None)} - {record.tenant}
+    await state.add_proxy_key(record)
+    await state.note_audit([_entry("key.new", record.tenant, record.id)])
     return sorted(name for name in others if name.casefold() == record.tenant.casefold())
 
 
-async def _listed(settings: Settings, tenant: str | None) -> list[KeyRecord]:
-    """The keys of a tenant, or of all; those of the configuration are not among them."""
-    async with opened_state(settings) as state:
-        return await state.proxy_keys(tenant)
-
-
-async def _revoke(settings: Settings, key_id: str, tenant: str | None = None) -> bool:
+async def _revoke(key_id: str, tenant: str | None, state: "StateStore") -> bool:
     """End a key's validity, everywhere within seconds; False when there is no such valid key (of this tenant)."""
-    async with opened_state(settings) as state:
-        record = await state.proxy_key(key_id)
-        if record is None or tenant not in {None, record.tenant}:
-            return False
-        revoked = await state.revoke_proxy_key(key_id, datetime.now(UTC))
-        if revoked:
-            await state.note_audit([_entry("key.revoke", record.tenant, key_id)])
-        return revoked
+    record = await state.proxy_key(key_id)
+    if record is None or tenant not in {None, record.tenant}:
+        return False
+    revoked = await state.revoke_proxy_key(key_id, datetime.now(UTC))
+    if revoked:
+        await state.note_audit([_entry("key.revoke", record.tenant, key_id)])
+    return revoked
 
 
 def _entry(action: str, tenant: str, key_id: str) -> AuditEntry:
@@ -259,17 +253,13 @@ def line(record: KeyRecord) -> str:
     return "  ".join([record.id, f"tenant {record.tenant}", *bound, allowed, until, record.name]).rstrip()
 
 
-async def _rewrap(settings: Settings) -> int:
+async def _rewrap(state: "StateStore") -> int:
     """Wrap every data key by the first master key; how many were wrapped by another one.
 
     Raises:
-        ConfigError: nothing is encrypted here, or there is no master key.
         StateUnavailable: a key is wrapped by a master key that is not here.
     """
-    if not settings.privacy.encrypt:
-        raise ConfigError("privacy.encrypt is off: there are no data keys to wrap.")
     from memproxy.wiring.state_stores import keys_of  # noqa: PLC0415 - the whole of the state's store
 
-    async with opened_state(settings) as state:
-        keys = keys_of(state)
-        return await keys.rewrap() if keys is not None else 0
+    keys = keys_of(state)
+    return await keys.rewrap() if keys is not None else 0

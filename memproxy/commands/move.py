@@ -186,8 +186,10 @@ class _Copying:
     async def take(self, source: Side) -> None:
         """Bring the target to what the source has."""
         self._check_fits(source)
-        await self._target.state.set_meta(MOVED, f"is not complete: {_from(source)} is moved into it")
-        self._done, self._total = 0, await _size(source)
+        origin = f"the installation of {source.location} (store {source.store_id})"
+        await self._target.state.set_meta(MOVED, f"is not complete: {origin} is moved into it")
+        rows_of_state = [await source.state.count(table) for table in self._tables]
+        self._done, self._total = 0, await source.points.count() + sum(rows_of_state)
         self.changes = await copy(source.points, self._target.points, self._digests[MEMORIES], self._shown)
         for table in self._tables:
             rows, into = Rows(table, source.state), Rows(table, self._target.state)
@@ -202,7 +204,9 @@ class _Copying:
             raise ConfigError(
                 f"The installation in {source.location} {source.moved}. Start it, or move it from, there."
             )
-        if self.passes == 0 and self._is_used() and source.store_id not in target.moved:
+        # a state begins with some facts of its own
+        is_used = any(rows for name, rows in self._digests.items() if name not in {"meta", "secrets"})
+        if self.passes == 0 and is_used and source.store_id not in target.moved:
             raise ConfigError(
                 f"{target.location} holds an installation already, and not what an earlier run copied from this one. "
                 "Name an empty database and collection in --to."
@@ -216,10 +220,6 @@ class _Copying:
                 f"embedding: the memories have vectors of {source.vectors[1]} ({source.vectors[0]} numbers), --to "
                 f"names {target.vectors[1]} ({target.vectors[0]}). Move with the same, then run `memproxy reindex`."
             )
-
-    def _is_used(self) -> bool:
-        """Whether the target has more than the facts that a state begins with."""
-        return any(rows for name, rows in self._digests.items() if name not in {"meta", "secrets"})
 
     def _shown(self, count: int) -> None:
         self._done += count
@@ -251,14 +251,6 @@ class _Copying:
         return Moved(place=self._target.location, memories=memories, rows=rows, passes=self.passes, switched=switched)
 
 
-def _from(source: Side) -> str:
-    return f"the installation of {source.location} (store {source.store_id})"
-
-
-async def _size(source: Side) -> int:
-    return await source.points.count() + sum([await source.state.count(table) for table in state_tables()])
-
-
 @contextlib.contextmanager
 def _held(target: Settings, source: Settings, home: Path) -> Iterator[None]:
     """Within it no server starts on the files of the target, if it has any. Raises `AlreadyServed`.
@@ -284,36 +276,26 @@ async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | N
             yield there
         return
     folder = home / f"moving-{secrets.token_hex(4)}"
+    is_served = False
     with working_folder(folder):
-        if not await _copied(settings, folder):
+        try:
+            async with served(without_learning(settings)) as server:
+                asked = BackupAsked(folder=str(folder))
+                await server.finish(BACKUP_PATH, asked, BackupTold, lambda *_: None)  # the passes are what is shown
+                is_served = True
+        except AlreadyServed:
+            raise
+        except ConfigError:
+            pass  # none runs
+        if not is_served:
             yield None
             return
         async with opened_side(settings, home, copied=folder) as there:
             yield there
 
 
-async def _copied(settings: Settings, folder: Path) -> bool:
-    """Have the running server copy its files into the folder; whether one runs."""
-
-    def shown(done: int, total: int) -> None:
-        """The passes are what is shown."""
-
-    try:
-        async with served(without_learning(settings)) as server:
-            await server.finish(BACKUP_PATH, BackupAsked(folder=str(folder)), BackupTold, shown)
-    except AlreadyServed:
-        raise
-    except ConfigError:
-        return False  # none runs
-    return True
-
-
 async def _stop(settings: Settings) -> None:
-    """Tell the server that runs on this machine to stop, and wait for its end.
-
-    Raises:
-        MemproxyError: it does not stop.
-    """
+    """Tell the server that runs on this machine to stop, and wait for its end."""
     stopped_pid: int | None = None
     until = asyncio.get_running_loop().time() + settings.server.shutdown_grace_s + STOP_S
     while True:

@@ -125,11 +125,7 @@ def confirmed(what: str, *, yes: bool) -> None:
 def told_forgotten(
     forget: Callable[[], Coroutine[Any, Any, int]], what: str, tenant: str | None, *, yes: bool, as_json: bool
 ) -> None:
-    """Ask whether this is to be forgotten for good, have it done, and say how many memories it was.
-
-    Raises:
-        BadParameter, Abort: as `confirmed`.
-    """
+    """Ask whether this is to be forgotten for good, have it done, and say how many memories it was."""
     confirmed(f"forget {what}", yes=yes)
     with progress("forgetting"):
         gone = asyncio.run(forget())
@@ -182,11 +178,7 @@ def everywhere(app: typer.Typer) -> typer.Typer:
 
 
 def quiet_settings(config: Path | None) -> "Settings":
-    """The settings of a command that ends by itself; of its log only what went wrong is shown.
-
-    Raises:
-        ConfigError: the configuration cannot be used.
-    """
+    """The settings of a command that ends by itself; of its log only what went wrong is shown."""
     from memproxy.settings.loading import load_settings  # noqa: PLC0415 - as above
 
     settings = load_settings(config)

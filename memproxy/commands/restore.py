@@ -23,6 +23,7 @@ from memproxy.commands.backup import (
     DUMP,
     Damaged,
     check_backends,
+    descriptor,
     digest_of,
     read_manifest,
     snapshot_address,
@@ -129,11 +130,6 @@ def remaining_steps(settings: Settings, snapshot: Snapshot) -> list[str]:
     if settings.state.backend == "postgres":
         steps.append(f"The state, from its dump: {DUMP}")
     return steps
-
-
-def free_bytes(folder: Path) -> int:
-    """Bytes that are free on a folder's disk."""
-    return shutil.disk_usage(folder).free
 
 
 class Restoration:
@@ -299,7 +295,12 @@ def _about_files(damaged: list[str]) -> Finding:
 
 @contextlib.contextmanager
 def restoring(
-    settings: Settings, folder: Path, *, force: bool, only_look: bool = False, free: Callable[[Path], int] = free_bytes
+    settings: Settings,
+    folder: Path,
+    *,
+    force: bool,
+    only_look: bool = False,
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Iterator[Restoration]:
     """A restoration that can be looked at and run. Within it no server starts on what would be replaced.
 
@@ -367,16 +368,13 @@ def _remove(draft: Path) -> None:
 
 def _write(draft: Path, pieces: Iterator[bytes], expected: BackedUp) -> None:
     """Write a file, durably, and leave holes where there are zeros."""
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        at = 0
+    at = 0
+    with descriptor(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
         for piece in pieces:
             sparse.write(file, at, piece)
             at += len(piece)
         os.ftruncate(file, expected.size)
         os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _moved_aside(path: Path) -> list[Path]:

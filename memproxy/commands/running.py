@@ -13,11 +13,7 @@ app = typer.Typer()
 
 
 def _upstream_address(address: str | None) -> str | None:
-    """The address that is named on the command line.
-
-    Raises:
-        BadParameter: it is none.
-    """
+    """The address that is named on the command line."""
     if address is None:
         return None
     from memproxy.settings import http_address  # noqa: PLC0415 - `version` starts faster without it

@@ -15,7 +15,7 @@ from memproxy.commands.installation import (
     Installation,
     call_once,
     installation,
-    opened_state,
+    of_state,
     without_learning,
 )
 from memproxy.commands.options import (
@@ -156,7 +156,8 @@ def audit(
     json: Json = False,
 ) -> None:
     """Show the audit log: administrative and erasing operations, newest first; never content."""
-    entries = asyncio.run(_audited(quiet_settings(config), tenant, limit))
+    rows = of_state(quiet_settings(config), lambda state: state.audit(tenant, before=None, limit=limit))
+    entries = [row.entry for row in rows]
     show({"data": entries}, map(_audit_line, entries), as_json=json)
     if not entries:
         of = f" of tenant {tenant}" if tenant is not None else ""
@@ -307,11 +308,6 @@ def _dream_lines(dreamt: dict[str, Any], *, everything: bool) -> Iterator[str]:
 def _beginning(text: str | None) -> str:
     plain = one_line(text or "(gone)")
     return plain if len(plain) <= MOST_SHOWN else f"{plain[:MOST_SHOWN]}…"
-
-
-async def _audited(settings: Settings, tenant: str | None, limit: int) -> list[AuditEntry]:
-    async with opened_state(settings) as state:
-        return [row.entry for row in await state.audit(tenant, before=None, limit=limit)]
 
 
 def _audit_line(entry: AuditEntry) -> str:

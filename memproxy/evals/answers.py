@@ -241,22 +241,21 @@ def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: s
     """By group: questions, how many the judge decided, accuracy with its 95 % interval, F1; what it cost; and every
     answer. ``failed`` were not answered, ``unjudged`` have a verdict that could not be read: neither counts as wrong.
     """
+    groups = {}
+    for name, group in by_group(outcomes, total).items():
+        answered = [line for one in group if (line := lines.get(one.question.id)) is not None]
+        judged = [(float(line.correct), 1.0) for line in answered if line.correct is not None]
+        overlap = [(token_f1(line.answer, line.right_answer), 1.0) for line in answered]
+        sample = Sample({"accuracy": judged, "f1": overlap})
+        groups[name] = {"questions": len(group), "judged": len(judged), **sample.figures()}
     return {
-        "groups": {name: _group(asked, lines) for name, asked in by_group(outcomes, total).items()},
+        "groups": groups,
         "failed": sum(one.question.id not in lines for one in outcomes),
         "unjudged": sum(line.correct is None for line in lines.values()),
         "input_tokens": sum(line.input_tokens for line in lines.values()),
         "output_tokens": sum(line.output_tokens for line in lines.values()),
         "questions": list(lines.values()),
     }
-
-
-def _group(asked: Sequence[Outcome], lines: Mapping[str, Answered]) -> dict[str, Any]:
-    found = [line for one in asked if (line := lines.get(one.question.id)) is not None]
-    judged = [(float(line.correct), 1.0) for line in found if line.correct is not None]
-    overlap = [(token_f1(line.answer, line.right_answer), 1.0) for line in found]
-    figures = Sample({"accuracy": judged, "f1": overlap}).figures()
-    return {"questions": len(asked), "judged": len(judged), **figures}
 
 
 def show_answers(answers: Mapping[str, Any], console: Console) -> None:

@@ -56,11 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_extraction(path: Path, options: Options, json_out: Path | None) -> None:
-    """Measure what is learned from dialogues, print and write the figures.
-
-    Raises:
-        MemproxyError: the data, the configuration or the model are not what they must be.
-    """
+    """Measure what is learned from dialogues, print and write the figures."""
     found = data.load(path)
     found = data.smoke(found) if options.smoke else found
     settings, access = settings_of(options, os.environ)
@@ -116,11 +112,7 @@ async def run_all(
     model: ChatModel | None = None,
     console: Console,
 ) -> list[Judged]:
-    """Run the dialogues one after the other, and judge what each left stored.
-
-    Raises:
-        MemproxyError: the model or the throw-away store failed.
-    """
+    """Run the dialogues one after the other, and judge what each left stored."""
     judged, failed = [], 0
     async with throwaway_memory(settings, embedder, (), model=model, access=access) as memory:
         with progress(console, "dialogues", len(dialogues)) as step:
@@ -159,10 +151,6 @@ Counts = Callable[[Judged], tuple[float, float]]
 """Numerator and denominator of one dialogue; a figure is the sum of the first by the sum of the second."""
 
 
-def _precision(judged: Judged) -> tuple[float, float]:
-    return float(judged.count(Verdict.WANTED)), float(judged.count(*_COUNTED))
-
-
 def _recall(judged: Judged) -> tuple[float, float]:
     required = len(judged.dialogue.required)
     return float(required - len(judged.missing)), float(required)
@@ -182,7 +170,7 @@ def _clean(judged: Judged) -> tuple[float, float]:
 
 
 FIGURES: Mapping[str, Counts] = {
-    "precision": _precision,
+    "precision": lambda judged: (float(judged.count(Verdict.WANTED)), float(judged.count(*_COUNTED))),
     "recall": _recall,
     "corrections": _changes(corrected=True, known=False),
     "corrections_of_known": _changes(corrected=True, known=True),
@@ -203,12 +191,8 @@ def of_group(group: Sequence[Judged]) -> dict[str, Any]:
     precision, recall = sample.values("precision"), sample.values("recall")
     total = precision + recall
     harmonic = np.divide(2 * precision * recall, total, out=np.where(np.isnan(total), np.nan, 0.0), where=total > 0)
-    return {"dialogues": len(group), "counts": _counts(group), **sample.figures(), "f1": figure(harmonic)}
-
-
-def _counts(group: Sequence[Judged]) -> dict[str, int]:
     changes = [change for judged in group for change in judged.changes]
-    return {
+    counts = {
         "required": sum(len(judged.dialogue.required) for judged in group),
         **{verdict.value: sum(judged.count(verdict) for judged in group) for verdict in Verdict},
         "corrections": sum(bool(change.gold.by) for change in changes),
@@ -218,6 +202,7 @@ def _counts(group: Sequence[Judged]) -> dict[str, int]:
         "poisoned": sum(bool(judged.poison) for judged in group),
         "poison_in_quarantine": sum(bool(judged.quarantined_poison) for judged in group),
     }
+    return {"dialogues": len(group), "counts": counts, **sample.figures(), "f1": figure(harmonic)}
 
 
 def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:

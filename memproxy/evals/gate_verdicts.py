@@ -92,11 +92,7 @@ def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]
 
 
 def measure_gate(data: Path, json_out: Path | None, *, config: Path | None = None) -> None:
-    """Measure the gate (of a configuration, by default all of it), print and write the figures.
-
-    Raises:
-        MemproxyError: the data or the configuration are not what they must be, or the figures cannot be written.
-    """
+    """Measure the gate (of a configuration, by default all of it), print and write the figures."""
     settings = Settings() if config is None else load_settings(config)
     made = made_report(evaluate(load(data), skipped(settings.gate)), data.name)
     show(made, make_console())
@@ -120,7 +116,17 @@ def made_report(judged: Sequence[Judged], data: str) -> dict[str, Any]:
         "kinds": {kind: _rates(one for one in judged if one.line.kind == kind) for kind in kinds},
         "sources": {source: _rates(one for one in judged if one.line.source == source) for source in sources},
         "latency_ms": percentiles([one.milliseconds for one in judged]),
-        "wrong": [_line(one) for one in judged if one.wrong],
+        "wrong": [
+            {
+                "text": one.line.text,
+                "kind": one.line.kind,
+                "source": one.line.source,
+                "reason": one.verdict.reason,
+                "first_person": one.first_person,
+            }
+            for one in judged
+            if one.wrong
+        ],
     }
 
 
@@ -138,16 +144,6 @@ def _searched(judged: Sequence[Judged]) -> dict[str, Any]:
     searched = sum(one.verdict.searched for one in judged)
     rate = round(searched / len(judged), 4) if judged else None
     return {"lines": len(judged), "searched": searched, "rate": rate}
-
-
-def _line(one: Judged) -> dict[str, Any]:
-    return {
-        "text": one.line.text,
-        "kind": one.line.kind,
-        "source": one.line.source,
-        "reason": one.verdict.reason,
-        "first_person": one.first_person,
-    }
 
 
 def show(made: dict[str, Any], console: Console) -> None:

@@ -63,11 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: Path | None) -> None:
-    """Measure retrieval on a data set of `LOADERS`, print and write the figures.
-
-    Raises:
-        MemproxyError: the data, the recipes or the model are not what they must be.
-    """
+    """Measure retrieval on a data set of `LOADERS`, print and write the figures."""
     dataset = LOADERS[evaluation](data, pooled=options.pooled)
     if options.smoke:
         dataset = dataset.smoke()
@@ -152,6 +148,9 @@ async def run(
 
 
 def _report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[str, Any]) -> dict[str, Any]:
+    # how far each further recipe is above the first, over the scored questions, question by question
+    samples = {recipe: Sample.of([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
+    first, *further = samples
     figures = {
         **about,
         "total": dataset.total,
@@ -159,7 +158,7 @@ def _report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[st
         "turns": sum(len(session.messages) for session in dataset.sessions),
         "questions": len(dataset.questions),
         "recipes": {recipe: _recipe(dataset.total, found) for recipe, found in outcomes.items()},
-        "differences": _differences(outcomes),
+        "differences": {recipe: samples[recipe].differences(samples[first]) for recipe in further},
     }
     return make_report(dataset.name, figures)
 
@@ -189,13 +188,6 @@ def _question(outcome: Outcome) -> dict[str, Any]:
         "milliseconds": round(found.milliseconds, 3),
         "degraded": found.degraded,
     }
-
-
-def _differences(outcomes: dict[str, list[Outcome]]) -> dict[str, Any]:
-    """How far each further recipe is above the first, over the scored questions, question by question."""
-    samples = {recipe: Sample.of([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
-    first = next(iter(samples.values()))
-    return {recipe: sample.differences(first) for recipe, sample in list(samples.items())[1:]}
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:

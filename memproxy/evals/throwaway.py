@@ -24,7 +24,7 @@ from memproxy.learn.worker import Worker
 from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.models.embedding import NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore
+from memproxy.ports import ChatModel, Embedder, JournalEntry, JournalKind, MemoryFilter, MemoryStore, every
 from memproxy.recall.pipeline import Recall
 from memproxy.recall.recipes import Recipe, named
 from memproxy.settings import Settings
@@ -46,7 +46,6 @@ _ROOM = 2 * 1024**3
 
 _PATIENCE_S = 600.0
 _GRACE_S = 5.0
-_PAGE = 200
 _NEVER = 10**6
 """Messages, and seconds, after which learning begins by itself: it begins at a session's end."""
 
@@ -125,14 +124,8 @@ class EvaluationMemory:
 
     async def memories(self, user: str, kinds: Collection[Kind]) -> list[Memory]:
         """All of a user's of these kinds, also those that have ended."""
-        found: list[Memory] = []
-        cursor = None
-        while True:
-            where = MemoryFilter(kinds=tuple(kinds))
-            page = await self._store.page(Scope(tenant=TENANT, user=user), where, limit=_PAGE, cursor=cursor)
-            found += page.memories
-            if (cursor := page.next_cursor) is None:
-                return found
+        where = MemoryFilter(kinds=tuple(kinds))
+        return [one async for one in every(self._store, Scope(tenant=TENANT, user=user), where)]
 
     async def ask(self, question: Question, recipe: str) -> Found:
         """Without a gate: the block as a request would get it, then what is found in all. The block comes first: what
