@@ -8,11 +8,9 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, number_after, write_cursor
 from memproxy.api.fields import Limit, Name
 from memproxy.api.models import Body, Instant, PageQuery, UserQuery, one_of
-from memproxy.api.pages import number_after, write_cursor
-from memproxy.api.versions import is_expected
 from memproxy.auth.identity import speaks_for_all
 from memproxy.core.choices import NOTHING_CHOSEN
 from memproxy.core.choices import Choices as Chosen
@@ -96,7 +94,7 @@ async def write_settings(api: Backends, call: Call, body: SettingsBody) -> Choic
         raise RequestError("rerank: this server has no reranker (recall.rerank is none).", param="rerank")
     chosen = Chosen(**body.model_dump(exclude={"user_id", "agent_id"}))
     async with api.locks.of(*scope.owner):
-        is_expected(call.request, digest(msgspec.json.encode(await _settings(api, scope))))
+        call.is_expected(digest(msgspec.json.encode(await _settings(api, scope))))
         await api.state.choose(scope, chosen, api.parts.clock.now())
         return await _settings(api, scope)
 
@@ -114,6 +112,7 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
     above = holds.compress_above_tokens
     if above is None:
         above = compress.tenants.get(scope.tenant, compress.above_tokens)
+    own_above = UNSET if own.compress_above_tokens is None else own.compress_above_tokens
     return Choices(
         user_id=scope.user,
         agent_id=scope.agent,
@@ -123,14 +122,7 @@ async def _settings(api: Backends, scope: Scope) -> Choices:
         learning=holds.learns and api.parts.settings.learn.enabled,
         compress_above_tokens=above or UNSET,
         memory_tools=holds.memory_tools or api.parts.settings.tools.memory,
-        chosen=OwnChoices(
-            own.mode,
-            own.limit,
-            own.rerank,
-            own.learning,
-            UNSET if own.compress_above_tokens is None else own.compress_above_tokens,
-            own.memory_tools or UNSET,
-        ),
+        chosen=OwnChoices(own.mode, own.limit, own.rerank, own.learning, own_above, own.memory_tools or UNSET),
     )
 
 
@@ -169,7 +161,7 @@ class Stats(msgspec.Struct):
     queues: dict[str, dict[str, int]]
     cost: TenantCost | None
     experiment: Comparison | None
-    erasure: Annotated[Any, one_of("complete", "pending")] | msgspec.UnsetType = msgspec.UNSET
+    erasure: Annotated[Any, one_of("complete", "pending")] | UnsetType = UNSET
 
 
 @operation("GET", "/v1/memory/stats", "memory:read", query=UserQuery, or_admin=True)
@@ -177,18 +169,16 @@ async def stats(api: Backends, call: Call) -> Stats:
     """How many memories there are, and what waits to be written."""
     identity = call.identity
     scope = Scope(tenant=identity.tenant, user=call.user, project=identity.project, agent=identity.agent)
-    kinds: dict[str, dict[str, int]] = {}
+    counts = StoredCounts(0, 0, {})
     for kind in Kind:
         where = MemoryFilter(kinds=(kind,), now=api.parts.clock.now())
         total = await api.store.count(scope, where)
         active = await api.store.count(scope, msgspec.structs.replace(where, active=True)) if total else 0
-        kinds[kind.value] = {"active": active, "total": total}
+        counts.kinds[kind.value] = {"active": active, "total": total}
+        counts.active += active
+        counts.total += total
     return Stats(
-        memories=StoredCounts(
-            active=sum(counts["active"] for counts in kinds.values()),
-            total=sum(counts["total"] for counts in kinds.values()),
-            kinds=kinds,
-        ),
+        memories=counts,
         # how many of the user's rows wait says how much is said in other projects
         queues={} if identity.bound_project else await api.state.backlog(scope),
         # what a tenant's learning costs says how much its other users talk
@@ -227,10 +217,5 @@ async def audit_log(api: Backends, call: Call, query: PageQuery) -> AuditPage:
     before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
     rows = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
     page, more = rows[: query.limit], rows[query.limit :]
-    return AuditPage(
-        [
-            AuditedOperation(row.entry.at, row.entry.by, row.entry.action, row.entry.scope, row.entry.counts)
-            for row in page
-        ],
-        write_cursor("audit", page[-1].number) if more else None,
-    )
+    data = [msgspec.convert(row.entry, AuditedOperation, from_attributes=True) for row in page]
+    return AuditPage(data, write_cursor("audit", page[-1].number) if more else None)

@@ -8,9 +8,13 @@ docs come from it and from the function under it.
 The first line of its docstring says what it does. A parameter ``query`` has the model of the query string, ``body``
 that of the JSON body; where the function reads them through the `Call` alone, they are named to the decorator. What it
 returns says what is answered: a struct, a `Reply` with status and headers, or (JSON Lines) a `StreamingResponse`.
+
+A memory's ETag changes with all that it says, not with how often it was recalled; so reading it between an editor's GET
+and PATCH does no harm, and two answers of one tag may differ in ``access_count`` and ``last_accessed_at``.
 """
 
 import inspect
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -20,15 +24,19 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from memproxy.api.context import Backends
-from memproxy.api.models import NoQuery
+from memproxy.api.models import Body
 from memproxy.auth.headers import clean_id
 from memproxy.auth.identity import administered_user, resolve_scope, resolve_user
-from memproxy.core.memory import TEXT_FIELDS, Memory, to_public
+from memproxy.core.memory import TEXT_FIELDS, Memory, to_public, version_of
 from memproxy.core.protocol import Identity
 from memproxy.core.scope import Scope
-from memproxy.errors import RequestError
+from memproxy.errors import PreconditionFailed, RequestError
 
 T = TypeVar("T")
+
+ANY_TAG = "*"
+MOST_TAGS = 100
+_TAG = re.compile(r'\s*(?:W/)?"([^"\x00-\x20\x7f]*)"\s*(?:,|$)')
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Operation:
     path: str
     permission: str
     _: KW_ONLY
-    query: type[BaseModel] = NoQuery
+    query: type[BaseModel] = Body
     body: type[BaseModel] | None = None
     body_optional: bool = False
     takes_lines: bool = False
@@ -175,6 +183,53 @@ class Call:
             return shown
         return {name: value for name, value in shown.items() if name not in TEXT_FIELDS}
 
+    def is_expected(
+        self, version: str, words: str = "This is not the version that If-Match names: read it again."
+    ) -> bool:
+        """Whether ``If-Match`` names this version; False without that header.
+
+        Raises:
+            PreconditionFailed: it names another; in these words.
+            RequestError: the header cannot be read.
+        """
+        tags = entity_tags(self.request, "if-match")
+        if tags is not None and not tags & {ANY_TAG, version}:
+            raise PreconditionFailed(words, param="if-match")
+        return tags is not None
+
+    def expected(self, memory: Memory) -> dict[str, str]:
+        """The version that a plan expects of the memory that it changes, as `is_expected`; empty without the header."""
+        version = version_of(memory)
+        words = "The memory is not the version that If-Match names: read it again, and decide anew."
+        return {memory.id: version} if self.is_expected(version, words) else {}
+
     def new_id(self, prefix: str) -> str:
         """An id for what the call creates: the same when the call is repeated under its idempotency key."""
         return f"{prefix}_{self.seed or uuid.uuid4().hex}"
+
+
+def tagged(memory: Memory) -> dict[str, str]:
+    """The header of an answer that shows this memory."""
+    return {"etag": f'"{version_of(memory)}"'}
+
+
+def entity_tags(request: Request, name: str) -> frozenset[str] | None:
+    """The entity tags that ``If-Match`` or ``If-None-Match`` holds (`ANY_TAG` alone: all); None without that header.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    values = request.headers.getlist(name)
+    if not values:
+        return None
+    text = ", ".join(values).strip()
+    if text == ANY_TAG:
+        return frozenset({ANY_TAG})
+    tags: list[str] = []
+    position = 0
+    while position < len(text) and len(tags) < MOST_TAGS and (match := _TAG.match(text, position)):
+        tags.append(match[1])
+        position = match.end()
+    if not tags or position < len(text):
+        raise RequestError(f'{name}: must be * or entity tags as ETag gives them ("…").', param=name)
+    return frozenset(tags)

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, each_page, page_of
 from memproxy.api.fields import Id, Name
 from memproxy.api.models import Body, PageQuery, PlaceQuery, Shown, ShownMemory, one_of
-from memproxy.api.pages import each_page, page_of
 from memproxy.core.dream import COMPATIBLE_WITH, CONFLICTS_WITH
 from memproxy.core.facts import begins, states_beginning
 from memproxy.core.memory import FACTS, Kind, Memory, digest, noted_ids, version_of

@@ -1,15 +1,20 @@
-"""What the API's calls work with, and what they share: one way to write, the audit log, filters, finding a memory."""
+"""What the API's calls work with, and what they share: one way to write, the audit log, filters, finding a memory,
+the pages of what is counted or computed.
+"""
 
 import asyncio
+import base64
+import binascii
 import logging
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -23,7 +28,7 @@ from memproxy.core.memory import Kind, Memory, is_cited_by
 from memproxy.core.protocol import Identity, PlanBody, takes_back
 from memproxy.core.scope import Scope
 from memproxy.core.turn import name_within
-from memproxy.errors import Ambiguous, NotFound, StateUnavailable
+from memproxy.errors import Ambiguous, NotFound, RequestError, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import QuestionTally
 from memproxy.learn.worker import Worker
@@ -54,6 +59,7 @@ from memproxy.settings import Settings
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
 WRITE_TIMEOUT_S = 10.0
 """How long a write waits to be applied; after that it is queued (202), and still durable."""
@@ -63,6 +69,11 @@ CITED = "m:"
 
 _MOST_NAMED = 5
 """Ids listed in an error message."""
+
+MOST_READ = 10_000
+"""Memories that one call reads at most, the newest: what is counted over more is a picture of these."""
+
+_PAGE = 200
 
 QUEUED = {"x-memproxy-write": "queued"}
 """Header of a 202: the write is in the journal and will be applied when the store answers again."""
@@ -293,3 +304,70 @@ async def _cited(backends: Backends, scope: Scope, cited: str, session: str | No
             param="id",
         )
     return next(iter(ids), None)
+
+
+def write_cursor(what: str, *position: int | str) -> str:
+    """A cursor of the list ``what``, holding the place after which it goes on."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([what, *position])).decode().rstrip("=")
+
+
+def read_cursor(what: str, cursor: str | None) -> list[int | str]:
+    """The place that a cursor of this list holds; empty without one.
+
+    Raises:
+        RequestError: it is not a cursor of this list.
+    """
+    if cursor is None:
+        return []
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        kind, *position = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=list[int | str])
+    except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.DecodeError) as error:
+        raise foreign_cursor() from error
+    if kind != what:
+        raise foreign_cursor()
+    return position
+
+
+def number_after(what: str, cursor: str | None) -> int:
+    """The number that a cursor of this list holds; 0 without one.
+
+    Raises:
+        RequestError: it is not a cursor of this list.
+    """
+    position = read_cursor(what, cursor) or [0]
+    if not isinstance(position[0], int) or not 0 <= position[0] < 2**53:
+        raise foreign_cursor()
+    return position[0]
+
+
+def page_of(what: str, items: Sequence[T], cursor: str | None, limit: int) -> tuple[Sequence[T], str | None]:
+    """The page of a computed list that is asked for, and the cursor of the next one.
+
+    Raises:
+        RequestError: the cursor is not one of this list.
+    """
+    after = number_after(what, cursor)
+    until = after + limit
+    return items[after:until], write_cursor(what, until) if len(items) > until else None
+
+
+def foreign_cursor() -> RequestError:
+    """The error of a cursor that is not one of the list."""
+    return RequestError("cursor: is not one of this list; take next_cursor of its last page.", param="cursor")
+
+
+async def each_page(backends: Backends, scope: Scope, where: MemoryFilter) -> AsyncIterator[list[Memory]]:
+    """The newest memories that match, a page at a time, `MOST_READ` of them at most.
+
+    Raises:
+        StoreUnavailable: the store does not answer.
+    """
+    cursor, read = None, 0
+    while read < MOST_READ:
+        page = await backends.store.page(scope, where, limit=_PAGE, cursor=cursor)
+        read += len(page.memories)
+        yield page.memories
+        cursor = page.next_cursor
+        if cursor is None:
+            return

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import msgspec
 
 from memproxy.api.calls import Call, Reply, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, number_after, write_cursor
 from memproxy.api.fields import Name, Query
 from memproxy.api.models import Body, Instant, PageQuery, ShownMemory, UserQuery, one_of
-from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope

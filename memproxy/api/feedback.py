@@ -107,8 +107,12 @@ async def _judge(
     """The plan, and the ids of the memories that the answer shows."""
     now = api.parts.clock.now()
     ids = {memory.id for memory in memories}
-    facts_of_turns = [memory for memory in await _facts_of(api, scope, memories) if memory.id not in ids]
-    memories = [*memories, *(memory for memory in facts_of_turns if _changes_with_turn(memory, body.signal))]
+    for fact in await _facts_of(api, scope, memories):
+        # a fact is withheld with a wrong turn, and given again with it: that a turn was helpful says nothing of what
+        # else was learned from it
+        changes_too = not fact.quarantined if body.signal == "wrong" else feedback_of(fact).withheld
+        if fact.id not in ids and changes_too:
+            memories = [*memories, fact]
     changed = [(memory, judged(memory, body.signal, text=text, now=now)) for memory in memories]
     facts = {memory.id: dict(fields) for memory, fields in changed if memory.kind is not Kind.TURN}
     turns: dict[str, dict[str, dict[str, Any]]] = {}
@@ -162,13 +166,6 @@ async def _correct(
         plan = PlanBody(upserts=[right], changes={wrong.id: msgspec.to_builtins(ended | over)})
     plan.outcomes = [_outcome(body, wrong)]
     return plan, [right.id, wrong.id]
-
-
-def _changes_with_turn(fact: Memory, signal: str) -> bool:
-    """Whether a fact that rests on a turn changes with it: it is withheld with a wrong one, and given again with it. A
-    turn that was helpful says nothing of what else was learned from it.
-    """
-    return not fact.quarantined if signal == "wrong" else feedback_of(fact).withheld
 
 
 def _distinct(memories: list[Memory]) -> list[Memory]:

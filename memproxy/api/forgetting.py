@@ -14,7 +14,6 @@ from memproxy.api.context import QUEUED, Backends, find, sees_session
 from memproxy.api.fields import Name
 from memproxy.api.memories import corrected, place_of
 from memproxy.api.models import Body, Deleted, OneQuery, UserQuery, one_of
-from memproxy.api.versions import expected
 from memproxy.auth.identity import resolve_project
 from memproxy.core.memory import FACTS, Kind, Memory
 from memproxy.core.protocol import Deletion, PlanBody
@@ -99,7 +98,7 @@ async def forget(api: Backends, call: Call, query: ForgetQuery) -> Reply[Deleted
             turn = await corrected(api, scope, memory) if query.restore else None
             if turn is not None and turn.superseded_by == memory.id:
                 plan.turn_changes = {turn.session_id or "": {turn.id: {"superseded_by": None}}}
-        plan.expects = expected(call.request, memory)
+        plan.expects = call.expected(memory)
         facts = await _facts_of(api, scope, memory)
         applied = await api.write(place_of(scope, memory), plan)
         await api.state.erase_answers(scope)

@@ -10,10 +10,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, each_page, page_of
 from memproxy.api.fields import Limit, Phrase
 from memproxy.api.models import Cursor, Instant, PlacePageQuery, PlaceQuery, one_of
-from memproxy.api.pages import each_page, page_of
 from memproxy.core.entities import Census, edges
 from memproxy.core.memory import FACTS, Memory, Relation
 from memproxy.core.palace import slug, subject_name

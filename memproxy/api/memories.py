@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import BeforeValidator, ConfigDict, FailFast, Field, ValidationInfo, field_validator
 
-from memproxy.api.calls import Call, Reply, operation
+from memproxy.api.calls import Call, Reply, operation, tagged
 from memproxy.api.context import QUEUED, Backends, find, scope_and_filter
 from memproxy.api.fields import Content, FactKind, Label, Labels, Metadata, Name, OptionalTime, Phrase, Trusted, Unit
 from memproxy.api.knowledge import with_subcategories
 from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, Shown, ShownMemory
 from memproxy.api.palace import in_palace
-from memproxy.api.versions import expected, tagged
+from memproxy.api.turns import RESERVED_METADATA
 from memproxy.core.dream import INFERRED, PERMISSION
 from memproxy.core.facts import following
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
@@ -35,7 +35,6 @@ NOT_CLEARABLE = frozenset({"kind", "content", "tags", "entities", "confidence", 
 PLACING = frozenset({"subject", "category", "session_id", "project_id", "agent_id"})
 """Fields that say where in the palace a memory stands."""
 
-TURN_METADATA = ("role", "seq", "name")
 LONGEST_HISTORY = 1_000
 
 
@@ -203,7 +202,7 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
         current = await find(api, scope, call.path["id"], session=query.session_id)
-        expects = expected(call.request, current)
+        expects = call.expected(current)
         changes = _changes(api, current, body)
         if call.identity.bound_project and "project_id" in changes:  # moved elsewhere, or in or out of none
             raise Forbidden("This key is for one project: a memory stays in its project.", param="project_id")
@@ -233,13 +232,8 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
             if name in edits:
                 raise RequestError(f"{name}: a turn is verbatim; forget it, or store another one.", param=name)
     if "metadata" in edits:  # who spoke, and what was said of the memory, is not the caller's
-        reserved = {
-            FEEDBACK,
-            CORRECTS,
-            INFERRED,
-            *({PERMISSION} - edits["metadata"].keys()),
-            *(TURN_METADATA if current.kind is Kind.TURN else ()),
-        }
+        reserved = {FEEDBACK, CORRECTS, INFERRED} | ({PERMISSION} - edits["metadata"].keys())
+        reserved |= RESERVED_METADATA if current.kind is Kind.TURN else set()
         edits["metadata"] |= {name: current.metadata[name] for name in reserved & current.metadata.keys()}
     edits |= following(current, edits)
     stored = to_payload(current)

@@ -39,13 +39,9 @@ Cursor = Annotated[str, Field(max_length=2_000)]
 
 
 class Body(BaseModel):
-    """A JSON body or a query string: unknown fields are errors, nothing is coerced."""
+    """A JSON body or a query string (this one: none): unknown fields are errors, nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class NoQuery(Body):
-    """Calls without a query string."""
 
 
 class UserQuery(Body):

@@ -9,10 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, number_after, write_cursor
 from memproxy.api.fields import Label, Limit, Name, Phrase
 from memproxy.api.models import Cursor, Filters, PlaceQuery, Shown, ShownMemory, one_of
-from memproxy.api.pages import number_after, write_cursor
 from memproxy.core.memory import Kind
 from memproxy.core.palace import pointer, read_pointer, read_room, slug, subject_name
 from memproxy.core.scope import Scope
@@ -153,11 +152,11 @@ async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
     if query.room is not None:
         room = await names.room(query.room, place.wing)
         place = Place(wing=room.wing or place.wing, room=room.room)
-    if query.room is not None and place.wing is None:
-        raise RequestError("room: name its wing too, or give its whole pointer (W-001/R-01).", param="wing")
-    if query.closet is not None and place.room is None:
-        raise RequestError("closet: name its wing and room too.", param="room")
+        if place.wing is None:
+            raise RequestError("room: name its wing too, or give its whole pointer (W-001/R-01).", param="wing")
     if query.closet is not None:
+        if place.room is None:
+            raise RequestError("closet: name its wing and room too.", param="room")
         where = _within(place, "closet", slug(query.closet) or query.closet)
         where = msgspec.structs.replace(where, now=api.parts.clock.now())
         page = await api.store.page(scope, where, limit=query.limit, cursor=query.cursor)

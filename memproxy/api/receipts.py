@@ -18,10 +18,9 @@ from starlette.responses import StreamingResponse
 
 from memproxy.api.administration import Cost, Tokens
 from memproxy.api.calls import Call, operation
-from memproxy.api.context import Backends, find
+from memproxy.api.context import Backends, find, foreign_cursor, read_cursor, write_cursor
 from memproxy.api.fields import Id, Limit, Name
 from memproxy.api.models import Body, Instant, OneQuery, PlacePageQuery, UserQuery, one_of
-from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.receipt import Carried, Decided, Outcome
 from memproxy.core.receipt import Receipt as StoredReceipt
@@ -223,18 +222,18 @@ async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
 
 async def _unsearched_texts(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) -> dict[str, str]:
     """What the user said, by request, where nothing was searched for and the message is still there."""
-    silent = {
-        one.request_id: one.decided.turn_ids
+    silent = [
+        (one.request_id, name)
         for one in receipts
         if one.decided is not None and not (one.recalled is not None and one.recalled.query)
+        for name in one.decided.turn_ids
+    ]
+    turns = await _memories(api, scope, [name for _, name in silent])
+    return {
+        request_id: turns[name].content[:SNIPPET]
+        for request_id, name in silent
+        if name in turns and turns[name].trust is Trust.USER
     }
-    turns = await _memories(api, scope, [name for names in silent.values() for name in names])
-    texts = {}
-    for request_id, names in silent.items():
-        for turn in (turns[name] for name in names if name in turns):
-            if turn.trust is Trust.USER:
-                texts[request_id] = turn.content[:SNIPPET]
-    return texts
 
 
 async def _learned(api: Backends, stored: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
@@ -243,9 +242,7 @@ async def _learned(api: Backends, stored: StoredReceipt, contents: Mapping[str, 
     if outcomes:
         # with the turns that were read together with it, by source
         spent: Cost = {}
-        for source, (input_tokens, output_tokens) in (
-            (name, pair) for one in outcomes for name, pair in one.tokens.items()
-        ):
+        for source, (input_tokens, output_tokens) in (pair for one in outcomes for pair in one.tokens.items()):
             total = spent.setdefault(source, Tokens(0, 0))
             total.input_tokens += input_tokens
             total.output_tokens += output_tokens

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,13 +18,13 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from memproxy.api import sessions
-from memproxy.api.calls import Call, Operation, Reply
+from memproxy.api.calls import ANY_TAG, Call, Operation, Reply, entity_tags
 from memproxy.api.context import Backends
 from memproxy.api.http import answer, caller, error_answer, method_refused, read_body, read_query
 from memproxy.api.idempotency import answered_once, key_of
 from memproxy.api.openapi import OPERATIONS, describe
-from memproxy.api.versions import answer_unless_known
 from memproxy.core.audit import COMMAND_LINE
+from memproxy.core.memory import digest
 from memproxy.core.protocol import LEARNING_PATH
 from memproxy.errors import MemproxyError, NotFound
 from memproxy.metrics import metrics
@@ -78,7 +79,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
             return result
         reply = result if isinstance(result, Reply) else Reply(result)
         if operation.etag and reply.status == 200:
-            return answer_unless_known(call.request, reply)
+            return _versioned(call.request, reply)
         return answer(reply.data, reply.status, reply.headers)
 
     async def answered(request: Request) -> Response:
@@ -102,6 +103,18 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
 
     answered.__name__ = operation.path  # for the log
     return answered
+
+
+def _versioned(request: Request, reply: Reply[Any]) -> Response:
+    """The answer with its ETag: that of its headers, else a digest of its bytes. A GET whose caller has this version is
+    answered 304, without a body.
+    """
+    body = msgspec.json.encode(reply.data)
+    headers = {"etag": f'W/"{digest(body)}"', **reply.headers}
+    tags = entity_tags(request, "if-none-match") if request.method in {"GET", "HEAD"} else None
+    if tags is not None and tags & {ANY_TAG, headers["etag"].removeprefix("W/").strip('"')}:
+        return Response(status_code=304, headers={"etag": headers["etag"]})
+    return Response(body, headers=headers, media_type="application/json")
 
 
 class PathTable:

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
@@ -182,12 +183,12 @@ async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: s
         )
         for message in body.messages
     ]
-    counts: dict[tuple[str, str, datetime], int] = {}
+    counts: Counter[tuple[str, str, datetime]] = Counter()
     names = []
     for message in messages:
         said_at = message.timestamp or UNTIMED
         key = (message.role, message.content, said_at)
-        names.append(turn_id(scope, message, counts.setdefault(key, 0), said_at))
+        names.append(turn_id(scope, message, counts[key], said_at))
         counts[key] += 1
     if only_project is not None:
         stored = await _stored(api, scope, [message.id for message in messages if message.id is not None])

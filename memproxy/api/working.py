@@ -8,10 +8,9 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from memproxy.api.calls import Call, Reply, operation
-from memproxy.api.context import Backends
+from memproxy.api.context import Backends, foreign_cursor, read_cursor, write_cursor
 from memproxy.api.fields import Label, Limit, Name, Query, check_text
 from memproxy.api.models import Body, Cursor, Instant, PlaceQuery
-from memproxy.api.pages import foreign_cursor, read_cursor, write_cursor
 from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.core.working_memory import MAX_KEY, MAX_TTL_S, Place, WorkingEntry, check_key, may_write, words_of

@@ -167,13 +167,10 @@ def _tell_version(ctx: Any, args: list[str]) -> None:
 
 
 def everywhere(app: typer.Typer) -> typer.Typer:
-    """``app``, every command of which, and of what is below it, is a `Command`."""
+    """``app``, every command of which is a `Command`."""
     app.info.cls = Group
     for command in app.registered_commands:
         command.cls = Command
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            everywhere(group.typer_instance)
     return app
 
 

@@ -236,14 +236,13 @@ class ScriptedModel:
 
 
 @asynccontextmanager
-async def serving(model: ScriptedModel, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve ``model`` in this event loop; yields its base URL (ending in ``/v1``). Port 0 takes a free one."""
+async def serving(model: ScriptedModel) -> AsyncIterator[str]:
+    """Serve ``model`` in this event loop, on a free port; yields its base URL (ending in ``/v1``)."""
     runner = web.AppRunner(model.app(), shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
-        bound = runner.addresses[0][1]
-        yield f"http://{host}:{bound}/v1"
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
     finally:
         await runner.cleanup()
 

@@ -92,16 +92,12 @@ def session_recall(k: int, *, needed: Callable[[Sequence[bool]], bool]) -> Metri
     return measure
 
 
-def ndcg(k: int) -> Metric:
-    """Normalised discounted cumulative gain over turns."""
-
-    def measure(outcome: Outcome) -> tuple[float, float]:
-        gold = outcome.question.gold_turns
-        gains = [_discount(rank) for rank, (turn, _) in enumerate(outcome.found.turns[:k], start=1) if turn in gold]
-        ideal = sum(_discount(rank) for rank in range(1, min(k, len(gold)) + 1))
-        return (sum(gains) / ideal, 1.0) if gold else (0.0, 0.0)
-
-    return measure
+def ndcg_at_10(outcome: Outcome) -> tuple[float, float]:
+    """Normalised discounted cumulative gain over the first ten turns."""
+    gold = outcome.question.gold_turns
+    gains = [_discount(rank) for rank, (turn, _) in enumerate(outcome.found.turns[:10], start=1) if turn in gold]
+    ideal = sum(_discount(rank) for rank in range(1, min(10, len(gold)) + 1))
+    return (sum(gains) / ideal, 1.0) if gold else (0.0, 0.0)
 
 
 def reciprocal_rank(outcome: Outcome) -> tuple[float, float]:
@@ -138,7 +134,7 @@ METRICS: Mapping[str, Metric] = {
     "session_recall_any@10": session_recall(10, needed=any),
     "session_recall_all@5": session_recall(5, needed=all),
     "session_recall_all@10": session_recall(10, needed=all),
-    "ndcg@10": ndcg(10),
+    "ndcg@10": ndcg_at_10,
     "mrr": reciprocal_rank,
     "evidence_in_block": evidence_in_block,
     "block_precision": block_precision,
