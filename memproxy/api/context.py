@@ -86,7 +86,6 @@ class Locks:
         self._locks: weakref.WeakValueDictionary[tuple[str, ...], asyncio.Lock] = weakref.WeakValueDictionary()
 
     def of(self, *key: str) -> AbstractAsyncContextManager[None]:
-        """The lock of this key."""
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
@@ -154,13 +153,11 @@ class Backends:
 
     @property
     def state(self) -> StateStore:
-        """The state, which is open."""
         self.require("state")
         return self.parts.state
 
     @property
     def store(self) -> MemoryStore:
-        """The store, which is open."""
         self.require("store")
         return self.parts.store
 
@@ -300,8 +297,7 @@ async def _cited(backends: Backends, scope: Scope, cited: str, session: str | No
     if len(ids) > 1:
         several = ", ".join(sorted(ids)[:_MOST_NAMED])
         raise Ambiguous(
-            f"{cited[:100]!r} stands for {len(ids)} memories: give the whole id, or more of it ({several}).",
-            param="id",
+            f"{cited[:100]!r} stands for {len(ids)} memories: give the whole id, or more of it ({several}).", param="id"
         )
     return next(iter(ids), None)
 

@@ -98,10 +98,7 @@ class Dreams(msgspec.Struct):
     "POST", "/v1/memory/dream", "memory:write", statuses=(200, 202), errors=(409,), body_optional=True, query=UserQuery
 )
 async def dream(api: Backends, call: Call, body: DreamBody) -> Reply[DreamAnswer]:
-    """Consolidate what is remembered of a user, or with dry_run tell what that would do.
-
-    200 when it is done; 202 while it goes on (read it by its id).
-    """
+    """Consolidate what is remembered of a user, or with dry_run tell what that would do."""
     scope = _whole(call)
     api.require("store", "state")
     if body.dry_run:

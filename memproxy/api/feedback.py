@@ -60,10 +60,7 @@ class Judged(msgspec.Struct):
 
 @operation("POST", "/v1/memory/feedback", "memory:write", query=FeedbackQuery, statuses=(201, 202), errors=(404, 429))
 async def give_feedback(api: Backends, call: Call, body: FeedbackBody) -> Reply[Judged]:
-    """Say that a memory, or what a request was given, was helpful or wrong, or what is right instead.
-
-    201 with the memories as they are now; 202 when that waits for the store.
-    """
+    """Say that a memory, or what a request was given, was helpful or wrong, or what is right instead."""
     if (body.memory_id is None) == (body.request_id is None):
         raise RequestError("memory_id: give this or request_id, one of the two.", param="memory_id")
     if body.signal == "correction" and body.text is None:
@@ -113,15 +110,11 @@ async def _judge(
         changes_too = not fact.quarantined if body.signal == "wrong" else feedback_of(fact).withheld
         if fact.id not in ids and changes_too:
             memories = [*memories, fact]
-    changed = [(memory, judged(memory, body.signal, text=text, now=now)) for memory in memories]
-    facts = {memory.id: dict(fields) for memory, fields in changed if memory.kind is not Kind.TURN}
-    turns: dict[str, dict[str, dict[str, Any]]] = {}
-    for memory, fields in changed:
-        if memory.kind is Kind.TURN:
-            turns.setdefault(memory.session_id or "", {})[memory.id] = msgspec.to_builtins(fields)
-    plan = PlanBody(
-        changes=msgspec.to_builtins(facts), turn_changes=turns, outcomes=[_outcome(body, memory) for memory in memories]
-    )
+    plan = PlanBody(outcomes=[_outcome(body, memory) for memory in memories])
+    for memory in memories:
+        is_turn = memory.kind is Kind.TURN
+        changes = plan.turn_changes.setdefault(memory.session_id or "", {}) if is_turn else plan.changes
+        changes[memory.id] = msgspec.to_builtins(judged(memory, body.signal, text=text, now=now))
     return plan, [memory.id for memory in memories]
 
 

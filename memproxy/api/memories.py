@@ -195,10 +195,7 @@ async def read(api: Backends, call: Call, query: OneShownQuery) -> Reply[Memory]
 
 @operation("PATCH", "/v1/memory/{id}", "memory:write", statuses=(200, 202), errors=(404,), etag=True, if_match=True)
 async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit) -> Reply[ChangedMemory]:
-    """Edit one memory: only the given fields change.
-
-    The given fields change, the rest and the id stay.
-    """
+    """Edit one memory: only the given fields change."""
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
         current = await find(api, scope, call.path["id"], session=query.session_id)

@@ -151,17 +151,10 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         candidates = [one for one in candidates if one["memory_id"] in contents]
         stored = msgspec.structs.replace(stored, outcomes=[one for one in stored.outcomes if _is_shown(one, contents)])
     return Receipt(
-        request_id=stored.request_id,
-        created_at=stored.at,
+        **_heading(stored),
         user_id=stored.scope.user,
-        project_id=stored.scope.project,
-        agent_id=stored.scope.agent,
-        session_id=stored.scope.session,
-        result=last.result if last else None,
-        reason=last.reason if last else None,
         mode=decided.mode if decided else None,
         decision=_verdict(stored),
-        query=recalled.query if recalled else None,
         said=(await _unsearched_texts(api, scope, [stored])).get(stored.request_id),
         floor=recalled.floor if recalled else None,
         memories=[GivenMemory(**msgspec.to_builtins(one), content=contents.get(one.memory_id)) for one in cited],
@@ -332,17 +325,22 @@ def _was_given(stored: StoredReceipt, memory_id: str) -> bool:
     return last is not None and any(cited.memory_id == memory_id for cited in last.memories)
 
 
+def _heading(stored: StoredReceipt) -> dict[str, Any]:
+    last = stored.decided or stored.recalled
+    return {
+        "request_id": stored.request_id,
+        "created_at": stored.at,
+        **_place_fields(stored.scope),
+        "result": last.result if last else None,
+        "reason": last.reason if last else None,
+        "query": stored.recalled.query if stored.recalled else None,
+    }
+
+
 def _summary(stored: StoredReceipt, scope: Scope, text: str | None) -> ReceiptSummary:
     last, wider = stored.decided or stored.recalled, _is_wider(stored.scope, scope)
     return ReceiptSummary(
-        request_id=stored.request_id,
-        created_at=stored.at,
-        session_id=stored.scope.session,
-        project_id=stored.scope.project,
-        agent_id=stored.scope.agent,
-        result=last.result if last else None,
-        reason=last.reason if last else None,
-        query=stored.recalled.query if stored.recalled else None,
+        **_heading(stored),
         said=text,
         memories=None if wider else len(last.memories) if last else 0,
         tokens=None if wider else last.tokens if last else 0,

@@ -310,7 +310,6 @@ class Imported(msgspec.Struct):
     notes: list[str]
 
     def refuse(self, number: int, message: str) -> None:
-        """A line is not taken."""
         self.rejected += 1
         if len(self.errors) < MOST_ERRORS:
             self.errors.append(WrongLine(number, message))

@@ -118,10 +118,7 @@ class TurnIds(msgspec.Struct, kw_only=True):
 
 @operation("POST", "/v1/memory/turns", "memory:write", statuses=(201, 202), errors=(429,))
 async def ingest(api: Backends, call: Call, query: TurnsQuery, body: NewTurns) -> Reply[TurnIds]:
-    """Ingest a conversation as verbatim turns.
-
-    Store the messages in order; 201 when they can be found, 202 when they wait for the store.
-    """
+    """Ingest a conversation as verbatim turns."""
     scope = call.scope(body.session_id)
     if scope.session is None:
         scope = msgspec.structs.replace(scope, session=call.new_id("ses"))
@@ -173,30 +170,26 @@ async def _messages(api: Backends, scope: Scope, body: NewTurns, only_project: s
     what identifies it and of its occurrence within this call. Ids that a key of one project gives are the project's
     own, except those under which the key sees a turn of this conversation already.
     """
-    messages = [
-        Message(
-            role=message.role,
-            content=redact(strip_blocks(message.content), api.redacted),
-            id=message.id,
-            name=redact(message.name, api.redacted) if message.name else None,
-            timestamp=message.timestamp or body.timestamp,
-        )
-        for message in body.messages
-    ]
+    own_ids = [message.id for message in body.messages if message.id is not None]
+    stored = {} if only_project is None else await _stored(api, scope, own_ids)
     counts: Counter[tuple[str, str, datetime]] = Counter()
-    names = []
-    for message in messages:
+    messages = []
+    for sent in body.messages:
+        message = Message(
+            role=sent.role,
+            content=redact(strip_blocks(sent.content), api.redacted),
+            id=sent.id,
+            name=redact(sent.name, api.redacted) if sent.name else None,
+            timestamp=sent.timestamp or body.timestamp,
+        )
         said_at = message.timestamp or UNTIMED
         key = (message.role, message.content, said_at)
-        names.append(turn_id(scope, message, counts[key], said_at))
+        name = turn_id(scope, message, counts[key], said_at)
         counts[key] += 1
-    if only_project is not None:
-        stored = await _stored(api, scope, [message.id for message in messages if message.id is not None])
-        names = [
-            name_within(only_project, message.id) if message.id is not None and message.id not in stored else name
-            for message, name in zip(messages, names, strict=True)
-        ]
-    return [msgspec.structs.replace(message, id=name) for message, name in zip(messages, names, strict=True)]
+        if only_project is not None and sent.id is not None and sent.id not in stored:
+            name = name_within(only_project, sent.id)
+        messages.append(msgspec.structs.replace(message, id=name))
+    return messages
 
 
 async def conflicting(api: Backends, scope: Scope, named: Sequence[Message]) -> list[str]:

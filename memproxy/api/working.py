@@ -111,10 +111,7 @@ class WorkingHits(msgspec.Struct):
 
 @operation("PUT", "/v1/memory/working/{key:path}", "memory:write", statuses=(200, 201), errors=(409, 413))
 async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[WorkingInfo]:
-    """Keep an entry of working memory.
-
-    201 for a new key, 200 where an earlier entry is replaced.
-    """
+    """Keep an entry of working memory."""
     key, scope, settings = _key(call), call.scope(), api.parts.settings.working
     if not may_write(scope, key):
         raise Forbidden(
@@ -153,10 +150,7 @@ async def put_entry(api: Backends, call: Call, body: WorkingBody) -> Reply[Worki
 
 @operation("GET", "/v1/memory/working/{key:path}", "memory:read", query=PlaceQuery, errors=(404,))
 async def get_entry(api: Backends, call: Call) -> WorkingItem:
-    """Read an entry of working memory.
-
-    With its data.
-    """
+    """Read an entry of working memory."""
     key = _key(call)
     api.require("state")
     entry = await api.working.working(call.scope(), key, api.parts.clock.now())
@@ -167,10 +161,7 @@ async def get_entry(api: Backends, call: Call) -> WorkingItem:
 
 @operation("DELETE", "/v1/memory/working/{key:path}", "memory:write", query=PlaceQuery, statuses=(204,), errors=(404,))
 async def delete_entry(api: Backends, call: Call) -> Reply[None]:
-    """Delete an entry of working memory.
-
-    Only of a namespace that the caller may write.
-    """
+    """Delete an entry of working memory."""
     key, scope = _key(call), call.scope()
     if not may_write(scope, key):
         raise Forbidden(f"{key}: another session's or agent's namespace, which can be read and not written.")

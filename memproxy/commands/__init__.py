@@ -45,11 +45,9 @@ class Commands(Group):
     """All commands, in the order of the help."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's own signature
-        """Called by typer."""
         return [*COMMANDS, *GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the same
-        """Called by typer."""
         if (module := COMMANDS.get(cmd_name) or GROUPS.get(cmd_name)) is None:
             return None
         group = get_group(everywhere(importlib.import_module(module).app))

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import httpx
-import msgspec
 import typer
 from rich.console import Console
 
-from memproxy.commands.options import Config, Finding, Json, Whole, tell_of_all_tenants
+from memproxy.commands.options import Config, Finding, Json, Whole, show, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.serve.supervisor import bind
@@ -218,25 +217,19 @@ def _held(settings: Settings, home: Path) -> Finding | None:
         return Finding("store", False, error.message)
 
 
-def run_check(config: Path | None, *, as_json: bool) -> int:
-    """Print the report, as lines or as one of JSON; 0 when nothing is in the way of a start, else 1."""
-    console = Console()
-    report = asyncio.run(findings(load_settings(config), home_dir(), config))
-    works = not any(finding.works is False for finding in report)
-    marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
-    if as_json:
-        states = {True: "ok", None: "note", False: "fail"}
-        rows = [{"part": finding.part, "state": states[finding.works], "text": finding.text} for finding in report]
-        console.file.write(f"{msgspec.json.encode({'ok': works, 'findings': rows}).decode()}\n")
-        return 0 if works else 1
-    for finding in report:
-        console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
-        console.print(finding.text, markup=False, emoji=False, highlight=False, soft_wrap=True)
-    return 0 if works else 1
-
-
 @app.command()
 def check(config: Config = None, tenant: Whole = None, *, json: Json = False) -> None:
     """Check configuration, upstream, state, store and embedder; each with a line and a remedy."""
     tell_of_all_tenants(tenant, "check")
-    raise typer.Exit(run_check(config, as_json=json))
+    report = asyncio.run(findings(load_settings(config), home_dir(), config))
+    works = not any(finding.works is False for finding in report)
+    states = {True: "ok", None: "note", False: "fail"}
+    rows = [{"part": finding.part, "state": states[finding.works], "text": finding.text} for finding in report]
+    if json:
+        show({"ok": works, "findings": rows}, (), as_json=True)
+    marks = {True: "[green]ok[/]  ", None: "[yellow]note[/]", False: "[red]FAIL[/]"}
+    console = Console()
+    for finding in () if json else report:
+        console.print(f"{marks[finding.works]} {finding.part:9}", end=" ", highlight=False)
+        console.print(finding.text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(0 if works else 1)

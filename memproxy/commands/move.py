@@ -245,7 +245,6 @@ class _Copying:
             yield table.name, Rows(table, self._target.state)
 
     def end(self, *, switched: bool) -> Moved:
-        """The report of the move."""
         memories = len(self._digests[MEMORIES])
         rows = sum(map(len, self._digests.values())) - memories
         return Moved(place=self._target.location, memories=memories, rows=rows, passes=self.passes, switched=switched)

@@ -146,7 +146,6 @@ class Command(TyperCommand):
     """A command that also tells the version: ``memproxy check --version``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Called by typer with what stands after the command's name."""
         _tell_version(ctx, args)
         return super().parse_args(ctx, args)
 
@@ -155,7 +154,6 @@ class Group(TyperGroup):
     """A group of commands that also tells the version."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Called by typer with what stands after the group's name."""
         _tell_version(ctx, args)
         return super().parse_args(ctx, args)
 

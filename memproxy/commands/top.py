@@ -1,10 +1,11 @@
 """``memproxy top``: what a running server does, in the terminal: its ``/metrics`` and ``/readyz``, again and again."""
 
+import contextlib
 import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ from memproxy.errors import ConfigError, MemproxyError
 from memproxy.settings import Settings
 
 if TYPE_CHECKING:
-    from prometheus_client import Metric
     from rich.console import RenderableType
 
 app = typer.Typer()
@@ -85,22 +85,16 @@ class Server:
         try:
             metrics.raise_for_status()
             readiness = ready.json()
-            families = list(text_string_to_metric_families(metrics.text))
-            return Scrape(time.monotonic(), _samples(families), str(readiness["status"]), dict(readiness["parts"]))
+            families = text_string_to_metric_families(metrics.text)
+            samples: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+            for sample in (sample for family in families for sample in family.samples):
+                samples[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
+            return Scrape(time.monotonic(), samples, str(readiness["status"]), dict(readiness["parts"]))
         except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
             raise MemproxyError(f"What answers at {self.url} is no memproxy ({type(error).__name__}).") from error
 
     def close(self) -> None:
-        """Let the connection go."""
         self._client.close()
-
-
-def _samples(families: Iterable["Metric"]) -> dict[str, dict[Labels, float]]:
-    samples: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
-    for family in families:
-        for sample in family.samples:
-            samples[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
-    return dict(samples)
 
 
 def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float | None]:
@@ -214,18 +208,15 @@ def top(
 
     settings = quiet_settings(config)
     tell_of_all_tenants(tenant, "top")
-    server, console = Server(settings, url), Console()
-    try:
+    console = Console()
+    # Ctrl-C is how it is ended
+    with contextlib.closing(Server(settings, url)) as server, contextlib.suppress(KeyboardInterrupt):
         scrape = server.look()
         if once or json or not console.is_terminal:
             totals = view(server.url, scrape, None)
             show(totals, lines(totals), as_json=json)
         else:
             _watch(server, scrape, interval)
-    except KeyboardInterrupt:
-        pass  # that is how it is ended
-    finally:
-        server.close()
 
 
 def _watch(server: Server, scrape: Scrape, interval: float) -> None:

@@ -10,14 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from memproxy.commands.installation import (
-    POLL_S,
-    Installation,
-    call_once,
-    installation,
-    of_state,
-    without_learning,
-)
+from memproxy.commands.installation import POLL_S, Installation, call_once, installation, of_state, without_learning
 from memproxy.commands.options import (
     Config,
     Json,
@@ -177,6 +170,15 @@ class WaitingWork(msgspec.Struct, frozen=True, kw_only=True):
         """Rows and sessions together."""
         return self.index + self.learn + self.sessions
 
+    @property
+    def why_stalled(self) -> str:
+        """What it may wait for."""
+        return (
+            f"{self.learn} rows of learning and {self.index} of indexing wait and nothing moves. They may wait "
+            "for a model that does not answer, for its key (configure models.extract.api_key or upstream.api_key) or "
+            "for the store; see the log."
+        )
+
 
 async def mine(settings: Settings, show: Show, *, tenant: str | None = None, retry_parked: bool = False) -> WaitingWork:
     """Index and learn until nothing waits (of a tenant); what is left is what was given up. ``retry_parked``: what was
@@ -188,41 +190,27 @@ async def mine(settings: Settings, show: Show, *, tenant: str | None = None, ret
     """
     if not settings.learn.enabled:
         raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
+    loop, warned = asyncio.get_running_loop(), False
     async with installation(settings) as here:
-        if retry_parked:
-            await _waiting_work(here, tenant, retry_parked="true")
-        return await _drained(here, show, tenant)
-
-
-async def _drained(here: Installation, show: Show, tenant: str | None) -> WaitingWork:
-    loop = asyncio.get_running_loop()
-    waiting, warned = await _waiting_work(here, tenant), False
-    total, moved = waiting.steps, loop.time()
-    while waiting.steps:
-        await asyncio.sleep(POLL_S)
-        before, waiting = waiting, await _waiting_work(here, tenant)
-        total = max(total, waiting.steps)
-        show(total - waiting.steps, total)
-        if waiting != before:
-            moved = loop.time()
-        elif loop.time() - moved > STALLED_AFTER_S:
-            raise MemproxyError(f"{_stalled(waiting)} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
-        elif loop.time() - moved > WARNED_AFTER_S and not warned:
-            typer.echo(f"{_stalled(waiting)} Waiting for {STALLED_AFTER_S:.0f} seconds.", err=True)
-            warned = True
+        waiting = await _waiting_work(here, tenant, retry_parked=retry_parked)
+        total, moved = waiting.steps, loop.time()
+        while waiting.steps:
+            await asyncio.sleep(POLL_S)
+            before, waiting = waiting, await _waiting_work(here, tenant)
+            total = max(total, waiting.steps)
+            show(total - waiting.steps, total)
+            if waiting != before:
+                moved = loop.time()
+            elif loop.time() - moved > STALLED_AFTER_S:
+                raise MemproxyError(f"{waiting.why_stalled} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
+            elif loop.time() - moved > WARNED_AFTER_S and not warned:
+                typer.echo(f"{waiting.why_stalled} Waiting for {STALLED_AFTER_S:.0f} seconds.", err=True)
+                warned = True
     return waiting
 
 
-def _stalled(waiting: WaitingWork) -> str:
-    return (
-        f"{waiting.learn} rows of learning and {waiting.index} of indexing wait and nothing moves. They may wait "
-        "for a model that does not answer, for its key (configure models.extract.api_key or upstream.api_key) or "
-        "for the store; see the log."
-    )
-
-
-async def _waiting_work(here: Installation, tenant: str | None, **options: str) -> WaitingWork:
-    params = options | {"everybody": str(tenant is None).lower()}
+async def _waiting_work(here: Installation, tenant: str | None, *, retry_parked: bool = False) -> WaitingWork:
+    params = {"everybody": str(tenant is None).lower(), "retry_parked": str(retry_parked).lower()}
     answer = await here.call("POST", LEARNING_PATH, tenant=tenant, params=params)
     queues = answer["queues"]
     open_rows = {lane: states.get("waiting", 0) + states.get("running", 0) for lane, states in queues.items()}
@@ -279,9 +267,7 @@ async def dream(
             owners = (await here.call("GET", OWNERS_PATH, tenant=tenant, params=params))["data"]
         dreams: list[dict[str, Any]] = []
         for index, (of, who) in enumerate(owners):
-            if who is None:
-                continue
-            whose = {"tenant": of, "user": who}
+            whose: dict[str, Any] = {"tenant": of, "user": who}
             answer = await here.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
             while answer["state"] in {"waiting", "running"}:
                 if len(owners) == 1:

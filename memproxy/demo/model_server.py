@@ -196,7 +196,6 @@ class ScriptedModel:
         self.requests: deque[JsonObject] = deque(maxlen=500)
 
     def app(self) -> web.Application:
-        """The aiohttp application."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/v1/models", self.models)
@@ -226,7 +225,6 @@ class ScriptedModel:
         return web.json_response(_completion(body, text))
 
     async def models(self, _request: web.Request) -> web.Response:
-        """The one model there is."""
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "memproxy-demo"}
         return web.json_response({"object": "list", "data": [model]})
 

@@ -370,7 +370,6 @@ class Story:
         self._promises.append((promise, held, seen))
 
     def title(self, text: str) -> None:
-        """A heading between two steps."""
         self._console.print()
         self._console.rule(f"[bold]{escape(text)}[/bold]", align="left")
 

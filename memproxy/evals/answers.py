@@ -64,7 +64,7 @@ _UNANSWERABLE = (
 
 
 def _rule(question: Question) -> str:
-    if not question.answerable:
+    if not question.scored:
         return _UNANSWERABLE
     return next((rule for name, rule in _RULES.items() if name in question.group), "")
 
@@ -92,7 +92,6 @@ class Role(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.credential.model
 
 

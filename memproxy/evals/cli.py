@@ -110,8 +110,7 @@ def extraction(
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what went wrong in each dialogue.")] = False,
     json_out: JsonOut = None,
     model_path: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR"),
+        Path | None, typer.Option(help="Folder of a local ONNX embedding model. Default: words alone.", metavar="DIR")
     ] = None,
     cache: Cache = DEFAULT_CACHE,
 ) -> None:

@@ -28,9 +28,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its gold: ids of turns and names of sessions that hold the answer (either may be empty).
 
-    ``group`` is its type; ``scored`` says whether it counts in the total (questions without an answer are reported
-    apart). ``asked_at`` is what the pipeline takes for now. ``answer`` is what a right answer says; where the
-    conversations hold none (``answerable`` is False) it may say why, or be empty.
+    ``group`` is its type; ``asked_at`` is what the pipeline takes for now; ``answer`` is what a right answer says. Where
+    the conversations hold none, it may say why, or be empty, and the question is not ``scored`` but reported apart.
     """
 
     id: str
@@ -39,7 +38,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     asked_at: datetime
     answer: str = ""
-    answerable: bool = True
     gold_turns: frozenset[str] = frozenset()
     gold_sessions: frozenset[str] = frozenset()
     scored: bool = True
@@ -69,7 +67,6 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         return fewer.of_users({question.user for question in questions})
 
     def of_users(self, users: Set[str]) -> "Dataset":
-        """What belongs to these users."""
         sessions = [session for session in self.sessions if session.user in users]
         questions = [question for question in self.questions if question.user in users]
         return msgspec.structs.replace(self, sessions=sessions, questions=questions)

@@ -68,7 +68,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def messages(self) -> list[Message]:
-        """What was said, as it is ingested."""
         return [Message(role=role, content=text) for one in self.said for role, text in one.items()]
 
 
@@ -203,7 +202,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dialogue(self) -> Dialogue:
-        """The dialogue."""
         return self.run.dialogue
 
     def count(self, *verdicts: Verdict) -> int:

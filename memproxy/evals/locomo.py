@@ -97,7 +97,6 @@ def _questions(sample: dict[str, Any], user: str, sessions: list[Session]) -> li
             group=f"{entry['category']} {CATEGORY_NAMES.get(entry['category'], '')}".strip(),
             asked_at=sessions[-1].date,
             answer=str(entry.get("answer", "")),
-            answerable=entry["category"] in SCORED_CATEGORIES,
             gold_turns=frozenset(gold),
             gold_sessions=frozenset(session_of[turn] for turn in gold),
             scored=entry["category"] in SCORED_CATEGORIES,

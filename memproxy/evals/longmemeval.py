@@ -82,7 +82,6 @@ def _question(entry: dict[str, Any], user: str) -> Question:
         group=entry["question_type"] if answerable else "without an answer",
         asked_at=parse_date(entry["question_date"]),
         answer=str(entry.get("answer", "")),
-        answerable=answerable,
         gold_turns=frozenset(gold),
         gold_sessions=answering,
         scored=answerable,

@@ -168,7 +168,6 @@ class Sample:
         return found
 
     def figures(self) -> dict[str, Figure]:
-        """All figures by name."""
         return {name: figure(self.values(name)) for name in self._pairs}
 
     def differences(self, other: "Sample") -> dict[str, Figure]:

@@ -58,7 +58,6 @@ class SetClock:
         self.set(datetime.now(UTC))
 
     def set(self, instant: datetime) -> None:
-        """It is that time now."""
         self._instant, self._set_at = instant, time.monotonic()
 
     def now(self) -> datetime:
@@ -84,12 +83,7 @@ class EvaluationMemory:
         self._store = store
         self.asked_at = SetClock(runs=False)
         self.said_at = SetClock(runs=True)
-        parts: dict[str, Any] = {
-            "settings": settings,
-            "store": store,
-            "embedder": embedder,
-            "lexical": Bm25Encoder(),
-        }
+        parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": Bm25Encoder()}
         made = [named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
         self.recalls = {recipe.name: Recall(**parts, clock=self.asked_at, recipe=recipe) for recipe in made}
         self.worker = Worker(state=state, model=model, access=access, clock=self.said_at, **parts)

@@ -65,11 +65,9 @@ class VectorCache:
             ) from error
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def known(self, keys: Sequence[bytes]) -> dict[bytes, Passage]:
-        """What is there of these keys."""
         rows = self._rows("SELECT key, parts, vectors.data, tokens.data FROM vectors JOIN tokens USING (key)", keys)
         return {
             key: Passage(parts=np.frombuffer(data, np.float32).reshape(parts, -1).tolist(), tokens=tokens)
@@ -77,7 +75,6 @@ class VectorCache:
         }
 
     def missing(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Which of the keys are not there."""
         return set(keys).difference(
             key for (key,) in self._rows("SELECT key FROM vectors JOIN tokens USING (key)", keys)
         )
@@ -88,7 +85,6 @@ class VectorCache:
             yield from self._connection.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
 
     def add(self, passages: Iterable[tuple[bytes, Passage]]) -> None:
-        """Keep these."""
         made = list(passages)
         rows = [(key, len(one.parts), np.asarray(one.parts, np.float32).tobytes()) for key, one in made]
         with self._connection:

@@ -46,7 +46,6 @@ class McpEndpoint:
         logging.getLogger(streamable_http.__name__).addFilter(_is_trouble)
 
     async def start(self) -> None:
-        """Begin to take requests."""
         running = asyncio.Event()
         self._tasks.start(self._run(running), "run")
         await running.wait()
@@ -57,7 +56,6 @@ class McpEndpoint:
             await self._ended.wait()
 
     async def close(self) -> None:
-        """Take no more."""
         self._ended.set()
         await self._tasks.drain(grace_s=2.0)
 
