@@ -28,8 +28,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question with its gold: ids of turns and names of sessions that hold the answer (either may be empty).
 
-    ``group`` is its type; ``asked_at`` is what the pipeline takes for now; ``answer`` is what a right answer says. Where
-    the conversations hold none, it may say why, or be empty, and the question is not ``scored`` but reported apart.
+    ``group`` is its type, ``asked_at`` what the pipeline takes for now, ``answer`` what a right answer says. Where the
+    conversations hold none, it may say why, or be empty, and the question is not ``scored`` but reported apart.
     """
 
     id: str

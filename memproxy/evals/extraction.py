@@ -70,8 +70,7 @@ def measure_extraction(path: Path, options: Options, json_out: Path | None) -> N
     }
     made = made_report(judged, about)
     show(made, make_console(), verbose=options.verbose)
-    if json_out is not None:
-        write_json(json_out, made)
+    write_json(json_out, made)
 
 
 def settings_of(options: Options, environ: Mapping[str, str]) -> tuple[Settings, UpstreamAccess | None]:

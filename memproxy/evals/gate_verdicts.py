@@ -96,8 +96,7 @@ def measure_gate(data: Path, json_out: Path | None, *, config: Path | None = Non
     settings = Settings() if config is None else load_settings(config)
     made = made_report(evaluate(load(data), skipped(settings.gate)), data.name)
     show(made, make_console())
-    if json_out is not None:
-        write_json(json_out, made)
+    write_json(json_out, made)
 
 
 def skipped(settings: GateSettings) -> frozenset[str]:

@@ -45,12 +45,14 @@ def with_interval(figure: Mapping[str, float | None], digits: int = 3) -> str:
     return f"{rounded(figure['value'], digits)} [{rounded(figure['low'], digits)}, {rounded(figure['high'], digits)}]"
 
 
-def write_json(path: Path, report: Mapping[str, Any]) -> None:
-    """The report as a file.
+def write_json(path: Path | None, report: Mapping[str, Any]) -> None:
+    """The report as a file, where one is named.
 
     Raises:
         ConfigError: it cannot be written there.
     """
+    if path is None:
+        return
     try:
         path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:

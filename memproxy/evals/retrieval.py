@@ -69,8 +69,7 @@ def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: P
         dataset = dataset.smoke()
     measured = asyncio.run(_measured(dataset, data.name, options))
     show(measured, make_console())
-    if json_out is not None:
-        write_json(json_out, measured)
+    write_json(json_out, measured)
 
 
 async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:

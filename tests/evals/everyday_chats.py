@@ -518,8 +518,7 @@ def main(
     )
     made = {"data": data.name, "smoke": smoke, **made}
     show(made, make_console())
-    if json_out is not None:
-        write_json(json_out, made)
+    write_json(json_out, made)
 
 
 if __name__ == "__main__":

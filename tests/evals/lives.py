@@ -258,8 +258,7 @@ def measure_lives(
     made = asyncio.run(_measured([_with_others(life, others) for life in lives], settings, model_path, cache))
     made = {"version": REPORT_VERSION, "memproxy": memproxy.__version__, "evaluation": "lived", **made}
     show(made, make_console())
-    if json_out is not None:
-        write_json(json_out, made)
+    write_json(json_out, made)
 
 
 async def _measured(lives: Sequence[Life], settings: Settings, model_path: Path | None, cache: Path) -> dict[str, Any]:
