@@ -132,7 +132,7 @@ async def _conflicts(api: Backends, scope: Scope) -> dict[str, _Pair]:
 
 def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
     by_id = {one.id: one for one in entries}
-    found = [
+    conflicts = [
         (one, by_id[name], "model")
         for one in entries
         for name in noted_ids(one.metadata, CONFLICTS_WITH)
@@ -147,8 +147,8 @@ def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
                 questions.setdefault((*owner_key, subject_name(one.subject), predicate), []).append(one)
     for answers in questions.values():
         pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
-        found += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
-    return found
+        conflicts += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
+    return conflicts
 
 
 def _contradict(one: Memory, other: Memory) -> bool:

@@ -414,18 +414,18 @@ class _Import:
         groups: dict[Scope, list[MemoryWithVectors]] = {}
         scopes: dict[str | None, Scope] = {}
         only, here = self._identity.only_project, _header(self._api)
-        for count, (number, given_memory, vectors) in enumerate(lines, start=1):
+        for count, (number, parsed, vectors) in enumerate(lines, start=1):
             if count % ROW == 0:
                 await asyncio.sleep(0)
-            named = given_memory.user_id
+            named = parsed.user_id
             scope = scopes.get(named) or self._owner(named, number)
             if scope is None:
                 continue
             scopes[named] = scope
             try:
-                if only not in {None, given_memory.project_id}:
+                if only not in {None, parsed.project_id}:
                     raise RequestError("project_id: this key is for another project")
-                memory = memory_of(given_memory, scope.tenant, scope.user, self._api.redacted)
+                memory = memory_of(parsed, scope.tenant, scope.user, self._api.redacted)
             except RequestError as error:
                 self.done.refuse(number, error.message)
                 continue

@@ -181,7 +181,7 @@ async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list
     """Have the server remove these; the addresses of those that it has not removed."""
     key = settings.store.api_key
     headers = {"api-key": key.get_secret_value()} if key else {}
-    kept = []
+    remaining = []
     async with httpx.AsyncClient(headers=headers, timeout=_DROP_S) as client:
         for address in (snapshot_address(settings, snapshot) for snapshot in snapshots):
             try:
@@ -190,8 +190,8 @@ async def _drop_snapshots(settings: Settings, snapshots: list[Snapshot]) -> list
             except httpx.HTTPError:
                 is_gone = False
             if not is_gone:
-                kept.append(address)
-    return kept
+                remaining.append(address)
+    return remaining
 
 
 def dated(folder: Path) -> list[Path]:

@@ -198,8 +198,8 @@ async def findings(settings: Settings, home: Path, config: Path | None) -> list[
     results = []
     for part, check in checks.items():
         try:
-            found = check()
-            results.append(found if isinstance(found, Finding) else await found)
+            finding = check()
+            results.append(finding if isinstance(finding, Finding) else await finding)
         except MemproxyError as error:
             results.append(Finding(part, False, error.message))
     return results if files is None else [*results, files]

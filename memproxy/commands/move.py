@@ -279,8 +279,8 @@ async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | N
     with working_folder(folder):
         try:
             async with served(without_learning(settings)) as server:
-                asked = BackupAsked(folder=str(folder))
-                await server.finish(BACKUP_PATH, asked, BackupTold, lambda *_: None)  # the passes are what is shown
+                request = BackupAsked(folder=str(folder))
+                await server.finish(BACKUP_PATH, request, BackupTold, lambda *_: None)  # the passes are what is shown
                 is_served = True
         except AlreadyServed:
             raise
