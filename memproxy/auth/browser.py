@@ -97,10 +97,9 @@ class BrowserGuard:
 
 
 def _is_of_another_page(headers: Headers, *, is_page: bool) -> bool:
-    """Whether a browser says so (Fetch Metadata). Pictures, scripts and frames are asked for without an ``Origin``;
-    what they show cannot be read, but whether they load tells a page what is there. A link to a page of ours is a
-    person's own doing. A link to anything else is refused: what an upstream answers is not ours, and as a document it
-    could run its script under our origin.
+    """Whether a browser says so (Fetch Metadata). Pictures, scripts and frames come without an ``Origin``, and whether
+    they load tells a page what is there. A link to a page of ours is a person's own doing; one to anything else is
+    refused, as an upstream's answer could run its script under our origin.
     """
     if headers.get(b"sec-fetch-site") not in _OF_ANOTHER_PAGE:
         return False

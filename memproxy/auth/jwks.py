@@ -1,8 +1,7 @@
 """The keys of an identity provider, each with the algorithms that it is for: in a file, which may be replaced while
-tokens are checked, or at an address, which may be slow, away, or hang.
-
-What a key is for is decided when it is read, from its own members (RFC 7517: ``kty``, ``crv``, ``use``, ``key_ops``,
-``alg``). So a token's header only chooses among keys that fit its algorithm, and no key of another type is ever tried.
+tokens are checked, or at an address, which may be slow, away, or hang. What a key is for is decided when it is read,
+from its own members (RFC 7517: ``kty``, ``crv``, ``use``, ``key_ops``, ``alg``): a token's header only chooses among
+keys that fit its algorithm.
 """
 
 import asyncio
@@ -166,10 +165,9 @@ class JwksFile:
 
 @dataclass(eq=False)
 class JwksUrl:
-    """A provider's keys. Tokens of known keys never wait for it: old keys serve while new ones are fetched behind.
-
-    One fetch runs at a time, and all callers that need it share it. After a failed fetch none begins for ``pause_s``
-    seconds; unknown key ids cause up to `BURST` fetches, then one in ``pause_s`` seconds.
+    """A provider's keys. Tokens of known keys never wait: old keys serve while new ones are fetched. One fetch runs at
+    a time, for all that need it; after a failed one none begins for ``pause_s`` seconds, and unknown key ids cause up
+    to `BURST`, then one in ``pause_s`` seconds.
     """
 
     url: str

@@ -1,7 +1,5 @@
-"""Mode ``jwt``: signed tokens of an identity provider, their claims mapped to tenant, user and permissions.
-
-The algorithms are those of the configuration alone, never the token's choice, and a secret is never taken for a public
-key or the reverse (RFC 8725, sections 3.1 and 3.2).
+"""Mode ``jwt``: signed tokens of an identity provider, their claims mapped to tenant, user and permissions. Algorithms
+are the configuration's, never the token's choice; a secret is never taken for a public key (RFC 8725, 3.1 and 3.2).
 """
 
 import base64

@@ -1,8 +1,7 @@
-"""Mode ``keys``: proxy keys of our own, each bound to a tenant, perhaps to one user or project, with permissions.
-
-Every request's key is compared with the hash in its record, which is found by the key's id. Records are kept, keys are
-not. A record is looked at again whenever the state has news, so that a revoked key ends with the next request
-everywhere, and every few seconds, should news be lost.
+"""Mode ``keys``: proxy keys of our own, each bound to a tenant, perhaps to one user or project, with permissions. Every
+request's key is compared with the hash in its record, found by the key's id. Records are kept, keys are not. A record
+is read again whenever the state has news, so that a revoked key ends at once, and every few seconds, should news be
+lost.
 """
 
 import logging
@@ -51,11 +50,9 @@ class _CachedRecord(msgspec.Struct):
 
 @dataclass(eq=False)
 class KeysAuthenticator:
-    """Recognises proxy keys: those of the configuration, and those of the state store (``memproxy keys new``).
-
-    ``lookup`` finds a record by the key's id; ``default_user`` is whom a key without a user is for, when a request
-    names nobody; ``record_s`` is how many seconds a record counts as fresh where ``news`` does not change, ``outage_s``
-    how many it counts while the state cannot be read.
+    """Recognises proxy keys of the configuration and of the state store (``memproxy keys new``), where ``lookup`` finds
+    a record by the key's id. ``default_user``: whom a key without a user is for, when nobody is named; ``record_s``:
+    how long a record is fresh without ``news``; ``outage_s``: how long it counts while the state cannot be read.
     """
 
     configured: Mapping[str, KeyRecord]

@@ -15,11 +15,8 @@ COMMAND_LINE = "command line"
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One operation.
-
-    ``by`` is a proxy key's id (``key:…``), a token's user, or the subject of one for nobody (``jwt:…``), the tenant
-    itself, or the command line; never a key. ``scope`` names what it was about by ids (``user_id``, ``session_id``,
-    ``project_id``, ``memory_id``, ``key_id``), ``counts`` what came of it.
+    """One operation. ``by`` is a proxy key's id (``key:…``), a token's user or subject (``jwt:…``), the tenant, or the
+    command line; never a key. ``scope`` names by ids what it was about, ``counts`` what came of it.
     """
 
     at: datetime

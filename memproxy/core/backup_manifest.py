@@ -1,7 +1,5 @@
-"""The form of a backup: a folder with ``store/``, ``state.db``, the installation's secret, and a manifest of them.
-
-What is on a server is not in it: of memories in Qdrant the manifest names the snapshot that was made of them there; a
-state in PostgreSQL is dumped by its operator.
+"""The form of a backup: a folder with ``store/``, ``state.db``, the installation's secret, and a manifest of them. Of
+memories in Qdrant the manifest names their snapshot there; a state in PostgreSQL is dumped by its operator.
 """
 
 from datetime import datetime
@@ -40,10 +38,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the folder holds; written last, so that a folder without it is no backup. ``files`` are by relative path.
-
-    ``shared`` of the files are those of the backup before, under a second name (hard links). ``snapshot`` is where
-    the memories are that are on a Qdrant server.
+    """What the folder holds; written last, so that a folder without it is no backup. ``files`` are by relative path;
+    ``shared`` of them are hard links to those of the backup before. ``snapshot``: of memories on a Qdrant server.
     """
 
     version: int

@@ -1,7 +1,6 @@
-"""The injected block's delimiters: how text is kept from leaving the block, and how a block is recognised again.
-
-A delimiter is looked for by plain scanning, in time linear in the text, and in what the text looks like rather than in
-its bytes: case, accents, invisible characters, full-width and other look-alike letters and brackets make no difference.
+"""The injected block's delimiters: how text is kept from leaving the block, and how a block is recognised again. They
+are looked for in linear time and by what text looks like: case, accents, invisible characters and look-alike letters
+and brackets make no difference.
 """
 
 import hashlib

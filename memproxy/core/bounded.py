@@ -27,10 +27,8 @@ def footprint(value: Any) -> int:
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Forgets what was used least recently, as soon as all of it takes more than ``most_bytes``.
-
-    ``size_of`` says how many bytes a value takes; the key's own are added. What is larger than all that may be kept is
-    not kept at all. A value that changes after it was put in counts as it was then.
+    """Forgets what was used least recently, as soon as all of it takes more than ``most_bytes``. ``size_of`` is a
+    value's bytes when it is put in; the key's are added. What is larger than all that may be kept is not kept.
     """
 
     def __init__(self, most_bytes: int, size_of: Callable[[Value], int] = footprint) -> None:

@@ -1,8 +1,6 @@
-"""Regular expressions that read no more of a text than they are meant for.
-
-Python's expressions go back and try again, so one that is quick on a sentence may take minutes on a long text that was
-made for it. A pattern whose time grows faster than its text therefore has a bound (`most`): text behind it is not read.
-`tests/test_patterns.py` finds all patterns of the package and fails for one that needs a bound and has none.
+"""Regular expressions that read no more of a text than they are meant for. Python's go back and try again, so one that
+is quick on a sentence may take minutes on a text made for it. A pattern whose time grows faster than its text has a
+bound (`most`), which `tests/test_patterns.py` asks for.
 """
 
 import re

@@ -1,7 +1,5 @@
-"""Notices of changes: what one process did to somebody's memory, sent to all others that may have cached some of it.
-
-Everything that caches or counts what a user said beyond one request subscribes. A notice says whom it concerns and
-what was done, never the new value: a subscriber drops what it cached and reads it again.
+"""Notices of changes: what one process did to somebody's memory, sent to all that may have cached some of it. A notice
+says whom it concerns and what was done, never the new value: a subscriber drops what it cached.
 """
 
 import enum
@@ -49,10 +47,8 @@ OnChange = Callable[[Change | None], None]
 
 
 class ChangeNotices:
-    """Notices within one process. A subclass carries them to the other processes and machines.
-
-    Publish a change when it is done: a subscriber notified before could read again what is about to go. Every process
-    is notified within a second; where that is not sure (the connection was lost) it gets None.
+    """Notices within one process; a subclass carries them to others. Publish a change when it is done: who is told
+    before could read again what is about to go. All are told within a second; where that is not sure they get None.
     """
 
     def __init__(self) -> None:

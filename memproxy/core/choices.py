@@ -7,12 +7,10 @@ CHOICES_VERSION = 1
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of one user, or of one agent of that user; None: nothing was chosen, the next wider place counts
-    (the agent's settings, the user's, the configuration).
-
-    ``limit`` is how many memories a recall may bring, ``rerank`` False leaves out the configured reranker, ``learning``
-    False stops extraction alone: turns are still kept, found and recalled. ``compress_above_tokens``: from where on a
-    history is compressed, 0 for never. ``memory_tools``: ``inject`` offers the memory tools to the model, ``none`` not.
+    """The settings of a user, or of an agent of that user; None: the next wider place counts (agent, user,
+    configuration). ``limit``: most memories of a recall; ``rerank`` False: without the reranker; ``learning`` False: no
+    extraction, turns are still kept and recalled; ``compress_above_tokens``: of a history, 0 for never;
+    ``memory_tools``: ``inject`` offers them to the model, ``none`` not.
     """
 
     mode: str | None = None

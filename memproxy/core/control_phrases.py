@@ -1,8 +1,6 @@
-"""What a user says to memory itself, in whole short messages, and what it answers; ``control_phrases.json`` has both.
-
-Precision comes first: a message is one of these from its first letter to its last, or it is for the model. ``{x}`` in a
-phrase stands for what is to be forgotten. Phrases of ``forget`` speak of memory or of the user's own things, so that
-messages are searched for what they name, too; those of ``forget_known`` (a bare "forget Hawaii") mean facts alone.
+"""What a user says to memory itself, and what it answers; ``control_phrases.json`` has both. A whole message is one of
+these, or it is for the model. ``{x}`` in a phrase is what is to be forgotten: by ``forget`` phrases, which speak of
+memory or the user's own things, in messages too; by ``forget_known`` (a bare "forget Hawaii") in facts alone.
 """
 
 import functools

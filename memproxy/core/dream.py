@@ -1,8 +1,6 @@
-"""A dream: tidying one user's memories in the background. What it does, and how it is undone.
-
-A dream erases nothing. What it sets aside becomes inactive, and every memory that it changes notes its former values
-in its own metadata: so these go wherever the memories go (exports, erasure, encryption), and undoing needs nothing
-else. The record of a dream holds ids, numbers and times, no text.
+"""A dream: tidying one user's memories in the background. It erases nothing: what it sets aside becomes inactive, and a
+memory that it changes notes its former values in its own metadata, so these go wherever the memory goes, and undoing
+needs nothing else. The record of a dream holds ids, numbers and times, no text.
 """
 
 from collections import Counter

@@ -1,7 +1,5 @@
-"""Entities: the people, places, events, items and times that memories name, found by rules alone.
-
-A type is a guess: every mention votes, and what is said of a thing ("lives in …", "my sister …") counts more than how
-its name looks. Animals with names are counted among the people.
+"""Entities: the people (named animals too), places, events, items and times that memories name, found by rules alone. A
+type is a guess: mentions vote, and what is said ("lives in …") counts more than how a name looks.
 """
 
 import enum
@@ -37,10 +35,8 @@ class EntityType(enum.StrEnum):
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A name in a memory, with the type that this mention speaks for and how strongly (1 weak, 3 strong).
-
-    ``first`` is the word before it that begins a sentence: written with a capital whatever it is, it belongs to the
-    name ("Anna Smith called") only where another mention says so, for it may be anything ("Visit Rome").
+    """A name in a memory, and how strongly this mention speaks for its type (1 to 3). ``first``: the word before it
+    that begins a sentence, which is the name's ("Anna Smith called") only where another mention says so ("Visit Rome").
     """
 
     name: str

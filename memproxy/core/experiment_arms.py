@@ -1,8 +1,6 @@
-"""Does memory help? A share of users, by a keyed hash, gets none; the results of both arms and their confidence.
-
-A user is one draw, however many requests come from it: a mean per request is a ratio of two sums over users, and its
-variance that of a ratio estimator (Cochran, Sampling Techniques, 1977, 2.11 and 6.4). Shares of judgements have
-Wilson's interval (Journal of the American Statistical Association, 1927). Both at 95 %.
+"""Does memory help? A share of users, by a keyed hash, gets none; the results of both arms with 95 % confidence. A user
+is one draw: a mean per request is a ratio of two sums over users, its variance that of a ratio estimator (Cochran,
+Sampling Techniques, 1977, 2.11 and 6.4). Shares of judgements have Wilson's interval (1927).
 """
 
 import hmac

@@ -1,8 +1,6 @@
-"""What a new statement does to what is known: pure decisions, and the chain of supersession that they make.
-
-A slot decides over similarity: the same slot with the same value is a repetition, with another value a change. Without
-a common slot similarity only nominates; numbers, names and negation decide, and in doubt both statements live on
-(over-invalidation loses more than a contradiction that a later statement settles).
+"""What a new statement does to what is known: pure decisions, and the chain of supersession that they make. A slot
+decides over similarity: with the same value a repetition, with another a change. Without a slot similarity nominates,
+numbers, names and negation decide, and in doubt both statements live on: losing one is worse.
 """
 
 import enum
@@ -100,12 +98,10 @@ def retracted_at(memory: Memory) -> datetime | None:
 
 
 def is_older(one: Memory, other: Memory) -> bool:
-    """Whether ``one`` speaks of an earlier state than ``other``.
-
-    Stated beginnings decide if both have one (a history that is imported out of order); else what was said later is
-    the newer statement, whatever time it speaks of ("I have lived in Rome since 2020" corrects what was said before).
-    What had ended when it was said ("I lived in Berlin until 2023") is older than what goes on. What nobody said in a
-    conversation (it was written by the API, imported) and has a beginning stands where that is: it is a record.
+    """Whether ``one`` speaks of an earlier state than ``other``. Stated beginnings decide if both have one; else what
+    was said later is newer, whatever time it speaks of ("I have lived in Rome since 2020" corrects). What had ended
+    when it was said ("I lived in Berlin until 2023") is older than what goes on. A record (nobody said it in a
+    conversation) stands at its beginning.
     """
     if one.valid_to is not None and one.valid_to <= said_at(one) and other.valid_to is None:
         return True
@@ -135,10 +131,9 @@ def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
 
 
 def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effects:
-    """Put the candidate where it belongs in a chain of supersession (oldest first, the active one last).
-
-    The newest statement becomes the active one and closes those before it; an older one that comes late is stored as
-    already superseded, between its neighbours in time. In a chain that was taken back nothing becomes active.
+    """Put the candidate where it belongs in a chain of supersession (oldest first, the active one last): the newest is
+    active and closes those before it, one that comes late is stored as superseded. Where all was taken back nothing
+    becomes active.
     """
     here = position(candidate, chain)
     before = chain[here - 1] if here else None
@@ -231,12 +226,10 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
 
 
 def reinforce(old: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
-    """The fields that change when a statement is repeated; none when it is the very same turn read again.
-
-    Confidence moves a quarter of the way to certainty, weighed by the repetition's own (a choice of ours: four
-    confident repetitions lift 0.5 to 0.84). Somebody more trusted who says the same vouches for it, and what waited in
-    quarantine for that leaves it. When it was said first and last is noted; what was said to hold since an earlier
-    time holds since then.
+    """The fields that change when a statement is repeated; none when the very same turn is read again. Confidence moves
+    a quarter of the way to certainty, weighed by the repetition's own (our choice: four confident ones lift 0.5 to
+    0.84). A more trusted repetition lifts trust and ends quarantine. First and last time are noted; an earlier
+    beginning counts.
     """
     more = [turn for turn in again.turn_ids if turn not in old.turn_ids]
     if not more:
@@ -302,10 +295,9 @@ def _says_nearly(memory: Memory, text: str, text_terms: frozenset[str]) -> bool:
 
 
 def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
-    """The active memory that a correction is about, where its slot does not tell; None when none clearly is.
-
-    What it names as wrong decides; else what it speaks of; else, when it speaks of nothing by itself ("it's 15,000
-    now"), the last thing with such a value that was said in its conversation.
+    """The active memory that a correction is about, where its slot does not tell; None when none clearly is. What it
+    names as wrong decides, else what it speaks of, else ("it's 15,000 now") what had such a value last in its
+    conversation.
     """
     possible = [neighbour.memory for neighbour in near if _may_be_corrected(candidate, neighbour.memory)]
     if replaces:
@@ -480,10 +472,8 @@ def _quoted(text: str) -> str:
 
 
 def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
-    """The active memories that a request to forget (as a memory: its content names what is meant) is about.
-
-    The same slot decides, unless another value is named. Else all memories that hold every term of the request; else
-    the one that holds most of them. What was said after the request is never meant.
+    """The active memories, said before, that a request to forget means (its content names them): of the same slot,
+    unless it names another value; else all that hold every term of it; else the one that holds most.
     """
     possible = [one.memory for one in near if _may_be_meant(request, one.memory)]
     request_terms = _terms(request)
@@ -595,11 +585,9 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(
     candidate: Memory, *, chain: Sequence[Memory], neighbours: Sequence[Neighbour], bands: Bands | None = None
 ) -> Decision:
-    """What a statement does to what is known.
-
-    ``chain`` is the history of the candidate's slot, oldest first, its active holder (or, of a chain that was taken
-    back, its end) last; empty: a free slot. ``neighbours`` are near memories of the same owner, best first; inactive
-    ones only tell a repetition of something that ended from something new.
+    """What a statement does to what is known. ``chain``: its slot's history, oldest first, the active holder (or the
+    end that was taken back) last. ``neighbours``: near memories of the owner, best first; inactive ones tell
+    repetitions of what ended.
     """
     if chain:
         return _in_slot(candidate, chain)

@@ -1,10 +1,7 @@
-"""Recognises a user's order to forget everything known of them.
-
-Only a plain order counts: a whole sentence to the assistant, about the writer, in a message without anything that makes
-it a quote, a question, a text to work on or a joke. "Forget everything I said about the trip", "forget it" and "can you
-forget everything?" are none. "Forget everything I told you" names nobody: it is an order only where the message says
-nothing else ("The trip is off. Forget everything I told you." is about the trip), and then also as a polite question.
-In doubt nothing is forgotten: the user can say it again more plainly.
+"""Recognises a user's order to forget everything known of them. Only a plain order counts: a whole sentence to the
+assistant about the writer, with nothing beside it that makes it a quote, a question, a text to work on or a joke; not
+"forget it". "Forget everything I told you" names nobody: it counts, also as a polite question, only where nothing else
+is said. In doubt nothing is forgotten: the user can say it more plainly.
 """
 
 import re
@@ -133,28 +130,17 @@ _MARKS = str.maketrans({"’": "'", "‘": "'"})
 
 
 def order_in(text: str) -> str | None:
-    """The sentence of a user's own message that orders to forget everything about its writer; None without one.
-
-    What is quoted is not his; the last such sentence counts.
-    """
+    """A user's last sentence, quotes aside, that orders to forget everything about its writer; None without one."""
     if len(text) > _LONGEST or _CUE.search(text) is None:
         return None
     parts = sentences(_QUOTED.sub("…", text))
-    if orders := [sentence for sentence in parts if _is_order(sentence)]:
+    if orders := [sentence for sentence in parts if "?" not in sentence and _ORDER.fullmatch(_plain(sentence))]:
         rest = [sentence for sentence in parts if sentence not in orders]
         return None if any(_NOT_MEANT.search(sentence) for sentence in rest) else orders[-1]
-    orders = [sentence for sentence in parts if _is_order_alone(sentence)]
+    matches = [(sentence, _ORDER_ALONE.fullmatch(_plain(sentence))) for sentence in parts]
+    orders = [sentence for sentence, match in matches if match and ("?" not in sentence or match["asked"] is not None)]
     beside = [sentence for sentence in parts if sentence not in orders]
     return orders[-1] if orders and all(_BESIDE.fullmatch(_plain(sentence)) for sentence in beside) else None
-
-
-def _is_order(sentence: str) -> bool:
-    return "?" not in sentence and _ORDER.fullmatch(_plain(sentence)) is not None
-
-
-def _is_order_alone(sentence: str) -> bool:
-    match = _ORDER_ALONE.fullmatch(_plain(sentence))
-    return match is not None and ("?" not in sentence or match["asked"] is not None)
 
 
 def _plain(sentence: str) -> str:
@@ -168,6 +154,5 @@ def is_all_forgotten(metadata: Mapping[str, Any]) -> bool:
 
 def after_forgetting(metadata: Mapping[str, Any], undone: Iterable[str]) -> dict[str, Any]:
     """The metadata of a turn without an order of one of these turns, which are undone."""
-    return (
-        without(metadata, ALL_FORGOTTEN_BY) if noted_id(metadata, ALL_FORGOTTEN_BY) in set(undone) else dict(metadata)
-    )
+    is_undone = noted_id(metadata, ALL_FORGOTTEN_BY) in set(undone)
+    return without(metadata, ALL_FORGOTTEN_BY) if is_undone else dict(metadata)

@@ -1,13 +1,10 @@
-"""Many signals, one score: how likely it is that a memory is relevant to a query.
+"""Many signals, one score: how likely it is that a memory is relevant to a query. Raw scores mean different things for
+every query and corpus, and ranks throw away what they know. So each signal is looked at by itself and against the other
+candidates, and a logistic regression fitted on questions with known answers (``recall/data/weights.json``) turns them
+into a number, of which `recall.scores` makes the score.
 
-Rank fusion throws away what scores know, and raw scores mean different things for every query and corpus (a cosine of
-0.5 can be the best there is or noise). So each signal is looked at in two ways, by itself and against the other
-candidates of the query, and a logistic regression fitted on questions with known answers (its weights are in
-``recall/data/weights.json``, with those of the other stages) turns them into a number, of which `recall.scores` makes
-the score.
-
-A user with three memories has no meaningful mean or spread, so both are drawn towards what is usual (``_Usual``) with
-the weight of ``PRIOR_CANDIDATES`` candidates.
+With few memories mean and spread say little: both are drawn towards what is usual (``_Usual``) with the weight of
+``PRIOR_CANDIDATES`` candidates.
 """
 
 import math
@@ -101,11 +98,13 @@ def columns(
         )
     else:
         plain, standing = cosine, _standings(cosine, USUAL_COSINE, counted)
+    # BM25's IDF is near zero where there are few memories: that of a rare word among `PRIOR_DOCUMENTS` more replaces it
+    few = _rarity(1, count + PRIOR_DOCUMENTS) / _rarity(1, count) if count else 1.0
     other_words = ((coverage == 0) & (bm25 == 0)).astype(float)
     return {
         "cosine": plain,
         "cosine_standing": standing,
-        "bm25_standing": _standings(bm25 * _small_corpus(count) / max(1, query_terms), USUAL_BM25, counted),
+        "bm25_standing": _standings(bm25 * few / max(1, query_terms), USUAL_BM25, counted),
         "bm25_place": places(bm25, counted),
         "coverage": coverage,
         "crowd": np.full(len(bm25), math.log(count + CROWD_BASE)),
@@ -118,11 +117,9 @@ def late_columns(
     similarities: Array, window: Array, functional: Sequence[bool], counted: Mask | None = None
 ) -> dict[str, Array]:
     """How near the tokens of each candidate are to those of the question, by name, one value per candidate.
-
-    ``similarities`` has a row for each candidate and a column for each token of the question (`core.vectors`), NaN in
-    the rows of candidates without tokens, which get 0; ``window`` is the best of a candidate and of those beside it.
-    ``functional`` tokens have no topic. A token that few candidates have anything near to counts more. ``counted`` as
-    in `columns`.
+    ``similarities``: rows are candidates, columns the question's tokens (`core.vectors`), NaN without tokens, which
+    gives 0; ``window``: the best of a candidate and those beside it; ``functional`` tokens have no topic; ``counted``
+    as in `columns`. A token that few have anything near to counts more.
     """
     has_tokens = compared(similarities)
     signals = {name: np.zeros(len(has_tokens)) for name in LATE}
@@ -146,13 +143,6 @@ def compared(similarities: Array) -> NDArray[np.bool_]:
         return np.zeros(len(similarities), np.bool_)
     result: NDArray[np.bool_] = np.isfinite(similarities[:, 0])
     return result
-
-
-def _small_corpus(candidates: int) -> float:
-    """What BM25 is multiplied by, because its IDF is near zero where there are only a few memories: the IDF that a
-    rare word would have with ``PRIOR_DOCUMENTS`` more of them, by the one it has. Near 1 from a hundred on.
-    """
-    return _rarity(1, candidates + PRIOR_DOCUMENTS) / _rarity(1, candidates) if candidates else 1.0
 
 
 def _standings(values: Array, usual: _Usual, counted: Mask | None = None) -> Array:
@@ -186,12 +176,10 @@ def places(values: Array, counted: Mask | None = None) -> Array:
 
 
 def term_weights(terms: Sequence[int], generic: Set[int], held: NDArray[np.bool_]) -> Array:
-    """How much each term of the query says: rare among the candidates much, common or generic little. ``held`` has a
-    row for each term and a column for each candidate.
-
-    The usual ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over the candidates and ``PRIOR_DOCUMENTS`` more that have none of
-    them: BM25's own IDF is near zero for every word of a user with two memories. A term that none has counts like one
-    that a single one has: it may be said in other words there.
+    """How much each term of the query says: rare among the candidates much, common or generic little. ``held``: rows
+    are terms, columns candidates. The usual ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over them and ``PRIOR_DOCUMENTS``
+    more without any, as BM25's own IDF is near zero for a user with two memories. A term that none has counts as one
+    that one has.
     """
     total = held.shape[1] + PRIOR_DOCUMENTS
     counts = np.count_nonzero(held, axis=1).tolist()

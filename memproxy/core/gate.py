@@ -1,8 +1,6 @@
-"""Which messages are worth a search, and which are vague.
-
-Whole short messages alone are skipped, never with a first-person word: greetings, small talk, a tool's business. What
-looks like a question for general knowledge is left to the user's own memories to tell (`Verdict.asks_memory`).
-Everything else is searched for: nothing here may cost a user a memory.
+"""Which messages are worth a search, and which are vague. Whole short messages alone are skipped, never with a
+first-person word: greetings, small talk, a tool's business. Questions for general knowledge are left to the user's own
+memories to tell (`Verdict.asks_memory`). All else is searched for: nothing here may cost a user a memory.
 """
 
 import re
@@ -77,11 +75,9 @@ def judge(
     tool_forced: bool = False,
     follows: bool = False,
 ) -> Verdict:
-    """Whether the user's message is searched for, given the kinds that are configured to be skipped.
-
-    ``offered`` are the request's tools: a message without first-person words that asks for one of them is a tool's.
-    ``tool_forced`` says that the request makes the model call a tool, whatever is asked. ``follows`` says that the user
-    said something before: a vague question may then be about that.
+    """Whether the user's message is searched for, given the kinds to ``skip``. ``offered``: the request's tools; a
+    message without first-person words that asks for one is a tool's. ``tool_forced``: the request makes the model call
+    one. ``follows``: the user said something before, which a vague question may be about.
     """
     text = text.lstrip()  # what is read is the beginning of what was written
     head = plain(text)
@@ -123,9 +119,8 @@ def is_vague(text: str) -> bool:
 
 
 def asks_for_tool(text: str, tools: Sequence[OfferedTool]) -> bool:
-    """Whether the message names one of the tools, by the words of its name: that tools are offered says nothing, agents
-    offer them with every request. A name that stands before the tool's is whom the message is about
-    ("Does Sarah know the stock price?"), one behind it what the tool is called with.
+    """Whether the message names one of the tools by the words of its name (offered they always are). A name before the
+    tool's is whom it is about ("Does Sarah know the stock price?"), one behind it what the tool is called with.
     """
     words = _WORD.findall(text)
     places: dict[str, int] = {}

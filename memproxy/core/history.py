@@ -1,7 +1,5 @@
-"""What a conversation is sent with: messages replayed from memory, or a state that stands for messages left out.
-
-Upstreams cache a prompt by its beginning. So the replayed window moves in steps, not with every message, and a state is
-used, byte for byte, until enough messages came that another one is made.
+"""What a conversation is sent with: messages replayed from memory, or a state for messages left out. Upstreams cache a
+prompt by its beginning, so the replayed window moves in steps, and a state is used as it is until a new one is made.
 """
 
 from collections.abc import Sequence
@@ -52,10 +50,9 @@ def step_of(most: int) -> int:
 
 
 def replayed(log: Sequence[Said], *, before: int, most: int, tokens: int) -> Sequence[Said]:
-    """The end of a session's log that is replayed: the last ``most`` messages, and up to a step more, so that its
-    beginning stays where it is meanwhile; fewer where they cost over ``tokens``. It begins with a message of the user.
-
-    ``log`` is the end of the log, `most` and two steps of it or all there is; ``before`` messages stand before it.
+    """The end of a session's log that is replayed: ``most`` messages and up to a step more, so that its beginning stays
+    for a while; fewer where they cost over ``tokens``; the user's first. ``log``: all, or its last `most` and two
+    steps, with ``before`` messages before it.
     """
     step = step_of(most)
     start = max(0, (before + len(log) - most) // step * step - before)

@@ -61,10 +61,8 @@ _HOUSEKEEPING = _any_of(
 
 
 def is_housekeeping(text: str) -> bool:
-    """Whether a chat client wrote this for itself.
-
-    Recognised by how such prompts are made (about "the conversation", with demands on the form of the answer), not by
-    the word alone: "Suggest a title for my essay" is a user's request.
+    """Whether a chat client wrote this for itself, by how such prompts are made (about "the conversation", with demands
+    on the answer's form): "Suggest a title for my essay" is a user's request.
     """
     head = " ".join(text[:MOST_READ].lower().split())
     return any(cue in head for cue in _CUES) and _HOUSEKEEPING.search(head) is not None

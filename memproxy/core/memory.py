@@ -64,13 +64,10 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, kw_only=True):
-    """One statement (or one verbatim turn) of one user.
-
-    The public fields, and three of our own that the API does not show: ``tenant``, ``slot`` (the
-    normalised subject, predicate and aspect that at most one active memory of a scope may hold) and ``schema``.
-    Times are aware datetimes in UTC. ``confidence`` and ``importance`` lie in [0, 1]. An id names one statement for
-    ever: what supersedes it has an id of its own. ``valid_from``/``valid_to`` say when it held, ``created_at`` when
-    we learned it (for a turn: when it was said).
+    """One statement (or one verbatim turn) of one user: the public fields, and three that the API does not show:
+    ``tenant``, ``slot`` (which at most one active memory of a scope may hold; `core.slots`) and ``schema``. Times are
+    aware, in UTC; ``confidence`` and ``importance`` lie in [0, 1]. An id names one statement for ever.
+    ``valid_from``/``valid_to`` say when it held, ``created_at`` when we learned it (for a turn: when it was said).
     """
 
     id: str

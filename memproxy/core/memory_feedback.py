@@ -1,7 +1,5 @@
-"""What people say of memories: helpful, wrong, or better said otherwise; and what that does to a memory.
-
-Kept in ``metadata.feedback`` of the memory itself, so that it goes where the memory goes (exports, erasure) and is
-shown with it; `feedback_of` reads it.
+"""What people say of memories (helpful, wrong, better said otherwise), and what that does. It is kept in
+``metadata.feedback`` of the memory itself, and so goes where the memory goes; `feedback_of` reads it.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,6 @@
-"""What a short message is, learned from labelled lines: a greeting, small talk, a tool's business, a question that the
-world answers, or something of the user's own.
-
-The weights are over words, pairs of words, letters, the end mark and the length. ``python -m
-tests.fitting.message_kinds`` fits them and writes ``message_kinds.json``. Only the first-person words are a list made
-by hand.
+"""What a short message is: a greeting, small talk, a tool's business, a question that the world answers, or something
+of the user's own. Learned from labelled lines, by words, pairs of words, letters, end mark and length (``python -m
+tests.fitting.message_kinds`` writes ``message_kinds.json``); only the first-person words are a list made by hand.
 """
 
 import json
@@ -66,10 +63,8 @@ _TOLD = re.compile(
 
 
 class Weights(NamedTuple):
-    """What each feature adds to each of `KINDS`, ``scale`` times.
-
-    ``frequent`` are words that say how something is asked, not what; ``pleasant`` those that pleasantries consist of;
-    above the share ``least`` a kind is believed.
+    """What each feature adds to each of `KINDS`, ``scale`` times; above the share ``least`` a kind is believed.
+    ``frequent`` words say how something is asked, not what; pleasantries consist of ``pleasant`` ones.
     """
 
     of: dict[str, list[int]]

@@ -1,7 +1,5 @@
-"""The palace: where a memory stands. Wing = subject, room = conversation, closet = topic within it, drawer = turn.
-
-Everything here is pure: which names a memory has. Numbers, and with them pointers, are allotted by the state store,
-once and for ever (``W-042/R-11/D-007``: the seventh turn of the eleventh room of wing 42 of its owner).
+"""The palace: where a memory stands. Wing = subject, room = conversation, closet = topic within it, drawer = turn. The
+state store allots numbers once and for ever (``W-042/R-11/D-007``: the 7th turn of the 11th room of wing 42).
 """
 
 import re

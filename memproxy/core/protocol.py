@@ -1,6 +1,5 @@
-"""What the relay and the engine say to each other, and what journal rows hold: plain structs, JSON on the wire.
-
-The socket between the two processes is private (mode 0700), so the identity in these messages is trusted.
+"""What the relay and the engine say to each other (a private socket, mode 0700, so that identities are trusted), and
+what journal rows hold: plain structs, JSON on the wire.
 """
 
 from collections.abc import Sequence
@@ -37,9 +36,8 @@ IDENTITY_HEADER = "x-memproxy-internal-identity"
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The request's own way to its model: for learning with "the upstream's own model". Kept in memory only.
-
-    ``model`` empty: the request named none (an API call).
+    """The request's own way to its model, for learning with "the upstream's own model". Kept in memory only. An empty
+    ``model``: the request named none (an API call).
     """
 
     base_url: str
@@ -58,15 +56,12 @@ class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Asks for the block to inject.
-
-    ``queries`` are the last user messages, oldest first, the current one last (at most four). ``present`` are digests
-    (`core.turn.text_digest`) of the messages that the request already contains; ``shown`` are ids of memories that its
-    earlier blocks hold. ``nonce`` names the session's block. ``verdict`` is the reason for which the gate let it
-    through; ``only_if_told``: it looks like a question for general knowledge, which is answered ``skipped`` with the
-    reason ``fact`` unless the user's memories speak of it. ``first_turn`` says that the session begins with this
-    request, and ``chained`` that the upstream keeps what was said before: earlier messages are those that were
-    captured. ``asked_at`` is when the request came.
+    """Asks for the block to inject. ``queries``: the last user messages (four at most), the current one last.
+    ``present``: digests (`core.turn.text_digest`) of the request's messages; ``shown``: ids of memories in its earlier
+    blocks. ``nonce`` names the session's block. ``verdict``: why the gate let it through; ``only_if_told``: it seems to
+    ask for general knowledge, and is answered ``skipped`` (``fact``) unless the user's memories speak of it.
+    ``first_turn``: the session begins; ``chained``: the upstream keeps what was said before, so earlier messages are
+    those captured.
     """
 
     request_id: str
@@ -94,14 +89,11 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The block (empty when there is nothing worth injecting), its tokens and lines, and the time each stage took.
-
-    ``result`` is ``injected``, ``empty``, ``skipped`` or ``degraded``; ``reason`` says why in the last two (``cache``:
-    the block is made of hot memories, as the store is away or too slow). ``timings`` are milliseconds by stage
-    (own_words, rewrite, embed, search, look, rank, hops, former, rerank, first_turn, assemble, cache, recall).
-    ``query`` is what was searched after rewriting, ``floor`` the score in [0, 1] that its candidates needed. ``notes``
-    tell what was done without: ``rewrite: timeout``, ``rerank: unreadable``. ``expiring`` says of cited memories that
-    expire when they do: their lines are not repeated after that.
+    """The block (empty: nothing is worth injecting), its tokens and lines. ``result``: ``injected``, ``empty``,
+    ``skipped`` or ``degraded``, the last two with a ``reason`` (``cache``: made of hot memories, as the store is away
+    or slow). ``timings``: milliseconds by stage (own_words, rewrite, embed, search, look, rank, hops, former, rerank,
+    first_turn, assemble, cache, recall). ``query``: what was searched after rewriting; ``floor``: the score in [0, 1]
+    needed; ``notes``: what was done without (``rewrite: timeout``); ``expiring``: when cited memories expire.
     """
 
     result: str
@@ -163,11 +155,9 @@ class ReindexAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReindexTold(msgspec.Struct, kw_only=True):
-    """How far a reindex is. ``run`` names it; ``state`` is ``idle`` (there was none), ``loading`` (it waits for the
-    embedder), ``copying``, ``done`` or ``failed`` (``error`` says why).
-
-    ``done`` memories were looked at of ``total`` that there were at the beginning; ``kept`` of them had been written by
-    an earlier attempt; ``damaged`` could not be read and are left out.
+    """How far a reindex is. ``state``: ``idle`` (there was none), ``loading`` (the embedder), ``copying``, ``done`` or
+    ``failed`` (``error``). ``done`` memories were looked at of ``total`` at the beginning; ``kept``: written by an
+    earlier attempt; ``damaged``: could not be read and are left out.
     """
 
     run: str = ""
@@ -200,11 +190,9 @@ class BackupTold(msgspec.Struct, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who calls the API: the tenant, the user if the caller named one by header, and what is used when none is named.
-
-    ``named_user`` comes from ``X-Memproxy-User``; ``default_user`` is what an unnamed user means (None: not allowed),
-    and without the permission ``act_as_user`` the only one. ``bound_project``: the key is for ``project`` alone,
-    ``bound_user``: it is for ``default_user`` alone. ``by`` says who calls in the audit log: never a key.
+    """Who calls the API. ``named_user``: by ``X-Memproxy-User``; ``default_user``: whom an unnamed user means (None:
+    not allowed), and without the permission ``act_as_user`` the only one. ``bound_project``, ``bound_user``: the key is
+    for ``project``, or ``default_user``, alone. ``by`` says who calls in the audit log: never a key.
     """
 
     tenant: str

@@ -1,8 +1,6 @@
-"""Proxy keys: their form, the record that is kept of one (never the key itself), and the hash in it.
-
-The hash is BLAKE2b (RFC 7693) with a salt. A key has 256 random bits, so nobody finds it from its hash by trying,
-however fast the hash is: stretching, which passwords need, would only let anybody who knows a key's id make the
-relay compute. Checking costs microseconds, so every request is checked and no key is kept.
+"""Proxy keys: their form, the record that is kept of one (never the key itself), and the hash in it: BLAKE2b (RFC 7693)
+with a salt. A key has 256 random bits, which nobody finds by trying, so the hash is not stretched: checking takes
+microseconds, every request is checked, and nobody can make the relay compute.
 """
 
 import base64

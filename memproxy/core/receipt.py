@@ -1,9 +1,7 @@
-"""Receipts: what memory did for one request, and what was learned from its turn.
-
-A receipt comes in parts, from whoever knows them and in any order: what recall did (`Recalled`), what the relay decided
-and sent (`Decided`, for captured requests), and what learning made of the turn (`Outcome`). Of texts they hold the
-searched query alone, with secrets replaced as the journal has them, and of what learning rejected a few words: all else
-are ids, so that a forgotten memory's words are in no receipt.
+"""Receipts: what memory did for one request, and what was learned from its turn. A receipt comes in parts, in any
+order: what recall did (`Recalled`), what the relay decided (`Decided`), what learning made of it (`Outcome`). Of texts
+they hold the redacted query and a few words of what was rejected; all else are ids, so that a forgotten memory's words
+are in none.
 """
 
 import os
@@ -55,11 +53,9 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a request's conversation was sent otherwise than the client sent it; None: that was not to be done.
-
-    ``replayed`` messages were put before it. ``left_out`` messages were replaced by a state, ``kept`` as they were;
-    ``tokens`` are about what the history cost before and after, ``left_out_turns`` the turns that hold what is left out
-    (the first 200). ``entries`` are the keys of working memory that it was told of. ``tools`` is how many
-    memory tools the model was offered, ``called`` the names of those that it called. ``reasons`` say what could not be
+    ``replayed`` messages were put before it; ``left_out`` were replaced by a state and ``kept`` not; ``tokens``: about
+    its cost before and after; ``left_out_turns``: the first 200 turns left out; ``entries``: keys of working memory
+    told of; ``tools``: how many memory tools were offered, ``called`` which were called; ``reasons``: what could not be
     done, and why.
     """
 

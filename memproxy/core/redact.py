@@ -1,8 +1,6 @@
-"""Take recognised secrets and, where wanted, personal numbers out of text before it is kept.
-
-Only formats that say what they are: a token's own prefix, length and alphabet, a card number's issuer and check digit.
-There is no guessing by entropy, so ordinary words, UUIDs, hashes and base64 data stay as they are. What is taken out is
-replaced by its name, ``[redacted:github-token]``; redacting twice changes nothing.
+"""Take recognised secrets and, where wanted, personal numbers out of text before it is kept. Only formats that say what
+they are (a token's prefix, length and alphabet, a card's issuer and check digit), so words, UUIDs, hashes and base64
+stay as they are. What goes is replaced by its name, ``[redacted:github-token]``; redacting twice changes nothing.
 """
 
 import re

@@ -17,11 +17,9 @@ MIDDLE_IMPORTANCE = 0.5
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts in the score of pruning, each about a number in [0, 1].
-
-    ``half_life_h``: hours since a memory was last written or recalled after which its recency is one half.
-    ``most_retrievals``: retrievals beyond this number do not count. ``turn_confidence``: the confidence of a verbatim
-    turn, which has none of its own.
+    """What counts in the score of pruning, each about a number in [0, 1]. ``half_life_h``: hours since a memory was
+    written or recalled that halve its recency; ``most_retrievals``: more do not count; ``turn_confidence``: turns have
+    none of their own.
     """
 
     confidence: float = 0.40
@@ -55,10 +53,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float:
-    """How much a memory is worth keeping: the lowest go first.
-
-    Confidence, recency and retrievals by their weights; importance above or below the middle, and what people said of
-    it, lift or lower that.
+    """How much a memory is worth keeping: the lowest go first. By weights of confidence, recency and retrievals, lifted
+    or lowered by importance and by what people said of it.
     """
     confidence = weights.turn_confidence if memory.kind is Kind.TURN else memory.confidence
     last = max(memory.updated_at, memory.last_accessed_at or memory.updated_at)

@@ -11,12 +11,10 @@ OwnerKey = tuple[str, str]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The owner of memories, and the narrower place within them.
-
-    Every store call takes one, so a read without an owner cannot be written down. ``tenant`` and ``user`` are part of
-    every filter. ``project`` and ``agent`` narrow what is visible: with one set, a caller sees the memories of that
-    project (agent) and those that have none; without one, all of the user's. ``session`` is where writes land; reads
-    are narrowed to a session by a filter, never by the scope.
+    """The owner of memories, and the narrower place within them. Every store call takes one, so a read without an owner
+    cannot be written down. With ``project`` (``agent``) a caller sees that project's (agent's) memories and those that
+    have none; without, all of the user's. ``session`` is where writes land; reads are narrowed to one by a filter,
+    never by the scope.
     """
 
     tenant: str

@@ -13,9 +13,8 @@ from memproxy.core.text import key_terms, words
 
 LEXICAL_SAME = 0.8
 LEXICAL_RELATED = 0.5
-"""Bands of `lexical_overlap` that stand for cosines of 0.9 and 0.7 where there are no vectors. Statements about one
-thing share most of their few words: "budget for the Hawaii vacation is $10,000" and "Hawaii vacation budget: $15,000"
-overlap by 1.0 (values left out), a budget for another trip by 0.5.
+"""Bands of `lexical_overlap` for cosines of 0.9 and 0.7 where there are no vectors: "budget for the Hawaii vacation is
+$10,000" and "Hawaii vacation budget: $15,000" overlap by 1.0 (values left out), a budget for another trip by 0.5.
 """
 
 _CHANGE_TERMS = frozenset(
@@ -96,9 +95,8 @@ def names(text: str) -> frozenset[str]:
 
 
 def changes(candidate: Memory, old: Memory, *, corrects: bool = False) -> bool:
-    """Whether this is clearly the known statement with one value changed. Episodes never change, they accumulate.
-
-    ``corrects``: it was said as a correction, which marks a change whatever its words.
+    """Whether this is clearly the known statement with one value changed; episodes only accumulate. ``corrects``: it
+    was said as a correction, which marks a change whatever its words.
     """
     if candidate.kind is Kind.EPISODIC or not same_place(candidate, old) or not same_aspect(candidate, old):
         return False

@@ -1,7 +1,5 @@
-"""Names of slots, and values made comparable: what makes two statements answers to the same question.
-
-A slot is what at most one active memory of a scope may hold: project and agent, subject, predicate, aspect, and for
-predicates that have many answers at once ("has dog", "speaks") the object too.
+"""Names of slots, and values made comparable. A slot is one question, to which a scope has one active answer: project
+and agent, subject, predicate, aspect, and of predicates with many answers ("has dog", "speaks") the object.
 """
 
 import re
@@ -326,9 +324,8 @@ def stance_of(predicate: str | None) -> str | None:
 
 
 def slot_name(memory: Memory) -> str | None:
-    """The slot that a memory holds or would hold; None for turns and for statements without subject and predicate.
-
-    Episodes carry their object and day: that something happened again does not end that it happened before.
+    """The slot that a memory holds or would hold; None for turns and without subject and predicate. Of episodes with
+    object and day: that something happened again ends nothing.
     """
     if memory.kind is Kind.TURN or not memory.subject or not memory.predicate:
         return None

@@ -1,9 +1,7 @@
-"""Whether a message tells something of its user, or only asks, requests or acknowledges.
-
-What is asked is stored as every message is, and asked again it has all of the question's words, more of them than the
-answer. So only what tells is a candidate of recall. That is learned, not listed: a logistic regression over the words
-of a part of a message, the letters of these words, how the part begins and how it ends. ``python -m
-tests.fitting.telling`` fits it on labelled parts in eleven languages and writes its weights (``telling.json``).
+"""Whether a message tells something of its user, or only asks, requests or acknowledges. A question asked again has all
+words of the earlier one, more than the answer has, so only what tells is a candidate of recall. A logistic regression
+over a part's words, their letters, its beginning and its end decides; ``python -m tests.fitting.telling`` fits it on
+labelled parts in eleven languages (``telling.json``).
 """
 
 import base64

@@ -1,7 +1,5 @@
-"""Words and parts of text: what is searched by words, what is added to a vague query, what the embedder can read, and
-how many tokens a text has for a chat model.
-
-Everything here is pure, takes any `str` (lone surrogates too) and runs in time linear in its length.
+"""Words and parts of text: what is searched by words, what the embedder can read, how many tokens a chat model reads.
+All of it is pure, takes any `str` (lone surrogates too) and runs in linear time.
 """
 
 import itertools
@@ -82,10 +80,8 @@ def clean(text: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """The text as a tokenizer that splits at spaces should see it.
-
-    Runs of scripts without spaces become their characters and overlapping pairs of characters (``狗狗`` is found by
-    ``狗``, and pairs keep most of the order); thousands separators go (``10,000`` and ``10000`` are one word).
+    """The text for a tokenizer that splits at spaces: runs of scripts without spaces become their characters and pairs
+    of characters (``狗`` finds ``狗狗``), and thousands separators go (``10,000`` is ``10000``).
     """
     return _UNSPACED_RUN.sub(_pairs, _THOUSANDS.sub("", clean(text)))
 

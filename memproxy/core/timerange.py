@@ -1,8 +1,6 @@
-"""Times named in a question ("in May 2023", "two weeks ago", "last Monday"), as intervals of days.
-
-English only, like the stopwords: a question in another language has no time here and is ranked without it. Dates that
-do not exist (30 February) name nothing. Everything is pure, and linear in the text's length, of which only the
-beginning is read.
+"""Times named in a question ("in May 2023", "two weeks ago", "last Monday"), as intervals of days. English only: a
+question in another language is ranked without. Dates that do not exist (30 February) name nothing. Everything is pure
+and linear in the text's length, of which only the beginning is read.
 """
 
 import calendar

@@ -1,8 +1,7 @@
-"""The form in which a user's memories leave an installation and come into another: JSON Lines, version 1.
-
-The first line is a `Header`. Every other line is an object with one key: ``memory`` (all public fields; ``vectors``
-stand beside it), ``place`` (a number of the palace) or ``turns`` (a conversation that is still to be read, as
-``POST /v1/memory/turns`` takes it). Lines stand on their own, so that a file can be cut anywhere between two of them.
+"""The form in which a user's memories leave an installation and come into another: JSON Lines, version 1. The first
+line is a `Header`, every other an object with one key: ``memory`` (all public fields; ``vectors`` beside it), ``place``
+(a number of the palace) or ``turns`` (to be read, as ``POST /v1/memory/turns`` takes it). Lines stand on their own, so
+that a file can be cut between any two.
 """
 
 from typing import Any

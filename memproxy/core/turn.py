@@ -67,11 +67,9 @@ class Message(msgspec.Struct, kw_only=True):
 
 
 def turn_id(scope: Scope, message: Message, occurrence: int, said_at: datetime) -> str:
-    """The turn's id: its own ``id`` if it has one, else a UUIDv5 of what identifies it.
-
-    Identity is (user, session, ``id``), else (session, role, content, timestamp, occurrence
-    within the call), and the project and agent in which it was said, if any. Position in the history is not part of
-    it, because clients trim and edit their history.
+    """The turn's id: its own ``id``, else a UUIDv5 of owner, session, role, content, timestamp, its occurrence within
+    the call, and the project and agent in which it was said, if any. Its position is not part of it, because clients
+    trim and edit their history.
     """
     if message.id is not None:
         return message.id
@@ -90,10 +88,8 @@ def name_within(project: str, name: str) -> str:
 
 
 def point_id_for(tenant: str, user: str, session: str | None, memory_id: str) -> str:
-    """The store's own key of a memory: a UUID, whatever the id looks like.
-
-    A turn's id may be any string the client chose, the same one in two sessions or for two users, while the store
-    wants UUIDs; a fact's key does not depend on its session.
+    """The store's own key of a memory: a UUID. A turn's id may be any string, the same one in two sessions or for two
+    users; a fact's key does not depend on its session.
     """
     return _uuid5("\x1f".join((tenant, user, session or "", memory_id)))
 
@@ -108,10 +104,8 @@ def _uuid5(name: str) -> str:
 
 
 def text_digest(text: str) -> str:
-    """16 hex digits that stand for a message's text: tells what a request already contains without sending it.
-
-    White space does not count in short texts, which people retype; long ones are pasted, and folding theirs would cost
-    more than the rest of the request.
+    """16 hex digits that tell what a request already contains without sending it. White space does not count in short
+    texts, which people retype; long ones are pasted, and folding them would cost more than all the rest.
     """
     if len(text) > LONG_TEXT:
         return _digest(text.strip())
@@ -138,11 +132,10 @@ def _digest(folded: str) -> str:
 
 
 def quoted_digests(instructions: Sequence[str], user_texts: Sequence[str]) -> list[str]:
-    """Digests (`text_digest`) of the lines and sentences of a request's instructions, and of the last of what its user
-    ``user_texts`` (oldest first): a memory that stands there word for word is in the request already.
-
-    Quotes, list marks, a short heading ("Profile: ") and the full stop make no difference. What tells nothing by itself
-    ("Yes.") is left out, and so is the middle of a long text.
+    """Digests (`text_digest`) of the lines and sentences of a request's instructions, and of the last ``user_texts``
+    (oldest first): a memory that stands there word for word is in the request already. Quotes, list marks, a short
+    heading ("Profile: ") and the full stop make no difference. What tells nothing ("Yes.") and the middle of a long
+    text are left out.
     """
     if len(instructions) > 2 * INSTRUCTING_MESSAGES:
         instructions = [*instructions[:INSTRUCTING_MESSAGES], *instructions[-INSTRUCTING_MESSAGES:]]

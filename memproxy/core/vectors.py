@@ -1,12 +1,9 @@
 """Vectors as bytes: those of a text's tokens, packed small, and how near a question's tokens are to them (late
 interaction); and whole vectors, as an export's lines (`core.transfer_lines`) hold them: little-endian 32-bit floats.
 
-A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps the
-tokens: for each token of the question the most similar token of the text counts (MaxSim; Khattab and Zaharia, 2020).
-
-Of each number one bit is kept, its sign: 48 bytes a token for 384 numbers. The question is compared in full. What
-that costs in recall is said in docs/recall.md.
-
+A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps them: for
+each token of the question the most similar one counts (MaxSim; Khattab and Zaharia, 2020). Of each number one bit is
+kept, its sign: 48 bytes a token for 384 numbers (what that costs: docs/recall.md); the question is compared in full.
 Packed: the format (one byte), the numbers of a vector (two bytes, little endian), then each token's bits.
 """
 
@@ -79,9 +76,8 @@ def mean_direction(packed: bytes) -> Vectors | None:
 
 
 def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float64]:
-    """For each text (row) and each token of the question (column) the cosine of the nearest token of the text, in
-    [-1, 1]. ``question`` has a unit vector in each row. NaN where a text has no tokens, or those of another format or
-    another model (another number of numbers).
+    """For each text (row) and each token of the question (column, a unit vector) the cosine of the text's nearest
+    token, in [-1, 1]. NaN where a text has no tokens, or those of another format or model.
     """
     result = np.full((len(packed), len(question)), np.nan)
     readable, products, starts, _ = _compared(question, packed)

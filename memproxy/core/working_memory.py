@@ -1,8 +1,6 @@
-"""Working memory: what agents hand to each other for some minutes, under keys like ``session/abc/notes``.
-
-The first two pieces of a key are its namespace (of a key of two pieces, the first). A caller that names its session or
-its agent writes below ``session/<its session>`` and ``agent/<its agent>`` only as far as such namespaces go, and reads
-every key of the same user.
+"""Working memory: what agents hand to each other for some minutes, under keys like ``session/abc/notes``. A key's first
+two pieces (of two, the first) are its namespace. Who names a session or an agent writes only into its own of the
+namespaces ``session/…`` and ``agent/…``, and reads every key of the same user.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""The chat model behind memproxy's own calls (extraction, rewriting, judging), through the `openai` client.
-
-Providers differ in what they accept beyond the messages: JSON mode, the name of the token limit, a temperature. What a
-provider rejects is left out and, once the call succeeded without it, remembered for that base URL and model. So is that
-an answer was cut at the token limit (a reasoning model spends it on thinking): learning gets a higher one, once.
+"""The chat model behind memproxy's own calls (extraction, rewriting, judging), through the `openai` client. What a
+provider rejects (JSON mode, a token limit's name, a temperature) is left out and, once the call succeeded without it,
+remembered for that base URL and model. So is that an answer was cut at the token limit (by a reasoning model): learning
+gets a higher one, once.
 """
 
 import asyncio

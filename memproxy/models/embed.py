@@ -102,12 +102,10 @@ class _Loader:
 
 
 class FastembedEmbedder:
-    """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread.
-
-    ``start`` returns at once, also without network, where fastembed retries for 39 s. Until the model is there (and
-    again ``retry_s`` after a failure) both calls raise `EmbedderUnavailable` at once. Queries that wait
-    together are embedded together; the last ones are cached. ``precision`` says by which weights they are
-    (`models.query_precision.Questions`), and is empty until the model is loaded.
+    """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread. ``start``
+    returns at once, also without network, where fastembed retries for 39 s; until the model is there (and again
+    ``retry_s`` after a failure) calls raise `EmbedderUnavailable` at once. Queries that wait are embedded together; the
+    last ones are cached. ``precision`` (`models.query_precision.Questions`) is empty until the model is loaded.
     """
 
     def __init__(

@@ -36,11 +36,9 @@ MOST_PAUSE_S = 60.0
 
 
 class OpenAIEmbedder:
-    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API; gives no vectors of tokens.
-
-    A call waits ``timeout_s`` at most and is not repeated at once, because a write may wait for it. ``spent`` is called
-    with the tenant (`core.scope.payer`) for each question that goes to the service; not for one that is answered from
-    memory, nor for stored texts, which their writer counts.
+    """`ports.Embedder` on a remote model that speaks OpenAI's embeddings API; gives no vectors of tokens. A call waits
+    ``timeout_s`` at most, because a write may wait for it. ``spent`` is called with the tenant (`core.scope.payer`) for
+    each question that goes to the service; what stored texts cost their writer counts.
     """
 
     def __init__(

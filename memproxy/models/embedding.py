@@ -96,10 +96,9 @@ def _bytes(question: Question) -> int:
 
 
 class Batcher:
-    """Collects single texts while the model is busy and hands them over as one batch.
-
-    ``encode`` embeds several texts at once. An idle model is never waited for: the first text goes at once, those that
-    arrive meanwhile form the next batch. A failure reaches everybody in its batch.
+    """Collects single texts while the model is busy and hands them to ``encode`` as one batch. An idle model is never
+    waited for: the first text goes at once, the next ones form the next batch. A failure reaches everybody in its
+    batch.
     """
 
     def __init__(self, tasks: TaskOwner, encode: Callable[[Sequence[str]], Awaitable[list[Question]]]) -> None:

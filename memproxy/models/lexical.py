@@ -14,12 +14,10 @@ MAX_CHARACTERS = 100_000
 
 
 class Bm25Encoder:
-    """`ports.LexicalEncoder` on Qdrant Edge's BM25: English stemming and stopwords, accents folded.
-
-    A word's index is a hash of its stem, so vectors of different processes and machines fit together; changing
-    anything here changes the stored form of every memory and asks for a reindex (``VERSION``). Scripts without spaces
-    are searched by characters and pairs of characters. Other spaced languages are searched by their words unstemmed
-    as far as the English stemmer leaves them alone.
+    """`ports.LexicalEncoder` on Qdrant Edge's BM25: English stemming and stopwords, accents folded. A word's index is a
+    hash of its stem, so vectors of all processes and machines fit together; changing anything here asks for a reindex
+    (``VERSION``). Scripts without spaces are searched by characters and pairs of them, other languages by their words,
+    unstemmed as far as the English stemmer leaves them alone.
     """
 
     VERSION = 1

@@ -1,8 +1,6 @@
-"""Questions by a copy of the local model whose weights take 8 bits: half the time, and nearly the same vectors.
-
-What bounds a short question is reading the weights from memory (MiniLM: 42 MB), so a quarter of the bytes is most of
-the gain. Stored texts stay with the model itself: their vectors, and what the store was built with, do not change. The
-figures are in ``docs/decisions/0027-precision-of-questions.md``.
+"""Questions by a copy of the local model whose weights take 8 bits: half the time, and nearly the same vectors. Reading
+the weights from memory bounds a short question (MiniLM: 42 MB). Stored texts stay with the model itself, so that their
+vectors do not change. Figures: ``docs/decisions/0027-precision-of-questions.md``.
 """
 
 import hashlib

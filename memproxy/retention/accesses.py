@@ -1,7 +1,5 @@
-"""Counts how often memories are recalled; no answer waits for it.
-
-Counts are gathered in memory and written some seconds later, many at a time. A crash loses those that were not written
-yet, and a memory that is rewritten at the same moment may miss some: they weigh in pruning, nothing else rests on them.
+"""Counts how often memories are recalled; no answer waits for it. Counts are gathered in memory and written some
+seconds later, many at a time. A crash loses some, and so may a rewrite at the same moment: only pruning rests on them.
 """
 
 import asyncio

@@ -1,13 +1,12 @@
-"""Drops what was deleted from the files of store and state.
-
-A deletion takes effect at once, but its text may stay in the store's files until these are rewritten. That blocks an
-embedded store for as long as it takes (docs/privacy.md has figures), so deletions share a rewrite; unless a caller
-waits for it, it begins a little later and takes only a small part of the time.
+"""Drops what was deleted from the files of store and state. A deletion takes effect at once, but its text may stay in
+the store's files until these are rewritten. That blocks an embedded store (docs/privacy.md has figures), so deletions
+share a rewrite, which, unless a caller waits, comes a little later and takes a small part of the time.
 """
 
 import asyncio
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from time import monotonic
 
 from memproxy.errors import MemproxyError, StoreUnavailable
@@ -23,14 +22,10 @@ PENDING = "erasure.pending"
 GATHER_S = 2.0
 """How long an erasure that no caller waits for waits for others to share its rewrite."""
 
-REST = 20
-"""Unless a caller waits, the pause after a rewrite is so many times as long, up to `LONGEST_REST_S`."""
-
-LONGEST_REST_S = 10.0
-"""The longest pause after a rewrite that was quick."""
-
-LEAST_REST = 4
-"""After a slow one the pause is this many times as long: rewrites take a fifth of the time at most."""
+REST, LONGEST_REST_S, LEAST_REST = 20, 10.0, 4
+"""Unless a caller waits, the pause after a rewrite is `REST` times as long, up to `LONGEST_REST_S`; after a slow one (a
+large store, a busy machine) `LEAST_REST` times: rewrites take a fifth of the time at most.
+"""
 
 WAITED_REST, LONGEST_WAIT_S = 3, 20.0
 """The same where callers wait: one who erases again and again must not keep the store from all others. All callers that
@@ -46,21 +41,17 @@ def rest_after(took_s: float) -> float:
     return max(LEAST_REST * took_s, min(REST * took_s, LONGEST_REST_S))
 
 
+@dataclass(eq=False)
 class Eraser:
     """Rewrites the files after deletions, for many at once."""
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        state: StateStore,
-        *,
-        gather_s: float = GATHER_S,
-        longest_wait_s: float = LONGEST_WAIT_S,
-    ) -> None:
-        self._store = store
-        self._state = state
-        self._gather_s = gather_s
-        self._longest_wait_s = longest_wait_s
+    store: MemoryStore
+    state: StateStore
+    _: KW_ONLY
+    gather_s: float = GATHER_S
+    longest_wait_s: float = LONGEST_WAIT_S
+
+    def __post_init__(self) -> None:
         self._tasks = TaskOwner("retention.erasing")
         self._lock = asyncio.Lock()
         self._requests = 0
@@ -80,7 +71,7 @@ class Eraser:
 
     async def resume(self) -> None:
         """Go on with what an earlier process did not get to. Raises `errors.StateUnavailable`."""
-        if await self._state.get_meta(PENDING):
+        if await self.state.get_meta(PENDING):
             self._ask()
 
     async def soon(self) -> None:
@@ -92,7 +83,7 @@ class Eraser:
         fresh = not self.pending
         self._ask()
         if fresh:
-            await self._state.set_meta(PENDING, "1")
+            await self.state.set_meta(PENDING, "1")
 
     async def now(self) -> None:
         """Returns when what was deleted so far is in no file any more. Right behind another time it rests a little.
@@ -102,20 +93,16 @@ class Eraser:
         """
         self._requests += 1
         request_number = self._requests
+        rest_s = self._rested_for_waiting - monotonic()
         try:
-            await self._rest()
+            if rest_s > self.longest_wait_s:
+                words = "The store's files were written anew just now; what was deleted since leaves them later."
+                raise StoreUnavailable(words)
+            await asyncio.sleep(max(0.0, rest_s))
             await self._run(request_number)
         except MemproxyError:
             self._ask()
             raise
-
-    async def _rest(self) -> None:
-        rest_s = self._rested_for_waiting - monotonic()
-        if rest_s > self._longest_wait_s:
-            raise StoreUnavailable(
-                "The store's files were written anew just now; what was deleted since leaves them later."
-            )
-        await asyncio.sleep(max(0.0, rest_s))
 
     async def close(self) -> None:
         """Leave what is left to the next start."""
@@ -128,7 +115,7 @@ class Eraser:
 
     async def _until_done(self) -> None:
         while self.pending:
-            await asyncio.sleep(max(self._gather_s, self._rested - monotonic()))
+            await asyncio.sleep(max(self.gather_s, self._rested - monotonic()))
             try:
                 await self._run(self._requests)
             except MemproxyError as error:
@@ -141,12 +128,12 @@ class Eraser:
                 return
             covered, began = self._requests, monotonic()
             with self._announced:
-                await self._store.optimize()
-                await self._state.wipe()
+                await self.store.optimize()
+                await self.state.wipe()
             took = monotonic() - began
             metrics().erasure_seconds.observe(took)
             self._rested = monotonic() + rest_after(took)
             self._rested_for_waiting = monotonic() + WAITED_REST * took
             self._done = max(self._done, covered)
             if not self.pending:
-                await self._state.set_meta(PENDING, "")
+                await self.state.set_meta(PENDING, "")

@@ -1,13 +1,13 @@
-"""Prunes memories: what has expired, and what is over the limit of its user, by `core.retention`.
-
-A pass looks at all owners in the background, and at an owner soon after a write. What goes is deleted as a call would
-delete it: through the journal, with its slot, its place in its chain and its lines in blocks.
+"""Prunes memories: what has expired, and what is over the limit of its user, by `core.retention`. A pass looks at all
+owners, and soon after a write at its owner. What goes is deleted as a call would delete it: through the journal, with
+its slot, its place in its chain and its lines in blocks.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from memproxy.core.memory import Kind
@@ -73,32 +73,26 @@ Plan = Callable[[Scope, PlanBody], Awaitable[bool]]
 """Writes a plan through the journal: True when it is applied, False when it waits for the store."""
 
 
+@dataclass(eq=False)
 class Pruner:
     """Keeps everybody within what the settings say."""
 
-    def __init__(
-        self,
-        policies: Policies,
-        *,
-        store: MemoryStore,
-        state: StateStore,
-        plan: Plan,
-        clock: Clock,
-        gather_s: float = GATHER_S,
-    ) -> None:
-        self._policies = policies
-        self._store = store
-        self._state = state
-        self._plan = plan
-        self._clock = clock
-        self._gather_s = gather_s
+    policies: Policies
+    _: KW_ONLY
+    store: MemoryStore
+    state: StateStore
+    plan: Plan
+    clock: Clock
+    gather_s: float = GATHER_S
+
+    def __post_init__(self) -> None:
         self._tasks = TaskOwner("retention.pruning")
         self._noted: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
 
     def start(self) -> None:
         """Begin to look at everybody now and then, where anything is to be pruned."""
-        if self._policies.is_active:
+        if self.policies.is_active:
             self._tasks.start(self._pass_again(), "pass")
             self._tasks.start(self._look_at_noted(), "noted")
 
@@ -108,7 +102,7 @@ class Pruner:
 
     def wrote(self, owner: tuple[str, str]) -> None:
         """Something was written for this user; returns at once."""
-        if self._policies.of(owner[0]).most is not None and len(self._noted) < MOST_NOTED:
+        if self.policies.of(owner[0]).most is not None and len(self._noted) < MOST_NOTED:
             self._noted.add(owner)
             self._wake.set()
 
@@ -118,13 +112,13 @@ class Pruner:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        owner, now = scope.whole, self._clock.now()
-        policy = self._policies.of(owner.tenant)
-        total = await self._store.count(owner, MemoryFilter())
-        live = await self._store.count(owner, MemoryFilter(now=now))
+        owner, now = scope.whole, self.clock.now()
+        policy = self.policies.of(owner.tenant)
+        total = await self.store.count(owner, MemoryFilter())
+        live = await self.store.count(owner, MemoryFilter(now=now))
         if live == total and (policy.most is None or live <= policy.most):
             return []
-        return due([memory async for memory in every(self._store, owner, MemoryFilter())], policy, now=now)
+        return due([memory async for memory in every(self.store, owner, MemoryFilter())], policy, now=now)
 
     async def prune(self, scope: Scope) -> Counter[str]:
         """Prune a user; how many went, by reason.
@@ -135,10 +129,10 @@ class Pruner:
         owner = scope.whole
         gone: Counter[str] = Counter()
         for batch in batches(await self.due(owner), BATCH):
-            if await self._plan(owner, _deletion(batch)):
+            if await self.plan(owner, _deletion(batch)):
                 gone[batch[0].reason] += len(batch)
                 metrics().memories_pruned.labels(reason=batch[0].reason).inc(len(batch))
-                await forget_queries_of(self._state, owner, [item.memory for item in batch])
+                await forget_queries_of(self.state, owner, [item.memory for item in batch])
         if gone:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gone.items()))
             log.info("pruned %d memories of one user (%s)", gone.total(), reasons)
@@ -149,26 +143,26 @@ class Pruner:
         users: list[Scope] = []
         after: tuple[str, str] | None = None
         while True:
-            owners = await self._state.owners(after=after, limit=OWNERS)
+            owners = await self.state.owners(after=after, limit=OWNERS)
             users += [Scope(tenant=tenant, user=user) for tenant, user in owners]
             if len(owners) < OWNERS:
                 return users
             after = owners[-1]
 
     async def _pass_again(self) -> None:
-        await asyncio.sleep(min(self._policies.every_s, FIRST_AFTER_S))
+        await asyncio.sleep(min(self.policies.every_s, FIRST_AFTER_S))
         while True:
             try:
                 for owner in await self.everybody():
                     await self.prune(owner)
             except MemproxyError as error:
                 log.warning("a pass of pruning ended early, the next one goes on: %s", error.message)
-            await asyncio.sleep(self._policies.every_s)
+            await asyncio.sleep(self.policies.every_s)
 
     async def _look_at_noted(self) -> None:
         while True:
             await self._wake.wait()
-            await asyncio.sleep(self._gather_s)
+            await asyncio.sleep(self.gather_s)
             self._wake.clear()
             owners, self._noted = self._noted, set()
             for tenant, user in sorted(owners):

@@ -1,7 +1,5 @@
-"""Loads the settings: command line, then `MEMPROXY__SECTION__KEY`, then the file, then the defaults.
-
-All problems of a configuration are told at once, one per line: the key's path, its value, what is allowed. Secrets
-are never shown.
+"""Loads the settings: command line, then `MEMPROXY__SECTION__KEY`, then the file, then the defaults. All problems are
+told at once, one per line: the key's path, its value, what is allowed. Secrets are never shown.
 """
 
 import difflib

@@ -155,9 +155,8 @@ def kind_of(value: object) -> str:
 
 
 class Substitution:
-    """Fills `${NAME}` and `${NAME:-default}` into texts; `$$` is a dollar sign.
-
-    What cannot be filled is reported to ``problem(path, text)`` and left out.
+    """Fills `${NAME}` and `${NAME:-default}` into texts (`$$` is a dollar sign); what cannot be filled is a
+    ``problem``.
     """
 
     def __init__(self, environ: Mapping[str, str], problem: Callable[[str, str], None]) -> None:
