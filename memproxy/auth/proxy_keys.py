@@ -5,7 +5,6 @@ lost.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import msgspec
 
 from memproxy.auth.headers import Headers, client_key
 from memproxy.auth.identity import named_identity
+from memproxy.core.bounded import BoundedCache
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import KeyRecord, id_of, matches
 from memproxy.errors import StateUnavailable, Unauthenticated
@@ -27,7 +27,8 @@ RECORD_SECONDS = 5.0
 OUTAGE_SECONDS = 600.0
 """How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
 
-_MOST_CACHED = 10_000
+_CACHED_BYTES = 16 * 1024 * 1024
+"""Some 10,000 records."""
 
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 News = Callable[[], bytes]
@@ -62,7 +63,7 @@ class KeysAuthenticator:
     record_s: float = RECORD_SECONDS
     outage_s: float = OUTAGE_SECONDS
     news: News = no_news
-    _cache: OrderedDict[str, _CachedRecord] = field(default_factory=OrderedDict)
+    _cache: BoundedCache[str, _CachedRecord] = field(default_factory=lambda: BoundedCache(_CACHED_BYTES))
 
     async def identify(self, headers: Headers) -> Identity:
         """Who calls.
@@ -107,9 +108,8 @@ class KeysAuthenticator:
             log.warning("proxy keys cannot be looked up, known ones go on for ten minutes: %s", error.message)
             cached.asked_at, cached.news = now, news
             return cached.record
-        self._cache.pop(key_id, None)
-        if record is not None:
-            self._cache[key_id] = _CachedRecord(record, now, now, news)
-            while len(self._cache) > _MOST_CACHED:
-                self._cache.popitem(last=False)
+        if record is None:
+            self._cache.pop(key_id)
+        else:
+            self._cache.put(key_id, _CachedRecord(record, now, now, news))
         return record

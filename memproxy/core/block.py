@@ -152,7 +152,11 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 def _delimiters(text: str) -> Iterator[_Delimiter]:
     """What looks like an opening or closing delimiter, in order."""
-    text = _unescaped(text)
+    # what a page or a program shows of an answer comes back with HTML's or JSON's escapes, here of as many characters
+    for lead, escapes in _ESCAPES.items():
+        if lead in text:
+            for escape, plain in escapes:
+                text = text.replace(escape, plain)
     if "<" not in text and (text.isascii() or _BRACKETS.isdisjoint(text)):
         return
     parts = text.translate(_folding()).split(_INVISIBLE)
@@ -168,27 +172,15 @@ def _delimiters(text: str) -> Iterator[_Delimiter]:
             start = max(0, at - _LEAD) + len(before) - 1
             bracket = folded.find(">", behind, behind + _ATTRIBUTES)
             end = None if bracket < 0 or folded[behind].isalnum() else _position(bracket + 1, starts)
-            yield _Delimiter(_position(start, starts), end, closes, _nonce(folded[behind:bracket]) if end else "")
+            # the id that it names, however it is quoted or escaped
+            nonce = folded[behind:bracket].partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/") if end else ""
+            yield _Delimiter(_position(start, starts), end, closes, nonce)
         at = folded.find(NAME, behind)
-
-
-def _unescaped(text: str) -> str:
-    """The text with HTML's and JSON's escapes of a delimiter's characters undone, in as many characters."""
-    for lead, escapes in _ESCAPES.items():
-        if lead in text:
-            for escape, plain in escapes:
-                text = text.replace(escape, plain)
-    return text
 
 
 def _position(index: int, starts: list[int]) -> int:
     """Where in a text a character stands that is at ``index`` without the invisible ones, which begin its parts."""
     return index + bisect_right(starts, index) - 1
-
-
-def _nonce(attributes: str) -> str:
-    """The id that a delimiter names, however it is quoted or escaped."""
-    return attributes.partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/")
 
 
 @cache

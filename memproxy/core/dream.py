@@ -129,11 +129,9 @@ def noted(before: Memory, fields: Mapping[str, Any], dream: str, now: datetime) 
     was = msgspec.to_builtins({name: getattr(before, name) for name in fields if name != "metadata"})
     plain = without(before.metadata, DREAMS)
     after = without(fields.get("metadata", before.metadata), DREAMS)
-    if after != plain:
-        was["metadata"] = plain
     became = msgspec.to_builtins({name: value for name, value in fields.items() if name != "metadata"})
-    if "metadata" in was:
-        became["metadata"] = after
+    if after != plain:
+        was["metadata"], became["metadata"] = plain, after
     note = {"id": dream, "at": now.isoformat(), "was": was, "became": became}
     earlier = [one for one in marks_of(before) if datetime.fromisoformat(one["at"]) + UNDOABLE > now]
     return {**fields, "metadata": after | {DREAMS: [*earlier, note]}}

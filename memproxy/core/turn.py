@@ -45,7 +45,6 @@ _TELLING = 2
 _HEADING = 40
 _QUOTES = " \t-*•·>#_`|\"'“”„«»‹›‘’"
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»*_`)]*(?:\s+|\Z)|[。！？]")
-_CUT = "\x1f"
 
 _ROLE_TRUST = {
     "user": Trust.USER,
@@ -115,15 +114,11 @@ def text_digest(text: str) -> str:
     return digests[0]
 
 
-class _Named(tuple[int, int]):
-    """A text under its hash within this process: no text is remembered, so nothing is left of one that is erased."""
-
-    text: str
-
-
 @functools.lru_cache(REMEMBERED_DIGESTS)
 def _known_of_short(name: tuple[int, int]) -> list[str]:  # noqa: ARG001 - what it is remembered by
-    """The digest of the text of this name (as `_Named` has it), once it was put there."""
+    """The digest of a text under its hash within this process, once it was put there. No text is remembered, so nothing
+    is left of one that is erased.
+    """
     return []
 
 
@@ -144,21 +139,21 @@ def quoted_digests(instructions: Sequence[str], user_texts: Sequence[str]) -> li
 
 
 def _quoted(text: str) -> tuple[str, ...]:
-    named = _Named((hash(text), len(text)))
-    named.text = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{_CUT}\n{text[-_LOOKED_AT:]}"
-    return _digests_of_pieces(named)
+    known = _known_of_quoted((hash(text), len(text)))
+    if not known:
+        if len(text) <= 2 * _LOOKED_AT:
+            pieces = _pieces(text)
+        else:  # the pieces that are cut through are none
+            pieces = [*_pieces(text[:_LOOKED_AT])[:-1], *_pieces(text[-_LOOKED_AT:])[1:]]
+        distinct = dict.fromkeys(pieces)  # a line of one sentence is both
+        forms = dict.fromkeys(" ".join(form.split()) for piece in distinct for form in _forms(piece))
+        known.append(tuple(_digest(form) for form in list(forms)[:_MOST_FORMS]))
+    return known[0]
 
 
 @functools.lru_cache(REMEMBERED_DIGESTS // 16)
-def _digests_of_pieces(named: _Named) -> tuple[str, ...]:
-    begin, cut, end = named.text.partition(f"\n{_CUT}\n")
-    del named.text
-    pieces = _pieces(begin)
-    if cut:  # the pieces that were cut through are none
-        pieces = [*pieces[:-1], *_pieces(end)[1:]]
-    distinct = dict.fromkeys(pieces)  # a line of one sentence is both
-    forms = dict.fromkeys(" ".join(form.split()) for piece in distinct for form in _forms(piece))
-    return tuple(_digest(form) for form in list(forms)[:_MOST_FORMS])
+def _known_of_quoted(name: tuple[int, int]) -> list[tuple[str, ...]]:  # noqa: ARG001 - as `_known_of_short`
+    return []
 
 
 def _pieces(text: str) -> list[str]:

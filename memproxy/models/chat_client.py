@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from memproxy.core.bounded import BoundedCache
 from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.metrics import metrics
@@ -126,12 +128,8 @@ class OpenAIChatModel:
         if not reply.truncated or not self._raise_limit(credential):
             return reply
         again = await self._once(*asked)
-        return ModelReply(
-            text=again.text,
-            truncated=again.truncated,
-            input_tokens=reply.input_tokens + again.input_tokens,
-            output_tokens=reply.output_tokens + again.output_tokens,
-        )
+        input_tokens, output_tokens = reply.input_tokens + again.input_tokens, reply.output_tokens + again.output_tokens
+        return msgspec.structs.replace(again, input_tokens=input_tokens, output_tokens=output_tokens)
 
     async def _open(self) -> None:
         import httpx  # noqa: PLC0415 - as above

@@ -117,8 +117,10 @@ class _WithTokens(_Whole):
         if states.ndim != 3 or ids is None or mask is None:
             return Question(vector=vector)
         kept = np.flatnonzero(self._tells[ids[place]] & (mask[place] > 0))
-        words = [self._words[number] for number in ids[place][kept]]
-        return Question(vector=vector, tokens=_units(states[place][kept]), words=words)
+        words, rows = [self._words[number] for number in ids[place][kept]], states[place][kept]
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        tokens: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        return Question(vector=vector, tokens=tokens, words=words)
 
 
 def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool) -> TextEmbedding:
@@ -228,10 +230,3 @@ def load_cross_encoder(
     except (ValueError, OSError, RuntimeError) as error:
         raise ModelUnavailable(f"{settings.rerank_model} could not be loaded ({error}); {remedy}") from error
     return lambda query, texts: list(model.rerank(query, texts))
-
-
-def _units(rows: "np.ndarray[Any, Any]") -> Floats:
-    """Each row at length 1."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    result: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return result
