@@ -5,7 +5,7 @@ the embedder of a deployment that has none. Here no library of a model is import
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,11 @@ Floats = npt.NDArray[np.float32]
 Vectors = list[list[float]]
 
 
-Encoder = Callable[[Sequence[str]], list[Question]]
-"""A loaded model, blocking: for each text its vector, of length 1, and those of its tokens. Raises as its library."""
+class Encoder(Protocol):
+    """A loaded model: texts to vectors, blocking. Raises whatever the library does."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Question]:
+        """For each text its vector, of length 1, and those of its tokens."""
 
 
 def unit(vector: "np.ndarray[Any, Any]") -> list[float]:
