@@ -17,9 +17,7 @@ OUR_USER_FIELD = "memory_context.user_id"
 
 
 def default_user(auth: AuthSettings, server: ServerSettings) -> str | None:
-    """The user of a request that names none; None where such a request has no memory. Tokens have no default on a
-    loopback address: who signs them knows the user.
-    """
+    """The user of a request that names none; None: it has no memory. Who signs tokens knows the user: no default."""
     if auth.unnamed_user is None and auth.mode != "jwt" and is_loopback(server.host):
         return "default"
     return auth.unnamed_user
@@ -142,8 +140,7 @@ def resolve_scope(
     agent: str | None = None,
     session: str | None = None,
 ) -> Scope:
-    """The scope of an API call: of a session the call's own field comes before the header; of a user, a project and
-    an agent the two may not disagree.
+    """The scope of an API call. Its session's field comes before the header; otherwise the two may not disagree.
 
     Raises:
         RequestError: as `resolve_user`; or an id is not usable.
@@ -186,13 +183,11 @@ def require(identity: Identity, permission: str) -> None:
 
 
 def chat_user(identity: Identity, fields: Mapping[str, str | None]) -> str | None:
-    """The user of a chat request: the header, else the body's fields in their order of precedence, else the default.
-
-    ``fields`` are ``memory_context.user_id``, ``metadata.user_id``, ``safety_identifier`` and ``user``, in that order.
-    A key that is for one user alone is for him whatever the provider's own fields say; our own must not name another.
-    A key for nobody in particular that may not name users serves the default user alone: a request that names anyone
-    else, by whatever field, has no memory, for it would be mixed with the others'. None also when nobody is named and
-    there is no default: memory is then skipped.
+    """The user of a chat request: the header, else the body's fields (``memory_context.user_id``, ``metadata.user_id``,
+    ``safety_identifier``, ``user``, in that order), else the default. A key for one user is for him whatever the
+    provider's own fields say; our own must not name another. A key for nobody in particular that may not name users
+    serves the default user alone: who names anyone else has no memory, for it would be mixed with the others'. None: it
+    has no memory, also when nobody is named and there is no default.
 
     Raises:
         Forbidden: our own field names another user than the key is for.

@@ -712,9 +712,7 @@ def _near(candidate: Memory, near: Neighbour, cosine: float, overlap: float) -> 
 
 
 def in_gray_zone(candidate: Memory, near: Neighbour, bands: Bands) -> bool:
-    """Whether rules are unsure of an active neighbour: related, not plainly the same, and not told apart by kind,
-    aspect or another item of a list.
-    """
+    """Whether rules are unsure of an active neighbour: related, not plainly the same, and one may replace the other."""
     old = near.memory
     if not old.active or not may_replace(candidate, old):
         return False

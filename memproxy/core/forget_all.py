@@ -12,9 +12,7 @@ from memproxy.core.memory import noted_id, without
 from memproxy.core.text import sentences
 
 ALL_FORGOTTEN_BY = "all_forgotten_by"
-"""Name in a turn's ``metadata``: the id of the turn whose order to forget everything it falls under (its own, where it
-is the order). Nothing is learned from it any more.
-"""
+"""Name in a turn's ``metadata``: the turn that ordered to forget everything, it too. Nothing is learned from it."""
 
 _LONGEST = 600
 """Characters of a message; in a longer one such a sentence is more likely pasted than meant."""

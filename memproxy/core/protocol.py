@@ -1,6 +1,4 @@
-"""What the relay and the engine say to each other (a private socket, mode 0700, so that identities are trusted), and
-what journal rows hold: plain structs, JSON on the wire.
-"""
+"""What relay and engine say to each other (by a private socket, so identities are trusted), and journal rows."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -36,9 +34,7 @@ IDENTITY_HEADER = "x-memproxy-internal-identity"
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The request's own way to its model, for learning with "the upstream's own model". Kept in memory only. An empty
-    ``model``: the request named none (an API call).
-    """
+    """The request's own way to its model, kept in memory only. ``model`` empty: it named none (an API call)."""
 
     base_url: str
     model: str

@@ -53,9 +53,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float:
-    """How much a memory is worth keeping: the lowest go first. By weights of confidence, recency and retrievals, lifted
-    or lowered by importance and by what people said of it.
-    """
+    """How much a memory is worth keeping, by weights, its importance and what people said: the lowest go first."""
     confidence = weights.turn_confidence if memory.kind is Kind.TURN else memory.confidence
     last = max(memory.updated_at, memory.last_accessed_at or memory.updated_at)
     recency = 0.5 ** (max(0.0, (now - last).total_seconds() / 3600) / weights.half_life_h)

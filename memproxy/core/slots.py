@@ -324,9 +324,7 @@ def stance_of(predicate: str | None) -> str | None:
 
 
 def slot_name(memory: Memory) -> str | None:
-    """The slot that a memory holds or would hold; None for turns and without subject and predicate. Of episodes with
-    object and day: that something happened again ends nothing.
-    """
+    """The slot that a memory holds or would hold, or None. Of episodes by object and day: a second one ends nothing."""
     if memory.kind is Kind.TURN or not memory.subject or not memory.predicate:
         return None
     named = _named(memory)

@@ -87,9 +87,7 @@ def name_within(project: str, name: str) -> str:
 
 
 def point_id_for(tenant: str, user: str, session: str | None, memory_id: str) -> str:
-    """The store's own key of a memory: a UUID. A turn's id may be any string, the same one in two sessions or for two
-    users; a fact's key does not depend on its session.
-    """
+    """The store's own key of a memory, a UUID: a turn's id may be any string, and the same in two sessions."""
     return _uuid5("\x1f".join((tenant, user, session or "", memory_id)))
 
 
@@ -116,9 +114,7 @@ def text_digest(text: str) -> str:
 
 @functools.lru_cache(REMEMBERED_DIGESTS)
 def _known_of_short(name: tuple[int, int]) -> list[str]:  # noqa: ARG001 - what it is remembered by
-    """The digest of a text under its hash within this process, once it was put there. No text is remembered, so nothing
-    is left of one that is erased.
-    """
+    """The digest of a text under its hash here, once put there: nothing is left of a text that is erased."""
     return []
 
 

@@ -86,9 +86,7 @@ def _authorities() -> ssl.SSLContext:
 
 
 class OpenAIChatModel:
-    """Implements `ports.ChatModel` for every OpenAI-compatible chat API. One instance serves all tenants of a role; its
-    library is loaded at the first question, in a thread.
-    """
+    """`ports.ChatModel` for OpenAI-compatible APIs, for all tenants of a role; its library is loaded when first used."""
 
     def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
         """``role`` is told to the upstream in a header."""
@@ -112,10 +110,8 @@ class OpenAIChatModel:
         json_mode: bool,
         schema: dict[str, Any] | None = None,
     ) -> ModelReply:
-        """Ask once; the settings' ``timeout_s`` bounds it all, repetitions without a rejected parameter included. Where
-        learning's answer is cut by the token limit, and was not before, it is asked for again with a higher one.
-
-        ``schema`` is tried first, then JSON mode, then neither.
+        """Ask once; ``timeout_s`` of the settings bounds it with all repetitions without what was rejected (``schema``,
+        then JSON mode, then neither). Learning's first answer that is cut is asked for with a higher limit.
 
         Raises:
             ModelRefused: 401 or 403 (a missing key looks the same).

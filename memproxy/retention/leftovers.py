@@ -17,8 +17,7 @@ _AT_ONCE = 200
 
 
 async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Memory]) -> None:
-    """Erase the queries that deleted messages became. (The names of their places went with the row that deleted them,
-    `learn.erasure`.)
+    """Erase the queries that deleted messages became. (`learn.erasure` has erased the names of their places.)
 
     Raises:
         StateUnavailable: some may be left.
@@ -60,11 +59,9 @@ async def erase_unsaid_names(
     gone: Sequence[Memory] | None,
     flush: Callable[[], Awaitable[None]],
 ) -> None:
-    """Names of wings that no remaining memory says: erase those that are aliases, and rename wings that are called so.
-
-    All names are looked at, or those that single deleted memories said (``gone``). A wing keeps its number, so that
-    pointers stay. ``flush`` makes what was written durable: only then the state changes, so that it can be repeated
-    after a crash.
+    """Of all names, or those that deleted memories said (``gone``), that no remaining memory says: erase aliases, and
+    rename wings, which keep their number, so that pointers stay. The state changes after ``flush`` made what was
+    written durable, so that it can be repeated after a crash.
 
     Raises:
         StoreUnavailable, StateUnavailable: do it again.

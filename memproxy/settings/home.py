@@ -40,9 +40,8 @@ def state_path(settings: StateSettings, home: Path) -> Path:
 
 
 def secret(environ: Mapping[str, str] | None, home: Path) -> bytes:
-    """The secret that keys every tenant hash: `MEMPROXY_SECRET`, else the file ``secret`` below ``home``.
-
-    The file is made at the first start, readable by its owner only. Processes that start at once agree on one.
+    """The secret that keys every tenant hash: `MEMPROXY_SECRET`, else the file ``secret`` below ``home``, made at the
+    first start for its owner's eyes only. Processes that start at once agree on one.
 
     Raises:
         ConfigError: the file cannot be made or read, or is not one of ours.

@@ -96,9 +96,7 @@ def _merge(values: Values, above: Mapping[str, Any]) -> None:
 
 
 def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
-    """Lay the variables with our prefix over ``values``, whole sections and mappings before what is in them. Names that
-    mean nothing and values that cannot be read are problems.
-    """
+    """Lay our variables over ``values``, sections and mappings before what is in them; those unread are problems."""
     ours = [name for name in environ if name.upper().startswith(PREFIX)]
     for name in sorted(ours, key=lambda one: (one.count("__"), one)):
         written, text = name[len(PREFIX) :].split("__"), environ[name]
@@ -118,10 +116,8 @@ def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Pr
 
 
 def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
-    """The path that a variable's name means, and the type of what is there (None: there is no such setting).
-
-    Sections and settings are named in any case. Keys of a mapping (`retention.tenants`) are the user's own and their
-    case counts, while variables are written in capitals, on Windows always: see `_entry`.
+    """The path that a variable's name means, and the type of what is there (None: there is no such setting). Sections
+    and settings are named in any case; of keys of a mapping (`retention.tenants`) the case counts (`_entry`).
 
     Raises:
         ValueError: it may be one of several entries.

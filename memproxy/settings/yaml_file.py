@@ -155,9 +155,7 @@ def kind_of(value: object) -> str:
 
 
 class Substitution:
-    """Fills `${NAME}` and `${NAME:-default}` into texts (`$$` is a dollar sign); what cannot be filled is a
-    ``problem``.
-    """
+    """Fills `${NAME}` and `${NAME:-default}` into texts (`$$` is a dollar sign), else tells ``problem``."""
 
     def __init__(self, environ: Mapping[str, str], problem: Callable[[str, str], None]) -> None:
         self._environ = environ
