@@ -86,7 +86,7 @@ def _authorities() -> ssl.SSLContext:
 
 
 class OpenAIChatModel:
-    """`ports.ChatModel` for OpenAI-compatible APIs, for all tenants of a role; its library is loaded when first used."""
+    """`ports.ChatModel` for OpenAI-compatible APIs, for all tenants of a role; its library is loaded at first use."""
 
     def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
         """``role`` is told to the upstream in a header."""

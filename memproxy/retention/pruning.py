@@ -38,35 +38,31 @@ BATCH = 100
 
 
 class Policies:
-    """The policy of each tenant: its own, else the deployment's."""
+    """The policy of each tenant: its own, else the deployment's. ``is_active``: anything is pruned at all;
+    ``has_time_to_live``: any tenant's memories expire by themselves.
+    """
 
     def __init__(self, settings: RetentionSettings) -> None:
-        self._settings = settings
+        self._usual = _policy(settings.ttl_days, settings.max_per_user)
+        self._own = {
+            tenant: _policy(own.ttl_days or settings.ttl_days, own.max_per_user or settings.max_per_user)
+            for tenant, own in settings.tenants.items()
+        }
         self.every_s = settings.prune_every_s
-
-    @property
-    def is_active(self) -> bool:
-        """Whether anything is pruned at all."""
-        settings = self._settings
-        return settings.prune or bool(settings.tenants) or (settings.ttl_days or settings.max_per_user) is not None
+        self.is_active = settings.prune or bool(self._own) or self._usual != Policy()
+        self.has_time_to_live = any(one.ttl is not None for one in (self._usual, *self._own.values()))
 
     def of(self, tenant: str) -> Policy:
         """What holds for this tenant."""
-        days, most = self._settings.ttl_days, self._settings.max_per_user
-        if (own := self._settings.tenants.get(tenant)) is not None:
-            days = own.ttl_days if own.ttl_days is not None else days
-            most = own.max_per_user if own.max_per_user is not None else most
-        return Policy(ttl=timedelta(days=days) if days is not None else None, most=most)
+        return self._own.get(tenant, self._usual)
 
     def time_to_live(self, tenant: str) -> timedelta | None:
         """How long this tenant's memories are kept; None: for ever."""
         return self.of(tenant).ttl
 
-    @property
-    def has_time_to_live(self) -> bool:
-        """Whether any tenant's memories expire by themselves."""
-        own = (policy.ttl_days for policy in self._settings.tenants.values())
-        return any(days is not None for days in (self._settings.ttl_days, *own))
+
+def _policy(days: float | None, most: int | None) -> Policy:
+    return Policy(ttl=timedelta(days=days) if days is not None else None, most=most)
 
 
 Plan = Callable[[Scope, PlanBody], Awaitable[bool]]

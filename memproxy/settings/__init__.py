@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Days = Annotated[float, Field(gt=0, le=36_500)]
+"""A hundred years at most: what is older than the calendar no store can compare."""
 
 
 def http_address(value: str) -> str:
@@ -169,11 +171,6 @@ class UpstreamSettings(Section):
     )
 
     @property
-    def has_own_key(self) -> bool:
-        """Whether requests go out with a key of the operator's (or with a user and password in an address)."""
-        return self.api_key is not None or "@" in urlsplit(self.base_url).netloc
-
-    @property
     def shown_url(self) -> str:
         """``base_url`` as it may be shown and logged: without a user and password in it."""
         netloc = urlsplit(self.base_url).netloc
@@ -224,12 +221,6 @@ class JwtSettings(Section):
     claims: ClaimNames = Field(ClaimNames(), description="Names of claims.")
 
     @property
-    def key_fits(self) -> bool:
-        """Whether `key` is of the kind that the algorithms take."""
-        symmetric = all(name.startswith("HS") for name in self.algorithms)
-        return symmetric != ("-----BEGIN" in (self.key.get_secret_value() if self.key else ""))
-
-    @property
     def least_secret_bytes(self) -> int:
         """The shortest secret that the HS algorithms take: as long as their hash (RFC 7518, section 3.2); else 0."""
         return max(int(name[2:]) // 8 if name.startswith("HS") else 0 for name in self.algorithms)
@@ -241,11 +232,6 @@ class JwtSettings(Section):
             f"a secret for {', '.join(self.algorithms)} has at least {self.least_secret_bytes} bytes: a shorter one "
             "can be guessed from any token; `openssl rand -base64 48` makes one (the identity provider needs the same)"
         )
-
-    @property
-    def sources(self) -> tuple[object, ...]:
-        """What says how tokens are signed; one of them must be set."""
-        return (self.key, self.key_file, self.jwks_file, self.jwks_url)
 
 
 class AuthSettings(Section):
@@ -561,17 +547,15 @@ class CacheSettings(Section):
 class TenantRetention(Section):
     """What holds for one tenant in place of the deployment's."""
 
-    ttl_days: float | None = Field(None, gt=0, description="Days until a memory expires.")
+    ttl_days: Days | None = Field(None, description="Days until a memory expires.")
     max_per_user: Positive | None = Field(None, description="Most memories of one user.")
 
 
 class RetentionSettings(Section):
     """How long memories are kept."""
 
-    ttl_days: float | None = Field(
-        None,
-        gt=0,
-        description="Days from when it was said or learned until a memory expires; its own time comes first.",
+    ttl_days: Days | None = Field(
+        None, description="Days from when it was said or learned until a memory expires; its own time comes first."
     )
     max_per_user: Positive | None = Field(None, description="Most memories of one user, turns included.")
     prune: bool = Field(

@@ -282,11 +282,13 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
     server, auth, store, dedup = settings.server, settings.auth, settings.store, settings.dedup
     if auth.mode == "passthrough" and not auth.allow_remote and not is_loopback(server.host):
         yield "server.host", f"{server.host!r} {REMOTE}"
-    if auth.mode == "passthrough" and auth.allow_remote and settings.upstream.has_own_key and not auth.open_relay:
+    upstream, jwt = settings.upstream, auth.jwt
+    has_own_key = upstream.api_key is not None or "@" in urlsplit(upstream.base_url).netloc
+    if auth.mode == "passthrough" and auth.allow_remote and has_own_key and not auth.open_relay:
         yield "auth.open_relay", OPEN_RELAY
-    if auth.mode == "jwt" and sum(map(bool, auth.jwt.sources)) != 1:
+    if auth.mode == "jwt" and sum(map(bool, (jwt.key, jwt.key_file, jwt.jwks_file, jwt.jwks_url))) != 1:
         yield "auth.jwt", "must have exactly one of key, key_file, jwks_file and jwks_url, because auth.mode is jwt"
-    if auth.mode == "jwt" and 0 < sum(name.startswith("HS") for name in auth.jwt.algorithms) < len(auth.jwt.algorithms):
+    if auth.mode == "jwt" and 0 < sum(name.startswith("HS") for name in jwt.algorithms) < len(jwt.algorithms):
         yield (
             "auth.jwt.algorithms",
             "mixes secrets (HS) and public keys (RS, ES); a token could choose the weaker proof",
@@ -364,10 +366,12 @@ def _wrong_cache(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:
     """Keys that callers could never prove, or that others could guess."""
-    jwt, secret_key = settings.auth.jwt, settings.auth.jwt.key
-    if settings.auth.mode == "jwt" and secret_key is not None and not jwt.key_fits:
+    jwt = settings.auth.jwt
+    key = jwt.key.get_secret_value() if jwt.key else ""
+    takes_secrets = all(name.startswith("HS") for name in jwt.algorithms)
+    if settings.auth.mode == "jwt" and jwt.key is not None and takes_secrets == ("-----BEGIN" in key):
         yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
-    elif secret_key is not None and len(secret_key.get_secret_value().encode()) < jwt.least_secret_bytes:
+    elif jwt.key is not None and len(key.encode()) < jwt.least_secret_bytes:
         yield "auth.jwt.key", jwt.short_secret
     seen: dict[str, int] = {}
     for place, entry in enumerate(settings.auth.keys):

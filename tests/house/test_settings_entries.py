@@ -51,6 +51,7 @@ def test_entries_come_beside_a_whole_mapping_and_as_a_whole(tmp_path: Path) -> N
         ("ACME__TTL_DAY", "30", "did you mean retention.tenants.acme.ttl_days?"),
         ("ACME__TTL_DAYS__MORE", "30", "retention.tenants.acme.ttl_days.more: there is no such setting"),
         ("ACME__TTL_DAYS", "-1", "retention.tenants.acme.ttl_days: '-1' cannot be used"),
+        ("ACME__TTL_DAYS", "1000000", "retention.tenants.acme.ttl_days: '1000000' cannot be used"),
         ("ACME", "3", "retention.tenants.acme: must be a mapping of its keys"),
         ("__TTL_DAYS", "3", "there is no such setting"),
     ],
