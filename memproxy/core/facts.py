@@ -42,9 +42,7 @@ from memproxy.core.slots import (
     subject_name,
     value_name,
 )
-from memproxy.core.slots import (
-    words as name_words,
-)
+from memproxy.core.slots import words as name_words
 from memproxy.core.text import GENERIC_WORDS, key_terms, sentences, words
 
 SAID = "said_at"

@@ -95,10 +95,7 @@ _TOLD_ELSEWHERE = (
     rf"|(?:{_FRENCH_LEAD}(?:oublie|efface|supprime) tout ce que je t'ai (?:dit|racont[ée]){_FRENCH_TAIL})"
 )
 _POLITELY = r"(?:(?:can|could|would|will) you (?:(?:please|kindly|just) )*(?P<asked>))?"
-_ORDER_ALONE = re.compile(
-    f"{_LEAD}{_POLITELY}{_TOLD}{_TAIL}|{_TOLD_ELSEWHERE}",
-    re.IGNORECASE,
-)
+_ORDER_ALONE = re.compile(f"{_LEAD}{_POLITELY}{_TOLD}{_TAIL}|{_TOLD_ELSEWHERE}", re.IGNORECASE)
 """What was told, with nobody named: an order where nothing but `_BESIDE` is said."""
 
 _BESIDE = re.compile(

@@ -102,13 +102,7 @@ class OpenAIChatModel:
         self._limits: BoundedCache[tuple[str, str], int] = BoundedCache(_REMEMBERED_BYTES)
 
     async def complete(
-        self,
-        credential: Credential,
-        *,
-        system: str,
-        user: str,
-        json_mode: bool,
-        schema: dict[str, Any] | None = None,
+        self, credential: Credential, *, system: str, user: str, json_mode: bool, schema: dict[str, Any] | None = None
     ) -> ModelReply:
         """Ask once; ``timeout_s`` of the settings bounds it with all repetitions without what was rejected (``schema``,
         then JSON mode, then neither). Learning's first answer that is cut is asked for with a higher limit.

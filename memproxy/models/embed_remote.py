@@ -42,11 +42,7 @@ class OpenAIEmbedder:
     """
 
     def __init__(
-        self,
-        settings: EmbeddingSettings,
-        *,
-        timeout_s: float = 10.0,
-        spent: Callable[[str, str], None] | None = None,
+        self, settings: EmbeddingSettings, *, timeout_s: float = 10.0, spent: Callable[[str, str], None] | None = None
     ) -> None:
         self._settings = settings
         self._spent = spent
@@ -157,11 +153,7 @@ class OpenAIEmbedder:
         """The service's answer; asked once more where it failed, but not where it was silent."""
         options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
         ask = partial(
-            self._client.embeddings.create,
-            model=self._settings.model,
-            input=inputs,
-            encoding_format="float",
-            **options,
+            self._client.embeddings.create, model=self._settings.model, input=inputs, encoding_format="float", **options
         )
         try:
             return await ask()
