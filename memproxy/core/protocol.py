@@ -150,10 +150,9 @@ class ReindexAsked(msgspec.Struct, frozen=True, kw_only=True):
     dimension: int | None = None
 
 
-class ReindexTold(msgspec.Struct, kw_only=True):
-    """How far a reindex is. ``state``: ``idle`` (there was none), ``loading`` (the embedder), ``copying``, ``done`` or
-    ``failed`` (``error``). ``done`` memories were looked at of ``total`` at the beginning; ``kept``: written by an
-    earlier attempt; ``damaged``: could not be read and are left out.
+class Told(msgspec.Struct, kw_only=True):
+    """How far a long work is. ``run`` names it; ``state``: ``idle`` (there was none), ``loading`` (the embedder),
+    ``copying``, ``done`` or ``failed`` (``error`` says why); ``done`` of ``total`` are copied.
     """
 
     run: str = ""
@@ -161,6 +160,11 @@ class ReindexTold(msgspec.Struct, kw_only=True):
     error: str | None = None
     done: int = 0
     total: int = 0
+
+
+class ReindexTold(Told, kw_only=True):
+    """Counts memories: ``kept`` were written by an earlier attempt, ``damaged`` cannot be read and are left out."""
+
     kept: int = 0
     damaged: int = 0
 
@@ -172,16 +176,9 @@ class BackupAsked(msgspec.Struct, frozen=True, kw_only=True):
     state: bool = True
 
 
-class BackupTold(msgspec.Struct, kw_only=True):
-    """How far a backup is: ``idle`` (there was none), ``copying``, ``done`` or ``failed`` (``error`` says why);
-    ``done`` bytes of ``total`` are copied. ``run`` names it. ``snapshot`` is where a server's memories were put.
-    """
+class BackupTold(Told, kw_only=True):
+    """Counts bytes. ``snapshot`` is where a server's memories were put."""
 
-    run: str = ""
-    state: str = "idle"
-    error: str | None = None
-    done: int = 0
-    total: int = 0
     snapshot: Snapshot | None = None
 
 

@@ -271,10 +271,10 @@ def _status_error(error: "openai.APIStatusError", host: str) -> ModelError:
     if error.status_code in _OF_WHAT_WAS_ASKED:
         return ModelError(message)
     limited = error.status_code in _OF_THE_ACCOUNT
-    return ModelUnavailable(message, retry_after_s=_retry_after(error.response.headers), limited=limited)
+    return ModelUnavailable(message, retry_after_s=retry_after(error.response.headers), limited=limited)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds (or a date) of ``Retry-After``; None where there is none that can be read."""
     said = headers.get("retry-after", "").strip()
     if said.isdecimal():

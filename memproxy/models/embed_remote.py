@@ -14,6 +14,7 @@ from memproxy.core.scope import payer
 from memproxy.core.text import estimate, split_parts
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
+from memproxy.models.chat_client import retry_after
 from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, unit
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
@@ -160,8 +161,8 @@ class OpenAIEmbedder:
         except (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError) as error:
             if isinstance(error, openai.APITimeoutError):
                 raise
-            pause_s = _pause_s(error)
-        await asyncio.sleep(pause_s)
+            asked_s = retry_after(error.response.headers) if isinstance(error, openai.APIStatusError) else None
+        await asyncio.sleep(PAUSE_S if asked_s is None else min(asked_s, MOST_PAUSE_S))
         return await ask()
 
     def _read(self, answer: openai.types.CreateEmbeddingResponse, expected: int) -> Vectors:
@@ -176,8 +177,3 @@ class OpenAIEmbedder:
             )
         self.dimension, self.state = lengths.pop(), "ready"
         return vectors
-
-
-def _pause_s(error: openai.APIError) -> float:
-    said = error.response.headers.get("retry-after", "") if isinstance(error, openai.APIStatusError) else ""
-    return min(float(said), MOST_PAUSE_S) if said.isdecimal() else PAUSE_S
