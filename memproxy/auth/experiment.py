@@ -22,11 +22,8 @@ log = logging.getLogger(__name__)
 GATHER_S = 2.0
 """Counts are written together, this long after the first of them; a process that is killed loses as much of them."""
 
-KEPT_S = 10 * 365 * 86_400
-"""How long an experiment may run."""
-
-MOST_CHARGES = 500
-"""Counts that are written in one commit."""
+KEPT_S = 10 * 365 * 86_400  # how long an experiment may run
+MOST_CHARGES = 500  # counts that are written in one commit
 
 CLOSE_S = 2.0
 

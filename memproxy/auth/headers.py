@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from memproxy.core.text import STEPS
 from memproxy.errors import RequestError, Unauthenticated
 
-MAX_ID_LENGTH = 256
-"""Longest user, session, project or agent id, in characters."""
+MAX_ID_LENGTH = 256  # longest user, session, project or agent id, in characters
 
 LONGEST_KEY = 8 * 1024
 """Bytes of a caller's key. Providers' have some hundred, tokens that list a person's groups a few thousand."""

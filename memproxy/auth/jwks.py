@@ -24,21 +24,15 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 10.0
-"""Seconds between two looks at a file, and between two fetches after one that failed or found no such key."""
-
-LIFESPAN_S = 300.0
-"""Keys that were fetched are fetched again, behind the requests, when they are this old."""
-
-STALE_S = 24 * 3600.0
-"""Keys of a provider that does not answer are accepted for this long: it may have withdrawn one."""
+LOOK_S = 10.0  # seconds between two looks at a file, and between two fetches after one that failed or found no such key
+LIFESPAN_S = 300.0  # keys that were fetched are fetched again, behind the requests, when they are this old
+STALE_S = 24 * 3600.0  # keys of a provider that does not answer are accepted for this long: it may have withdrawn one
 
 TIMEOUT_S = 5.0
 BURST = 3
 """This many fetches for unknown key ids need not wait for `LOOK_S` each: a rotation is seen at once all the same."""
 
-MOST_JWKS_BYTES = 1024 * 1024
-"""Upper bound for a JWKS; providers publish a few kilobytes."""
+MOST_JWKS_BYTES = 1024 * 1024  # upper bound for a JWKS; providers publish a few kilobytes
 
 UNUSABLE = (
     jwt.PyJWTError,

@@ -14,8 +14,7 @@ from memproxy.ports import Charge, Spent, UsageStore
 from memproxy.settings import LimitsSettings
 
 MINUTE, HOUR = 60, 3600
-QUOTA = "quota_exceeded"
-"""Code of a 429 that waiting does not end."""
+QUOTA = "quota_exceeded"  # code of a 429 that waiting does not end
 
 CHAT, TURNS, TOKENS = "chat_per_minute", "turns_per_minute", "model_tokens_per_hour"
 MEMORIES = "memories"

@@ -16,8 +16,7 @@ from memproxy.settings import AuthSettings, ProxyKeySettings, ServerSettings, is
 if TYPE_CHECKING:  # it loads the metrics, which the supervisor does without
     from memproxy.tasks import TaskOwner
 
-ANONYMOUS = "anonymous"
-"""The tenant of callers without a key, on an address of this machine only."""
+ANONYMOUS = "anonymous"  # the tenant of callers without a key, on an address of this machine only
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 

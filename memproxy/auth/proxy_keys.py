@@ -21,14 +21,12 @@ from memproxy.errors import StateUnavailable, Unauthenticated
 
 log = logging.getLogger(__name__)
 
-RECORD_SECONDS = 5.0
-"""How long a record counts as fresh without news; a revoked key works no longer than that."""
+RECORD_SECONDS = 5.0  # how long a record counts as fresh without news; a revoked key works no longer than that
 
 OUTAGE_SECONDS = 600.0
 """How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
 
-_CACHED_BYTES = 16 * 1024 * 1024
-"""Some 10,000 records."""
+_CACHED_BYTES = 16 * 1024 * 1024  # some 10,000 records
 
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
 News = Callable[[], bytes]

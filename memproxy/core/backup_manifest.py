@@ -6,8 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-VERSION = 2
-"""Of the form: each file is packed by zstd and named ``NAME.zst``."""
+VERSION = 2  # of the form: each file is packed by zstd and named ``NAME.zst``
 
 PACKED = ".zst"
 MANIFEST = "manifest.json"

@@ -10,8 +10,7 @@ import msgspec
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-ENTRY_BYTES = 200
-"""What an entry takes in the table, beside its key and its value."""
+ENTRY_BYTES = 200  # what an entry takes in the table, beside its key and its value
 
 
 def footprint(value: Any) -> int:

@@ -6,11 +6,8 @@ bound (`most`), which `tests/test_patterns.py` asks for.
 import re
 from collections.abc import Iterator
 
-SENTENCE = 1_000
-"""Characters of a sentence or a statement; what is longer was pasted, and its beginning is read."""
-
-AT_ONCE = 65_536
-"""Most characters that a pattern sees at once on the event loop; longer text is cut (`core.redact`)."""
+SENTENCE = 1_000  # characters of a sentence or a statement; what is longer was pasted, and its beginning is read
+AT_ONCE = 65_536  # most characters that a pattern sees at once on the event loop; longer text is cut (`core.redact`)
 
 
 class BoundedPattern:

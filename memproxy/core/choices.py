@@ -2,8 +2,7 @@
 
 import msgspec
 
-CHOICES_VERSION = 1
-"""Version of the stored form; written beside it, so that a later reader knows how to migrate it."""
+CHOICES_VERSION = 1  # version of the stored form; written beside it, so that a later reader knows how to migrate it
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,17 +15,10 @@ import msgspec
 Name = Literal["about", "forget", "unremember", "stop", "start"]
 _WHOLE: tuple[Name, ...] = ("about", "unremember", "stop", "start")
 
-MOST_CHARACTERS = 120
-"""Of a message; longer ones are for the model."""
-
-MOST_NAMED = 60
-"""Characters of what is to be forgotten."""
-
-MOST_ITEMS = 8
-"""Memories that an answer names."""
-
-MOST_OF_ITEM = 80
-"""Characters of each."""
+MOST_CHARACTERS = 120  # of a message; longer ones are for the model
+MOST_NAMED = 60  # characters of what is to be forgotten
+MOST_ITEMS = 8  # memories that an answer names
+MOST_OF_ITEM = 80  # characters of each
 
 _ENDS = " \t.!?¡¿。！？…,，、~〜\"'“”„«»「」"
 _SENTENCES = frozenset('.!?;:。！？；：,，、\n"“”')

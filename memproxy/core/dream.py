@@ -12,8 +12,7 @@ import msgspec
 
 from memproxy.core.memory import Memory, without
 
-DREAMS = "dreams"
-"""Key of the metadata: the dreams that changed a memory, the last one at the end."""
+DREAMS = "dreams"  # key of the metadata: the dreams that changed a memory, the last one at the end
 
 MERGED_INTO = "merged_into"
 """Key of the metadata of what was merged: it says the same as what took its place, so it was never otherwise."""
@@ -36,15 +35,13 @@ CHANGED = frozenset(
 caller may write such a note, and whose a memory is and what it says are not for it to change.
 """
 
-UNDOABLE = timedelta(days=30)
-"""How long a dream can be taken back; what it deleted expires then."""
+UNDOABLE = timedelta(days=30)  # how long a dream can be taken back; what it deleted expires then
 
 MERGE, SUPERSEDE, END, DELETE = "merge", "supersede", "end", "delete"
 CATEGORISE, INFER, AVOID, REFLECT, CONFLICT = "categorise", "infer", "avoid", "reflect", "conflict"
 ACTIONS = (MERGE, SUPERSEDE, END, DELETE, CATEGORISE, INFER, AVOID, REFLECT, CONFLICT)
 
-SESSION_END, COUNT = "session_end", "count"
-"""Triggers of a dream that reflects and does nothing else."""
+SESSION_END, COUNT = "session_end", "count"  # triggers of a dream that reflects and does nothing else
 
 WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed", "undone"
 

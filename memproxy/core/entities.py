@@ -16,12 +16,10 @@ from memproxy.core.palace import USER, slug, subject_name
 from memproxy.core.slots import predicate_name
 from memproxy.core.text import ABBREVIATIONS, STOPWORDS
 
-LONGEST_ENTITY = 80
-"""Characters of a name; what is longer is a sentence."""
+LONGEST_ENTITY = 80  # characters of a name; what is longer is a sentence
 
 _MOST_WORDS = 5
-_MOST_READ = 5_000
-"""Characters of a turn that names are looked for in."""
+_MOST_READ = 5_000  # characters of a turn that names are looked for in
 
 
 class EntityType(enum.StrEnum):
@@ -101,12 +99,10 @@ _NAME = re.compile(
     rf"(?:{ABBREVIATED})?(?<!\w)[A-Z][\w’'-]*(?:[ ](?:of[ ]|de[ ]|van[ ]|von[ ])?[A-Z0-9][\w’'-]*){{0,3}}"
 )
 _POSSESSIVE = re.compile(r"['’]s?$")
-_BEFORE = 30
-"""Characters before a name that are looked at."""
+_BEFORE = 30  # characters before a name that are looked at
 
 _SHORTENED = re.compile(_NO_VOWELS)
-_LEAD = 8
-"""Characters before a name that tell whether it begins a sentence, or an item of a list."""
+_LEAD = 8  # characters before a name that tell whether it begins a sentence, or an item of a list
 
 _SENTENCE = BoundedPattern(
     r"(?:(?:^|[.!?:;…\n])[\s*_#>•|“”\"'(\[–—-]*(?:\d{1,3}[.)]\s*)?[*_\"“]*|[\"“(]\s*)$", most=_BEFORE

@@ -15,11 +15,8 @@ MEMORY: Arm = "memory"
 HOLDOUT: Arm = "holdout"
 ARMS = (MEMORY, HOLDOUT)
 
-Z = 1.96
-"""Standard deviations from a normal mean within which 95 % lie."""
-
-FEWEST_USERS = 10
-"""With fewer users of an arm nothing is said of its mean's interval: a normal one would be too narrow."""
+Z = 1.96  # standard deviations from a normal mean within which 95 % lie
+FEWEST_USERS = 10  # with fewer users of an arm nothing is said of its mean's interval: a normal one would be too narrow
 
 MEASURES = {
     "followups": "requests",

@@ -248,14 +248,9 @@ def reinforce(old: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
 
 
 _PRONOUNS = frozenset({"it", "that", "this", "he", "she", "they", "its"})
-_WHOLE = 4
-"""Words of a sentence that stands by itself ("User gets up at 7")."""
-
-_NEARLY = 0.8
-"""Share of their words (Dice) that a statement and another form of it have in common."""
-
-_MOST_OF_IT = 0.67
-"""Share of the words of a statement called wrong that a known one must hold to be it."""
+_WHOLE = 4  # words of a sentence that stands by itself ("User gets up at 7")
+_NEARLY = 0.8  # share of their words (Dice) that a statement and another form of it have in common
+_MOST_OF_IT = 0.67  # share of the words of a statement called wrong that a known one must hold to be it
 
 
 def named_by(replaces: str, statements: Sequence[Memory]) -> Memory | None:

@@ -14,8 +14,7 @@ from memproxy.core.text import sentences
 ALL_FORGOTTEN_BY = "all_forgotten_by"
 """Name in a turn's ``metadata``: the turn that ordered to forget everything, it too. Nothing is learned from it."""
 
-_LONGEST = 600
-"""Characters of a message; in a longer one such a sentence is more likely pasted than meant."""
+_LONGEST = 600  # characters of a message; in a longer one such a sentence is more likely pasted than meant
 
 _LEAD = (
     r"(?:(?:please|ok(?:ay)?|now|so|just|hey|hi|also|and|then|i(?:'d| would) like you to|i (?:want|need) you to|"

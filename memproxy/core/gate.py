@@ -11,26 +11,22 @@ import msgspec
 from memproxy.core.message_kinds import MOST_READ, kind_of, plain, speaks_of_self
 from memproxy.core.text import is_unspaced, key_terms
 
-VAGUE_CHARACTERS = 20
-"""Most queries up to this length lean on what was said before."""
+VAGUE_CHARACTERS = 20  # most queries up to this length lean on what was said before
 
 COMMAND_CHARACTERS = 160
 
-UNDECIDED = "default"
-"""The reason of the default verdict."""
+UNDECIDED = "default"  # the reason of the default verdict
 
 FACT = "fact"
 
 _LONGEST = {"greeting": 60, "smalltalk": 120, "tool": COMMAND_CHARACTERS, FACT: MOST_READ}
 """Characters of the longest message of a kind; a longer one has something else in it."""
 
-_GREETINGS = 3
-"""Messages that may stand before a conversation's first question."""
+_GREETINGS = 3  # messages that may stand before a conversation's first question
 
 _VAGUE_READ = 8_000
 
-MAX_TOOLS = 128
-"""Tools looked at; more are not compared."""
+MAX_TOOLS = 128  # tools looked at; more are not compared
 
 _NAME_CHARACTERS = 100
 _LEAST_NAMED = 2

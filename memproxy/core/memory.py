@@ -132,8 +132,7 @@ PLANTED = "planted"
 the user said it himself; the name is also that reason in a receipt.
 """
 
-SOURCES = "sources"
-"""Name in ``metadata``: the ids of the memories that a dream made this one of."""
+SOURCES = "sources"  # name in ``metadata``: the ids of the memories that a dream made this one of
 
 ASKED = "asked"
 """Key in the metadata of a user's turn: whether a model found nothing told in it (`core.telling.only_asks`)."""
@@ -207,8 +206,7 @@ def digest(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
-MADE_HERE = "mem_"
-"""How the ids of memories begin that are stored by a call."""
+MADE_HERE = "mem_"  # how the ids of memories begin that are stored by a call
 
 SHORT_ID = 8
 

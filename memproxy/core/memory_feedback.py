@@ -10,14 +10,10 @@ import msgspec
 
 from memproxy.core.memory import Memory
 
-FEEDBACK = "feedback"
-"""Key of the metadata."""
+FEEDBACK = "feedback"  # key of the metadata
+CORRECTS = "corrects"  # key of a correction's metadata: the session and id of the message that it corrects
 
-CORRECTS = "corrects"
-"""Key of a correction's metadata: the session and id of the message that it corrects."""
-
-HELPFUL_IMPORTANCE, HELPFUL_CONFIDENCE = 0.25, 0.1
-"""A helpful memory comes nearer to 1 by this part of what is missing."""
+HELPFUL_IMPORTANCE, HELPFUL_CONFIDENCE = 0.25, 0.1  # a helpful memory comes nearer to 1 by this part of what is missing
 
 WRONG_IMPORTANCE, WRONG_CONFIDENCE = 0.5, 0.25
 """A wrong one is multiplied by these. One word against it takes it out of recall (``quarantined``), too."""

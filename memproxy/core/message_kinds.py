@@ -20,11 +20,8 @@ OWN = "own"
 KINDS = (OWN, "greeting", "smalltalk", "tool", "fact")
 """What the weights tell apart; ``own`` is everything that may need a memory."""
 
-MOST_READ = 240
-"""Characters that are read, and the longest message that has a kind."""
-
-_MOST_LETTERS = 48
-"""Characters whose neighbours are looked at: short messages in any script, and how longer ones begin."""
+MOST_READ = 240  # characters that are read, and the longest message that has a kind
+_MOST_LETTERS = 48  # characters whose neighbours are looked at: short messages in any script, and how longer ones begin
 
 _MOST_WORDS = 40
 

@@ -14,32 +14,19 @@ from memproxy.core.memory import Kind, Memory
 from memproxy.core.slots import predicate_name, words
 from memproxy.core.text import GENERIC_WORDS, key_terms
 
-USER = "user"
-"""The wing of what is about the user; the user's own name is an alias of it (or it of the name)."""
+USER = "user"  # the wing of what is about the user; the user's own name is an alias of it (or it of the name)
+DIRECT = "direct"  # the room of what was learned in no conversation
+GENERAL = "general"  # the closet of what has no topic of its own
 
-DIRECT = "direct"
-"""The room of what was learned in no conversation."""
-
-GENERAL = "general"
-"""The closet of what has no topic of its own."""
-
-LONGEST_NAME = 64
-"""Characters of a wing's or closet's name."""
-
-_LONGEST_MENTION = 4
-"""Words of the longest name that is looked for in a text."""
+LONGEST_NAME = 64  # characters of a wing's or closet's name
+_LONGEST_MENTION = 4  # words of the longest name that is looked for in a text
 
 _MOST_SOUGHT = 50
 """Names that are looked for in a text one by one; with more, all that the text may name is made a set of."""
 
-_FARTHEST_ROLE = 3
-"""Words among which a role before a name is looked for ("John's wife Anna")."""
-
-_LONGEST_LOOK = 2_000
-"""Characters of a turn in which it is looked for what its conversation is about."""
-
-_LEAST_TEXTS = 2
-"""Texts that share a word before it is a topic."""
+_FARTHEST_ROLE = 3  # words among which a role before a name is looked for ("John's wife Anna")
+_LONGEST_LOOK = 2_000  # characters of a turn in which it is looked for what its conversation is about
+_LEAST_TEXTS = 2  # texts that share a word before it is a topic
 
 _OWNERS = frozenset({"a", "an", "the", "my", "our", "your", "his", "her", "their", "its", "this", "that"})
 _SELF = frozenset({"user", "users", "i", "me", "my", "myself", "mine", "you", "your", "self", "speaker", "human"})

@@ -266,20 +266,11 @@ def takes_back(plan: PlanBody) -> bool:
     return bool(changes) or plan.delete_where is not None
 
 
-IDLE = "idle"
-"""Reason of a row of a session that fell silent."""
-
-SILENT = "silent"
-"""Reason of a row of a session that was silent long enough to count as over: it is summarised, too."""
-
-DRIFT = "drift"
-"""Reason of a row of a session whose topic has just changed: it is summarised, too."""
-
-REFINE = "refine"
-"""Reason of a row that splits, labels and relates a memory that was saved as it was told."""
-
-COMPRESS = "compress"
-"""Reason of a row that makes a session's state."""
+IDLE = "idle"  # reason of a row of a session that fell silent
+SILENT = "silent"  # reason of a row of a session that was silent long enough to count as over: it is summarised, too
+DRIFT = "drift"  # reason of a row of a session whose topic has just changed: it is summarised, too
+REFINE = "refine"  # reason of a row that splits, labels and relates a memory that was saved as it was told
+COMPRESS = "compress"  # reason of a row that makes a session's state
 
 
 class LearnBody(msgspec.Struct, kw_only=True):

@@ -85,8 +85,7 @@ _FORMATS = (
 
 _HINTS = tuple(sorted({hint for form in _FORMATS for hint in form.hints}))
 
-_LONGEST = 16_384
-"""Characters of the longest that is recognised, which is a private key of 16,384 bits."""
+_LONGEST = 16_384  # characters of the longest that is recognised, which is a private key of 16,384 bits
 
 _DIGITS_OF_CARD = re.compile(
     r"\d(?<![\w.+-]\d)(?:\d{3}([ -]?)\d{4}\1\d{4}\1\d{1,7}|\d{3}([ -]?)\d{6}\2\d{4,5}|\d{12,18})(?![\w-]|\.\d)"

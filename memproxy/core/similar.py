@@ -31,8 +31,7 @@ _SINGLE_ANSWER = (
 )  # fmt: skip
 """Neighbouring words after which a person names one thing at a time."""
 
-_USER = "user"
-"""What statements call the user; it is nobody's name."""
+_USER = "user"  # what statements call the user; it is nobody's name
 
 
 class Neighbour(msgspec.Struct, frozen=True):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from memproxy.core.memory import Kind, Memory
 
-FEEL_ABOUT = "feel_about"
-"""The common name of all predicates that say somebody's opinion of a thing."""
+FEEL_ABOUT = "feel_about"  # the common name of all predicates that say somebody's opinion of a thing
 
 REGARD = "regard"
 """The common name of such predicates where the thing itself is the subject ("TypeScript's generics": "annoying")."""

@@ -12,8 +12,7 @@ from urllib.parse import quote
 MAX_PARTS = 32
 """Most parts of one message that are embedded; longer messages are searched by words in full, by vector up to here."""
 
-PART_TOKENS = 200
-"""Tokens of one part: MiniLM reads 256, and the estimate below may be a quarter off."""
+PART_TOKENS = 200  # tokens of one part: MiniLM reads 256, and the estimate below may be a quarter off
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao

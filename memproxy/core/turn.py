@@ -18,8 +18,7 @@ from memproxy.core.text import ABBREVIATIONS, has_key_terms
 _NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
 """Root of all turn names; changing it would rename every turn ever stored."""
 
-LONG_TEXT = 2000
-"""Characters above which a message is taken as pasted."""
+LONG_TEXT = 2000  # characters above which a message is taken as pasted
 
 REMEMBERED_DIGESTS = 2048
 """A conversation's messages come again with each of its requests: as many texts of at most `LONG_TEXT` characters as
@@ -29,18 +28,12 @@ some 40 long conversations have. Looking one up takes a tenth of folding and has
 INSTRUCTIONS = frozenset({"system", "developer"})
 """Roles whose messages instruct the model."""
 
-QUOTING_MESSAGES = 3
-"""Messages of the user, the last of a request, whose sentences are looked at."""
-
-INSTRUCTING_MESSAGES = 4
-"""Instructions, first and last ones of a request, whose sentences are looked at."""
-
-_LOOKED_AT = 2_000
-"""Characters at the beginning and at the end of each; with a new sentence it takes some 10 µs."""
+QUOTING_MESSAGES = 3  # messages of the user, the last of a request, whose sentences are looked at
+INSTRUCTING_MESSAGES = 4  # instructions, first and last ones of a request, whose sentences are looked at
+_LOOKED_AT = 2_000  # characters at the beginning and at the end of each; with a new sentence it takes some 10 µs
 
 _MOST_FORMS = 256
-_TELLING = 2
-"""Key terms of a sentence that tells something by itself."""
+_TELLING = 2  # key terms of a sentence that tells something by itself
 
 _HEADING = 40
 _QUOTES = " \t-*•·>#_`|\"'“”„«»‹›‘’"

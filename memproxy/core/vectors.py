@@ -33,8 +33,7 @@ _MULTIPLIED = 1_000_000
 first, which takes a quarter longer for the 12 to 30 tokens of a question.
 """
 
-_FEWEST = 40
-"""With fewer tokens than this at once, for a question of 65 tokens, nothing is gained by it."""
+_FEWEST = 40  # with fewer tokens than this at once, for a question of 65 tokens, nothing is gained by it
 
 _SIGNS: Vectors = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
 """The eight numbers that each byte stands for."""

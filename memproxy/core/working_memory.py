@@ -12,11 +12,8 @@ import msgspec
 
 from memproxy.core.scope import Scope
 
-MAX_KEY = 512
-"""Characters of a key."""
-
-MAX_TTL_S = 31 * 24 * 3600.0
-"""Longest life of an entry, in seconds; what is to stay longer is a memory."""
+MAX_KEY = 512  # characters of a key
+MAX_TTL_S = 31 * 24 * 3600.0  # longest life of an entry, in seconds; what is to stay longer is a memory
 
 SEARCHED = 4_000
 """Characters of an entry that a search by words looks at: its key, category, tags, and the texts of its data."""

@@ -34,12 +34,10 @@ INTERNAL_HEADER = "X-Memproxy-Internal"
 is a memproxy itself neither recalls for it nor learns from it.
 """
 
-_CLIENT_BYTES = 16 * 1024
-"""About what a client takes, its connections, which are shared, aside."""
+_CLIENT_BYTES = 16 * 1024  # about what a client takes, its connections, which are shared, aside
 
 _REMEMBERED_BYTES = 1024 * 1024
-_KEYLESS = "none"
-"""The client insists on some key; without one of ours no Authorization header is sent at all."""
+_KEYLESS = "none"  # the client insists on some key; without one of ours no Authorization header is sent at all
 
 _LEARNING = frozenset({"extract", "judge"})
 """Background roles: their answers get more tokens where the limit does not suffice."""

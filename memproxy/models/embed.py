@@ -28,18 +28,14 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-RETRY_SECONDS = 300.0
-"""How long after a failed load the model is tried again."""
-
-LOOK_S = 5.0
-"""How often to look whether the folder of a model that cannot be loaded has changed."""
+RETRY_SECONDS = 300.0  # how long after a failed load the model is tried again
+LOOK_S = 5.0  # how often to look whether the folder of a model that cannot be loaded has changed
 
 CLOSE_S = 3.0
 """How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
 
 
-WITH_MODEL = "PATH[fastembed]"
-"""What to install for a local model: it is most of an installation, so it is an extra."""
+WITH_MODEL = "PATH[fastembed]"  # what to install for a local model: it is most of an installation, so it is an extra
 
 
 def load_local(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool = False) -> tuple[Encoder, int]:

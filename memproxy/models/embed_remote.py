@@ -27,8 +27,7 @@ REST_S = 3.0
 because callers that wait for each other's timeouts could have gone on without vectors.
 """
 
-PROBE_EVERY_S = 10.0
-"""How often to look whether a service that is away is back, even without calls."""
+PROBE_EVERY_S = 10.0  # how often to look whether a service that is away is back, even without calls
 
 PAUSE_S = 0.5
 MOST_PAUSE_S = 60.0

@@ -58,16 +58,14 @@ class NoEmbedder:
         raise EmbedderUnavailable("embedding.provider is none: recall goes by words")
 
 
-MAX_BATCH = 32
-"""Queries embedded in one go."""
+MAX_BATCH = 32  # queries embedded in one go
 
 CACHED_BYTES = 32_000_000
 """What the queries that are kept may take: 1.5 KB for each token at 384 dimensions, and 12 KB for the vector of the
 whole (a Python list of floats). So about a thousand questions of a sentence, or 80 of the greatest length.
 """
 
-_FLOAT_BYTES = 32
-"""A number of a list: a Python float and the pointer to it."""
+_FLOAT_BYTES = 32  # a number of a list: a Python float and the pointer to it
 
 
 class QueryCache:

@@ -9,8 +9,7 @@ AVERAGE_LENGTH = 60.0
 """Words of an average document after stopwords, as `recall.documents.bm25_text` makes them. The engine's own 256 is
 for web pages: with it a short fact would be no better than a long message that has the same words."""
 
-MAX_CHARACTERS = 100_000
-"""What is read of one document; words beyond are not searched."""
+MAX_CHARACTERS = 100_000  # what is read of one document; words beyond are not searched
 
 
 class Bm25Encoder:

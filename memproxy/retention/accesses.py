@@ -17,14 +17,9 @@ from memproxy.tasks import TaskOwner, happens
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 15.0
-"""How long the first retrieval waits for others; what a crash loses at most."""
-
-MOST_WAITING = 20_000
-"""Memories whose retrievals wait to be written, some 300 bytes each; those beyond are not counted."""
-
-BATCH = 200
-"""Memories read and written together."""
+GATHER_S = 15.0  # how long the first retrieval waits for others; what a crash loses at most
+MOST_WAITING = 20_000  # memories whose retrievals wait to be written, some 300 bytes each; those beyond are not counted
+BATCH = 200  # memories read and written together
 
 
 class _Accesses(msgspec.Struct):

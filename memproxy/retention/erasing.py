@@ -16,11 +16,9 @@ from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
-PENDING = "erasure.pending"
-"""Fact of the state while deleted text may be in a file: a restart goes on with it."""
+PENDING = "erasure.pending"  # fact of the state while deleted text may be in a file: a restart goes on with it
 
-GATHER_S = 2.0
-"""How long an erasure that no caller waits for waits for others to share its rewrite."""
+GATHER_S = 2.0  # how long an erasure that no caller waits for waits for others to share its rewrite
 
 REST, LONGEST_REST_S, LEAST_REST = 20, 10.0, 4
 """Unless a caller waits, the pause after a rewrite is `REST` times as long, up to `LONGEST_REST_S`; after a slow one (a
@@ -32,8 +30,7 @@ WAITED_REST, LONGEST_WAIT_S = 3, 20.0
 wait meanwhile share the next rewrite; who would wait longer than the second gets an error, and the rewrite comes later.
 """
 
-AGAIN_S = 5.0
-"""After how long it is tried again when store or state do not answer."""
+AGAIN_S = 5.0  # after how long it is tried again when store or state do not answer
 
 
 def rest_after(took_s: float) -> float:

@@ -12,8 +12,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.transfer_lines import PalaceRow
 from memproxy.ports import MemoryFilter, MemoryStore, PalaceStore, ReceiptStore, every
 
-_AT_ONCE = 200
-"""Memories read in one call."""
+_AT_ONCE = 200  # memories read in one call
 
 
 async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Memory]) -> None:

@@ -18,8 +18,7 @@ from memproxy.settings.reference import Setting, is_section, settings_of
 from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
 PREFIX = "MEMPROXY__"
-MAX_SHOWN = 80
-"""Longest value in a message, in characters."""
+MAX_SHOWN = 80  # longest value in a message, in characters
 
 REMOTE = (
     "is reachable from other machines, and in auth.mode passthrough nobody but the upstream checks a caller's key; "

@@ -10,8 +10,7 @@ import yaml
 from memproxy.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
-MAX_VALUES = 20_000
-"""Most values of a file, aliases counted as often as they are used."""
+MAX_VALUES = 20_000  # most values of a file, aliases counted as often as they are used
 
 VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<open>\{))"
