@@ -6,12 +6,8 @@ from memproxy.core.text import STEPS
 from memproxy.errors import RequestError, Unauthenticated
 
 MAX_ID_LENGTH = 256  # longest user, session, project or agent id, in characters
-
-LONGEST_KEY = 8 * 1024
-"""Bytes of a caller's key. Providers' have some hundred, tokens that list a person's groups a few thousand."""
-
-_KEYS = (b"authorization", b"api-key", b"x-api-key")
-"""Headers that hold the caller's key, the first that does wins."""
+LONGEST_KEY = 8 * 1024  # bytes; providers' keys have some hundred, tokens that list groups a few thousand
+_KEYS = (b"authorization", b"api-key", b"x-api-key")  # headers that hold the caller's key, the first that does wins
 
 
 class Headers:

@@ -27,15 +27,13 @@ _FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(\.[A-Za-z0-9_-]+={0,2}){2}")
 _NOT_UNDERSTOOD = ("crit", "b64", "zip")
 """Header parameters that change what a token means: who understands none must refuse (RFC 7515, 4.1.11)."""
 _TIMES = ("exp", "nbf", "iat")
-_LAST_TIME = 253_402_300_799
-"""The end of the year 9999: milliseconds taken for seconds would be a token that never ends."""
+_LAST_TIME = 253_402_300_799  # the end of the year 9999: milliseconds taken for seconds would never end
 
 _NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode's categories of what no name holds: control characters, lone surrogates, ends of lines."""
 
 
-_Find = Callable[[str | None, str], Awaitable[SigningKey | None]]
-"""Finds the key of an id that is for an algorithm."""
+_Find = Callable[[str | None, str], Awaitable[SigningKey | None]]  # finds the key of an id that is for an algorithm
 
 
 class JwtAuthenticator:

@@ -22,15 +22,11 @@ from memproxy.errors import StateUnavailable, Unauthenticated
 log = logging.getLogger(__name__)
 
 RECORD_SECONDS = 5.0  # how long a record counts as fresh without news; a revoked key works no longer than that
-
-OUTAGE_SECONDS = 600.0
-"""How long a record counts while the state cannot be read: a key may have been revoked there meanwhile."""
-
+OUTAGE_SECONDS = 600.0  # how long a record counts while the state cannot be read: the key may be revoked there
 _CACHED_BYTES = 16 * 1024 * 1024  # some 10,000 records
 
 Lookup = Callable[[str], Awaitable[KeyRecord | None]]
-News = Callable[[], bytes]
-"""Bytes that differ whenever any process changed a record; read with every request."""
+News = Callable[[], bytes]  # bytes that differ whenever any process changed a record; read with every request
 
 
 def no_news() -> bytes:

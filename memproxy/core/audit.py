@@ -5,10 +5,7 @@ from datetime import datetime
 import msgspec
 
 AUDIT_VERSION = 1  # version of the stored form; written beside it, so that a later reader knows how to migrate it
-
-BY_JWT = "jwt:"
-"""How it begins where a token did it; the user that the token is for follows, so that an erasure finds the name."""
-
+BY_JWT = "jwt:"  # how it begins where a token did it; the token's user follows, so that an erasure finds the name
 COMMAND_LINE = "command line"  # who, where the command line did it
 
 

@@ -15,8 +15,7 @@ from memproxy.core.bounded_regex import SENTENCE, BoundedPattern
 
 NAME = "recalled-memory"
 OPEN = '<recalled-memory id="{nonce}">'
-CLOSE = '</recalled-memory id="{nonce}">'
-"""With the block's id, which nothing within can know. Blocks of older versions end without it."""
+CLOSE = '</recalled-memory id="{nonce}">'  # with the id, which nothing within can know; older versions end without
 
 _LINE = BoundedPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
 

@@ -4,9 +4,7 @@ import time
 
 FAILURES_TO_OPEN = 3
 OPEN_S = 1.0  # pause after `FAILURES_TO_OPEN` failures in a row, so that a hanging service costs no request
-
-REFUSED_OPEN_S = 0.1
-"""The pause where the service refuses connections: that costs no wait, and it is being started again."""
+REFUSED_OPEN_S = 0.1  # the pause where connections are refused: that costs no wait, and it is being started again
 
 
 class Breaker:

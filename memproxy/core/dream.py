@@ -13,9 +13,7 @@ import msgspec
 from memproxy.core.memory import Memory, without
 
 DREAMS = "dreams"  # key of the metadata: the dreams that changed a memory, the last one at the end
-
-MERGED_INTO = "merged_into"
-"""Key of the metadata of what was merged: it says the same as what took its place, so it was never otherwise."""
+MERGED_INTO = "merged_into"  # key of the metadata of what was merged: it was never otherwise than what took its place
 
 CONFLICTS_WITH = "conflicts_with"
 COMPATIBLE_WITH = "compatible_with"

@@ -28,11 +28,8 @@ MEASURES = {
 """What is compared, and per how many of what: ``priced`` are requests of which the upstream told the tokens."""
 
 SIGNALS = ("helpful", "wrong", "correction")
-COUNTED = ("requests", "priced", *MEASURES, *SIGNALS)
-"""What is counted of a user."""
-
-Counts = Mapping[str, int]
-"""Of one user, by the names in `COUNTED`."""
+COUNTED = ("requests", "priced", *MEASURES, *SIGNALS)  # what is counted of a user
+Counts = Mapping[str, int]  # of one user, by the names in `COUNTED`
 
 
 def arm_of(secret: bytes, tenant: str, user: str, share: float) -> Arm:

@@ -20,14 +20,10 @@ Mask = NDArray[np.bool_]
 PRIOR_CANDIDATES = 10  # with fewer candidates than this, what is usual counts for more than what is seen
 
 NEAR_TOKENS = 0.55
-SAME_TOKENS = 0.9
-"""Cosines, a fifth lower for the packed side, from which on two tokens are partly, and wholly, the same."""
-
+SAME_TOKENS = 0.9  # cosines, a fifth lower for the packed side, from which on tokens are partly, and wholly, the same
 PRIOR_DOCUMENTS = 50  # a word's rarity is counted as if that many more memories, none having it, were there
 CROWD_BASE = 5  # whether there are one or three candidates says little; one or a hundred says a lot
-
-GENERIC_WEIGHT = 0.3
-"""A generic word of a query (name, time, kind) that is found says this much of what a topical one says."""
+GENERIC_WEIGHT = 0.3  # a generic word of a query (name, time, kind) says this much of what a topical one says
 
 
 FUNCTION_WEIGHT = 0.3  # the same share for a word without a topic ("when", "did"), where those are looked at

@@ -29,11 +29,8 @@ _VAGUE_READ = 8_000
 MAX_TOOLS = 128  # tools looked at; more are not compared
 
 _NAME_CHARACTERS = 100
-_LEAST_NAMED = 2
-"""Words of a tool's name that must be said, all but one of longer names (``get`` of ``get_stock_price`` seldom is)."""
-
-_TOOL_STEM = 6
-"""Letters compared of a word: ``convert`` and ``conversion`` share them, ``weather`` and ``whether`` do not."""
+_LEAST_NAMED = 2  # words of a tool's name that must be said, all but one of longer names (seldom ``get``)
+_TOOL_STEM = 6  # letters compared: ``convert`` and ``conversion`` share them, ``weather`` and ``whether`` do not
 
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]+")

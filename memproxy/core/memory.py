@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 1
-"""Version of the stored form; written beside every memory, so that a later reader knows how to migrate it."""
+SCHEMA_VERSION = 1  # version of the stored form, written beside every memory, for later readers to migrate it
 
 
 class Kind(enum.StrEnum):
@@ -22,8 +21,7 @@ class Kind(enum.StrEnum):
     TURN = "turn"
 
 
-FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)
-"""All kinds but verbatim messages."""
+FACTS = tuple(kind for kind in Kind if kind is not Kind.TURN)  # all kinds but verbatim messages
 
 
 class Trust(enum.StrEnum):
@@ -133,12 +131,8 @@ the user said it himself; the name is also that reason in a receipt.
 """
 
 SOURCES = "sources"  # name in ``metadata``: the ids of the memories that a dream made this one of
-
-ASKED = "asked"
-"""Key in the metadata of a user's turn: whether a model found nothing told in it (`core.telling.only_asks`)."""
-
-INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})
-"""Fields of the stored form that no API answer shows."""
+ASKED = "asked"  # key in a user's turn's metadata: whether a model found nothing told in it (`core.telling.only_asks`)
+INTERNAL_FIELDS = frozenset({"tenant", "slot", "schema"})  # fields of the stored form that no API answer shows
 
 
 def without(metadata: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -20,10 +20,7 @@ GENERAL = "general"  # the closet of what has no topic of its own
 
 LONGEST_NAME = 64  # characters of a wing's or closet's name
 _LONGEST_MENTION = 4  # words of the longest name that is looked for in a text
-
-_MOST_SOUGHT = 50
-"""Names that are looked for in a text one by one; with more, all that the text may name is made a set of."""
-
+_MOST_SOUGHT = 50  # names that are looked for in a text one by one; with more a set of all that it may name is made
 _FARTHEST_ROLE = 3  # words among which a role before a name is looked for ("John's wife Anna")
 _LONGEST_LOOK = 2_000  # characters of a turn in which it is looked for what its conversation is about
 _LEAST_TEXTS = 2  # texts that share a word before it is a topic

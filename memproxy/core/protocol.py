@@ -27,8 +27,7 @@ PRUNE_PATH = "/internal/prune"
 OWNERS_PATH = "/internal/owners"
 BACKUP_PATH = "/internal/backup"
 
-STATE_PROBE = bytes(4)
-"""A message of no bytes, which the state's process echoes at once even while it works for others."""
+STATE_PROBE = bytes(4)  # a message of no bytes, which the state's process echoes at once even while it works
 IDENTITY_HEADER = "x-memproxy-internal-identity"
 """Header of API requests passed to the engine: the `Identity` as JSON. A client's own is removed before."""
 
@@ -118,8 +117,7 @@ class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-REPLAY_WAIT_S = 1.0
-"""How long a replay waits for what was said just before, to be there: a person takes longer to read the answer."""
+REPLAY_WAIT_S = 1.0  # how long a replay waits for what was said just before: a person takes longer to read the answer
 
 
 class ReplayTold(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,11 +12,8 @@ import msgspec
 
 from memproxy.core.scope import Scope
 
-REQUEST_ID_HEADER = b"x-memproxy-request-id"
-"""Of every answer that goes to a client."""
-
-RECEIPT_VERSION = 1
-"""Version of the stored parts; written beside them, so that a later reader knows how to migrate them."""
+REQUEST_ID_HEADER = b"x-memproxy-request-id"  # of every answer that goes to a client
+RECEIPT_VERSION = 1  # version of the stored parts, written beside them, for later readers to migrate them
 
 
 def new_request_id() -> str:

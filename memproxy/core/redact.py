@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from memproxy.core.bounded_regex import AT_ONCE
 from memproxy.core.memory import TEXT_FIELDS
 
-KINDS = frozenset({"secrets", "cards", "emails", "phones"})
-"""All kinds that `redact` knows (``privacy.redact`` in the settings)."""
+KINDS = frozenset({"secrets", "cards", "emails", "phones"})  # all that `redact` knows (``privacy.redact``)
 
 
 class _Format(NamedTuple):
@@ -26,8 +25,7 @@ class _Format(NamedTuple):
     in_context: bool = False
 
 
-_SHORTEST_TOKEN = 20
-"""Characters of the shortest format (an AWS key id). Text without words that long, which is most, needs no look."""
+_SHORTEST_TOKEN = 20  # characters of the shortest format (an AWS key id); text without words that long needs no look
 
 _LEFT = r"(?<![A-Za-z0-9_-])"
 _BREAK = r"(?:\\[nr]|\s)*+"

@@ -6,8 +6,7 @@ from contextvars import ContextVar
 
 import msgspec
 
-OwnerKey = tuple[str, str]
-"""Tenant and user: the unit of isolation, of ordering and of erasure."""
+OwnerKey = tuple[str, str]  # tenant and user: the unit of isolation, of ordering and of erasure
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

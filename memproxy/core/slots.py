@@ -12,13 +12,10 @@ from typing import NamedTuple
 from memproxy.core.memory import Kind, Memory
 
 FEEL_ABOUT = "feel_about"  # the common name of all predicates that say somebody's opinion of a thing
-
-REGARD = "regard"
-"""The common name of such predicates where the thing itself is the subject ("TypeScript's generics": "annoying")."""
+REGARD = "regard"  # the same where the thing itself is the subject ("TypeScript's generics": "annoying")
 
 _SIGNS = {"positive": "+", "negative": "-", "mixed": "~", "neutral": "0"}
-_HELD = frozenset({"positive", "negative", "mixed"})
-"""Stances that say more than that there is none."""
+_HELD = frozenset({"positive", "negative", "mixed"})  # stances that say more than that there is none
 
 _POLARITY = {
     **dict.fromkeys(("like", "love", "enjoy", "adore", "favor", "favour", "fan", "fond", "appreciate"), True),
@@ -56,8 +53,7 @@ OFFERED_MANY = (
 """Predicates offered to an extraction model that may have several answers at once."""
 
 OFFERED = frozenset((*OFFERED_ONE, *OFFERED_MANY))
-OTHER = "other"
-"""What a model says in place of a predicate when none that is offered fits; its own name for it stands beside."""
+OTHER = "other"  # what a model says when no predicate that is offered fits; its own name for it stands beside
 
 _SPOUSE, _PARTNER, _HOME, _EMPLOYER, _JOB = "spouse", "partner", "live_in", "employer", "job_title"
 
@@ -127,8 +123,7 @@ _BARE = frozenset(
 MANY = _PEOPLE | _ANIMALS | _THINGS | DOING | _BARE | {FEEL_ABOUT}
 """Predicates that several memories may answer at once, prepositions at their end and "name" aside."""
 
-NAMED_MANY = _PEOPLE | _ANIMALS
-"""Those whose name ("sister_name", "name of the dog") has as many answers."""
+NAMED_MANY = _PEOPLE | _ANIMALS  # those whose name ("sister_name", "name of the dog") has as many answers
 
 MANY_ACTIONS = frozenset(
     """

@@ -9,9 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from urllib.parse import quote
 
-MAX_PARTS = 32
-"""Most parts of one message that are embedded; longer messages are searched by words in full, by vector up to here."""
-
+MAX_PARTS = 32  # most parts of a message that are embedded; longer ones are searched by words in full
 PART_TOKENS = 200  # tokens of one part: MiniLM reads 256, and the estimate below may be a quarter off
 
 _UNSPACED = (
@@ -28,8 +26,7 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 _LONG_WORD = re.compile(rf"(?<!\S)\S{{{PART_TOKENS // 2 + 1}}}")
 _WORD_AND_SPACES = re.compile(r"\S+\s*")
 _CHARACTER_AND_SPACES = re.compile(r"\S\s*")
-_PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-"""The same for small ASCII letters, in a third of the time."""
+_PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")  # the same for small ASCII letters, in a third of the time
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g.", "i.e.")
@@ -225,8 +222,7 @@ def _estimated(piece: str) -> float:
     return 0.5
 
 
-STEPS = frozenset({".", ".."})
-"""Pieces of a path that clients, browsers among them, take for steps and remove before they send it."""
+STEPS = frozenset({".", ".."})  # pieces of a path that clients take for steps and remove before they send it
 
 
 def piece_of_path(name: str) -> str:

@@ -16,8 +16,7 @@ VERSION = 1
 MEDIA_TYPE = "application/x-ndjson"
 MEDIA_TYPES = frozenset({MEDIA_TYPE, "application/jsonl", "application/json-lines"})
 
-MOST_TOKEN_BYTES = 300_000
-"""Of one memory's token vectors: 512 tokens of a model whose vectors have 4,096 numbers, and a little more."""
+MOST_TOKEN_BYTES = 300_000  # of one memory's token vectors: 512 tokens of 4,096 numbers, and a little more
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,7 @@ from memproxy.core.memory import Kind, Memory, Source, Trust
 from memproxy.core.scope import Scope
 from memproxy.core.text import ABBREVIATIONS, has_key_terms
 
-_NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")
-"""Root of all turn names; changing it would rename every turn ever stored."""
-
+_NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")  # changing it renames every turn
 LONG_TEXT = 2000  # characters above which a message is taken as pasted
 
 REMEMBERED_DIGESTS = 2048
@@ -25,9 +23,7 @@ REMEMBERED_DIGESTS = 2048
 some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/lab/speed.md).
 """
 
-INSTRUCTIONS = frozenset({"system", "developer"})
-"""Roles whose messages instruct the model."""
-
+INSTRUCTIONS = frozenset({"system", "developer"})  # roles whose messages instruct the model
 QUOTING_MESSAGES = 3  # messages of the user, the last of a request, whose sentences are looked at
 INSTRUCTING_MESSAGES = 4  # instructions, first and last ones of a request, whose sentences are looked at
 _LOOKED_AT = 2_000  # characters at the beginning and at the end of each; with a new sentence it takes some 10 µs

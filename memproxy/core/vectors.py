@@ -25,8 +25,7 @@ near to everything (docs/recall.md), and what comparing takes is bounded.
 _FORMAT = 1
 _HEADER_BYTES = 3
 _MOST_NUMBERS = 2**16 - 1
-_AT_ONCE = 256
-"""Tokens at most that are unpacked together, into the same 384 KiB each time, which stay in the processor's cache."""
+_AT_ONCE = 256  # tokens that are unpacked together, into 384 KiB that stay in the processor's cache
 
 _MULTIPLIED = 1_000_000
 """Products of numbers in one product of matrices: of so few OpenBLAS takes them as they lie, and of more it copies both

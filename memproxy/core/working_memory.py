@@ -14,9 +14,7 @@ from memproxy.core.scope import Scope
 
 MAX_KEY = 512  # characters of a key
 MAX_TTL_S = 31 * 24 * 3600.0  # longest life of an entry, in seconds; what is to stay longer is a memory
-
-SEARCHED = 4_000
-"""Characters of an entry that a search by words looks at: its key, category, tags, and the texts of its data."""
+SEARCHED = 4_000  # characters of an entry's key, category, tags and texts that a search by words looks at
 
 Place = tuple[str, str]
 """Where an entry stands among others: its key as its store writes it (encrypted, where keys are), and its project."""

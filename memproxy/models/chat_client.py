@@ -38,9 +38,7 @@ _CLIENT_BYTES = 16 * 1024  # about what a client takes, its connections, which a
 
 _REMEMBERED_BYTES = 1024 * 1024
 _KEYLESS = "none"  # the client insists on some key; without one of ours no Authorization header is sent at all
-
-_LEARNING = frozenset({"extract", "judge"})
-"""Background roles: their answers get more tokens where the limit does not suffice."""
+_LEARNING = frozenset({"extract", "judge"})  # background roles, which get more tokens where the limit is short
 
 _RAISED = 8
 _MOST_RAISED = 16_000
@@ -49,8 +47,7 @@ _MOST_RAISED = 16_000
 _OF_WHAT_WAS_ASKED = frozenset({400, 409, 413, 414, 422, 431, 451})
 """Statuses that say something of the request; every other one says it of the model, or of the account."""
 
-_OF_THE_ACCOUNT = frozenset({402, 404, 429})
-"""Used up, no such model for this key, too many requests."""
+_OF_THE_ACCOUNT = frozenset({402, 404, 429})  # used up, no such model for this key, too many requests
 
 
 class _Without(enum.Enum):

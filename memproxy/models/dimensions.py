@@ -6,8 +6,7 @@ from pathlib import Path
 from memproxy.errors import ConfigError
 from memproxy.settings import EmbeddingSettings
 
-DEFAULT = 384
-"""Of the default model; also what a store without an embedder is made for, so that the default one can come later."""
+DEFAULT = 384  # of the default model, and of a store without an embedder, so that the default can come later
 
 KNOWN = {
     "sentence-transformers/all-MiniLM-L6-v2": 384,

@@ -30,9 +30,7 @@ Result = TypeVar("Result")
 
 RETRY_SECONDS = 300.0  # how long after a failed load the model is tried again
 LOOK_S = 5.0  # how often to look whether the folder of a model that cannot be loaded has changed
-
-CLOSE_S = 3.0
-"""How long `FastembedEmbedder.close` waits for a model that is just being read. A download it does not wait for."""
+CLOSE_S = 3.0  # how long closing waits for a model that is just being read; not for a download
 
 
 WITH_MODEL = "PATH[fastembed]"  # what to install for a local model: it is most of an installation, so it is an extra

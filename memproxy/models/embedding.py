@@ -15,8 +15,7 @@ from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import Passage, Question
 from memproxy.tasks import TaskOwner
 
-TEXT_BATCH = 4
-"""Parts embedded in one go when turns are indexed: a query that arrives meanwhile waits for one such batch at most."""
+TEXT_BATCH = 4  # parts of texts embedded in one go: a query that arrives meanwhile waits for one such batch
 
 Floats = npt.NDArray[np.float32]
 Vectors = list[list[float]]

@@ -33,8 +33,7 @@ from memproxy.settings import EmbeddingSettings, RecallSettings
 
 log = logging.getLogger(__name__)
 
-_ANNOUNCED = LogLimit(every_s=3600)
-"""Without network a download is tried every few minutes, and told once an hour."""
+_ANNOUNCED = LogLimit(every_s=3600)  # without network a download is tried every few minutes, and told once an hour
 
 
 def load_fastembed(

@@ -35,11 +35,8 @@ _INT8_ACCUMULATION = 4
 others are embedded with it, as it would with one scale for a whole batch.
 """
 
-MOST_BYTES = 600_000_000
-"""A larger model is not copied: making the copy holds the model in memory about three times, once."""
-
-LEAST_COSINE = 0.985
-"""Least cosine of the copy's vectors and the model's, of `_SAMPLES`. MiniLM's least of 3,922 texts is 0.996."""
+MOST_BYTES = 600_000_000  # a larger model is not copied: the copying holds it in memory about three times
+LEAST_COSINE = 0.985  # of the copy's vectors and the model's, of `_SAMPLES`; MiniLM's least of 3,922 texts is 0.996
 
 _SAMPLES = (
     "What is my dog called?",

@@ -12,8 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
-Days = Annotated[float, Field(gt=0, le=36_500)]
-"""A hundred years at most: what is older than the calendar no store can compare."""
+Days = Annotated[float, Field(gt=0, le=36_500)]  # what is older than the calendar no store can compare
 
 
 def http_address(value: str) -> str:

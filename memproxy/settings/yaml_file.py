@@ -16,8 +16,7 @@ VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<open>\{))"
 )
 
-UNSET = object()
-"""Stands for a text that could not be filled, until it is left out."""
+UNSET = object()  # stands for a text that could not be filled, until it is left out
 
 
 class _Strict:
