@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 GATHER_S = 2.0  # counts are written together, this long after the first; a process that is killed loses as much
 KEPT_S = 10 * 365 * 86_400  # how long an experiment may run
 MOST_CHARGES = 500  # counts that are written in one commit
-
 CLOSE_S = 2.0
 
 

@@ -15,7 +15,6 @@ from memproxy.settings import LimitsSettings
 
 MINUTE, HOUR = 60, 3600
 QUOTA = "quota_exceeded"  # code of a 429 that waiting does not end
-
 CHAT, TURNS, TOKENS = "chat_per_minute", "turns_per_minute", "model_tokens_per_hour"
 MEMORIES = "memories"
 

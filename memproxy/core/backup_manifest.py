@@ -7,7 +7,6 @@ from datetime import datetime
 import msgspec
 
 VERSION = 2  # of the form: each file is packed by zstd and named ``NAME.zst``
-
 PACKED = ".zst"
 MANIFEST = "manifest.json"
 STORE = "store"

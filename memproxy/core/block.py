@@ -20,10 +20,8 @@ CLOSE = '</recalled-memory id="{nonce}">'  # with the id, which nothing within c
 _LINE = BoundedPattern(r"- \[[^\]\n]*\] \([^)\n]*\) (.*) \[m:[^\[\]\n]*\]", most=SENTENCE)
 
 _QUOTED_BRACKET = "("  # takes the place of a delimiter's bracket; no angle bracket, for those look like one another
-
 _LEAD = 16  # characters between a delimiter's bracket and its name that are looked at
 _ATTRIBUTES = 200  # characters of a delimiter behind its name: with more it is none
-
 _MOST_DELIMITERS = 2_000
 """Most delimiters of one text that is stripped; what follows the last of them is left out with the block before it."""
 

@@ -19,7 +19,6 @@ MOST_CHARACTERS = 120  # of a message; longer ones are for the model
 MOST_NAMED = 60  # characters of what is to be forgotten
 MOST_ITEMS = 8  # memories that an answer names
 MOST_OF_ITEM = 80  # characters of each
-
 _ENDS = " \t.!?¡¿。！？…,，、~〜\"'“”„«»「」"
 _SENTENCES = frozenset('.!?;:。！？；：,，、\n"“”')
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "\u00a0": " "})

@@ -14,7 +14,6 @@ from memproxy.core.memory import Memory, without
 
 DREAMS = "dreams"  # key of the metadata: the dreams that changed a memory, the last one at the end
 MERGED_INTO = "merged_into"  # key of the metadata of what was merged: it was never otherwise than what took its place
-
 CONFLICTS_WITH = "conflicts_with"
 COMPATIBLE_WITH = "compatible_with"
 """Keys of the metadata: ids of memories that contradict this one by a model, or hold beside it by a person."""
@@ -40,7 +39,6 @@ CATEGORISE, INFER, AVOID, REFLECT, CONFLICT = "categorise", "infer", "avoid", "r
 ACTIONS = (MERGE, SUPERSEDE, END, DELETE, CATEGORISE, INFER, AVOID, REFLECT, CONFLICT)
 
 SESSION_END, COUNT = "session_end", "count"  # triggers of a dream that reflects and does nothing else
-
 WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed", "undone"
 
 

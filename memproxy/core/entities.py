@@ -17,7 +17,6 @@ from memproxy.core.slots import predicate_name
 from memproxy.core.text import ABBREVIATIONS, STOPWORDS
 
 LONGEST_ENTITY = 80  # characters of a name; what is longer is a sentence
-
 _MOST_WORDS = 5
 _MOST_READ = 5_000  # characters of a turn that names are looked for in
 

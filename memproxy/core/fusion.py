@@ -18,7 +18,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PRIOR_CANDIDATES = 10  # with fewer candidates than this, what is usual counts for more than what is seen
-
 NEAR_TOKENS = 0.55
 SAME_TOKENS = 0.9  # cosines, a fifth lower for the packed side, from which on tokens are partly, and wholly, the same
 PRIOR_DOCUMENTS = 50  # a word's rarity is counted as if that many more memories, none having it, were there
@@ -27,9 +26,7 @@ GENERIC_WEIGHT = 0.3  # a generic word of a query (name, time, kind) says this m
 
 
 FUNCTION_WEIGHT = 0.3  # the same share for a word without a topic ("when", "did"), where those are looked at
-
 LATE = ("late", "late_standing", "late_window")  # what `late_columns` names
-
 _NO_SPREAD = 1e-9
 
 

@@ -12,22 +12,16 @@ from memproxy.core.message_kinds import MOST_READ, kind_of, plain, speaks_of_sel
 from memproxy.core.text import is_unspaced, key_terms
 
 VAGUE_CHARACTERS = 20  # most queries up to this length lean on what was said before
-
 COMMAND_CHARACTERS = 160
-
 UNDECIDED = "default"  # the reason of the default verdict
-
 FACT = "fact"
 
 _LONGEST = {"greeting": 60, "smalltalk": 120, "tool": COMMAND_CHARACTERS, FACT: MOST_READ}
 """Characters of the longest message of a kind; a longer one has something else in it."""
 
 _GREETINGS = 3  # messages that may stand before a conversation's first question
-
 _VAGUE_READ = 8_000
-
 MAX_TOOLS = 128  # tools looked at; more are not compared
-
 _NAME_CHARACTERS = 100
 _LEAST_NAMED = 2  # words of a tool's name that must be said, all but one of longer names (seldom ``get``)
 _TOOL_STEM = 6  # letters compared: ``convert`` and ``conversion`` share them, ``weather`` and ``whether`` do not

@@ -23,7 +23,6 @@ WORKING_HEADING = (
 )
 
 MOST_ENTRIES = 20  # most entries of working memory listed in one request
-
 _INDEX = "-index"
 _FOLLOW_UPS = frozenset({"tool", "function"})
 

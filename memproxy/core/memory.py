@@ -201,7 +201,6 @@ def digest(body: bytes) -> str:
 
 
 MADE_HERE = "mem_"  # how the ids of memories begin that are stored by a call
-
 SHORT_ID = 8
 
 

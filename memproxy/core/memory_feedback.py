@@ -12,9 +12,7 @@ from memproxy.core.memory import Memory
 
 FEEDBACK = "feedback"  # key of the metadata
 CORRECTS = "corrects"  # key of a correction's metadata: the session and id of the message that it corrects
-
 HELPFUL_IMPORTANCE, HELPFUL_CONFIDENCE = 0.25, 0.1  # a helpful memory comes nearer to 1 by this part of what is missing
-
 WRONG_IMPORTANCE, WRONG_CONFIDENCE = 0.5, 0.25
 """A wrong one is multiplied by these. One word against it takes it out of recall (``quarantined``), too."""
 

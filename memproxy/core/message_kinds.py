@@ -20,7 +20,6 @@ OWN = "own"
 KINDS = (OWN, "greeting", "smalltalk", "tool", "fact")  # what the weights tell apart; ``own`` may need a memory
 MOST_READ = 240  # characters that are read, and the longest message that has a kind
 _MOST_LETTERS = 48  # characters whose neighbours are looked at: short messages in any script, and how longer ones begin
-
 _MOST_WORDS = 40
 
 _WORD = re.compile(r"[^\s!-&(-/:-@\[-`{-~¡-©«-´¶-¹»-¿‐-⁞、-〿！-／：-＠।॥؟،؛۔]+")

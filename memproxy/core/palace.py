@@ -17,7 +17,6 @@ from memproxy.core.text import GENERIC_WORDS, key_terms
 USER = "user"  # the wing of what is about the user; the user's own name is an alias of it (or it of the name)
 DIRECT = "direct"  # the room of what was learned in no conversation
 GENERAL = "general"  # the closet of what has no topic of its own
-
 LONGEST_NAME = 64  # characters of a wing's or closet's name
 _LONGEST_MENTION = 4  # words of the longest name that is looked for in a text
 _MOST_SOUGHT = 50  # names that are looked for in a text one by one; with more a set of all that it may name is made

@@ -26,7 +26,6 @@ class _Format(NamedTuple):
 
 
 _SHORTEST_TOKEN = 20  # characters of the shortest format (an AWS key id); text without words that long needs no look
-
 _LEFT = r"(?<![A-Za-z0-9_-])"
 _BREAK = r"(?:\\[nr]|\s)*+"
 _PEM_KEY = (

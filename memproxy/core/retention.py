@@ -10,7 +10,6 @@ from memproxy.core.memory_feedback import feedback_of
 
 EXPIRED = "expired"
 OVER_LIMIT = "limit"  # why a memory is pruned; the activity and a metric say it
-
 MIDDLE_IMPORTANCE = 0.5  # what a memory has of which nothing is known: it neither lifts the score nor lowers it
 
 

@@ -54,7 +54,6 @@ OFFERED_MANY = (
 
 OFFERED = frozenset((*OFFERED_ONE, *OFFERED_MANY))
 OTHER = "other"  # what a model says when no predicate that is offered fits; its own name for it stands beside
-
 _SPOUSE, _PARTNER, _HOME, _EMPLOYER, _JOB = "spouse", "partner", "live_in", "employer", "job_title"
 
 SAME = {

@@ -21,20 +21,17 @@ from memproxy.core.text import clean, is_unspaced, sentences, words
 
 LEAST = -0.6  # log odds of its most telling part below which a message tells nothing (figures: docs/recall.md)
 SURELY = 1.5  # from here on a message tells, also where it has no other words than the question
-
 PLAINLY = 2.45
 """Log odds of telling that a statement has: of those that make an earlier one outdated 19 in 20 have them, of questions
 one in 30. Below, a model that found nothing told in a message is believed.
 """
 
 MOST_CHARACTERS = 4_000  # what is read of a message: its beginning and, of a longer one, its end
-
 _MOST_PARTS = 40
 _CLAUSE_WORDS = 3
 _CLAUSE_END = re.compile(r"(?<=[,;:])\s| [-–—] ")
 _MOST_WORDS = 64
 _MOST_SIGNS = 40  # characters of a run of an unspaced script, letters of a word
-
 _GRAM = 4
 _KNOWN_WORDS = 16_384  # words of which the letters are not taken apart again: most of a message's are among them
 _FIRST_WORDS = 3

@@ -17,7 +17,6 @@ from memproxy.core.text import ABBREVIATIONS, has_key_terms
 
 _NAMESPACE = uuid.UUID("6f0d5b0e-6a51-5c57-9d7c-1d5f6f0f3a10")  # changing it renames every turn
 LONG_TEXT = 2000  # characters above which a message is taken as pasted
-
 REMEMBERED_DIGESTS = 2048
 """A conversation's messages come again with each of its requests: as many texts of at most `LONG_TEXT` characters as
 some 40 long conversations have. Looking one up takes a tenth of folding and hashing it (docs/lab/speed.md).
@@ -27,10 +26,8 @@ INSTRUCTIONS = frozenset({"system", "developer"})  # roles whose messages instru
 QUOTING_MESSAGES = 3  # messages of the user, the last of a request, whose sentences are looked at
 INSTRUCTING_MESSAGES = 4  # instructions, first and last ones of a request, whose sentences are looked at
 _LOOKED_AT = 2_000  # characters at the beginning and at the end of each; with a new sentence it takes some 10 µs
-
 _MOST_FORMS = 256
 _TELLING = 2  # key terms of a sentence that tells something by itself
-
 _HEADING = 40
 _QUOTES = " \t-*•·>#_`|\"'“”„«»‹›‘’"
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»*_`)]*(?:\s+|\Z)|[。！？]")

@@ -26,7 +26,6 @@ _FORMAT = 1
 _HEADER_BYTES = 3
 _MOST_NUMBERS = 2**16 - 1
 _AT_ONCE = 256  # tokens that are unpacked together, into 384 KiB that stay in the processor's cache
-
 _MULTIPLIED = 1_000_000
 """Products of numbers in one product of matrices: of so few OpenBLAS takes them as they lie, and of more it copies both
 first, which takes a quarter longer for the 12 to 30 tokens of a question.

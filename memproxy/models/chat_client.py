@@ -35,7 +35,6 @@ is a memproxy itself neither recalls for it nor learns from it.
 """
 
 _CLIENT_BYTES = 16 * 1024  # about what a client takes, its connections, which are shared, aside
-
 _REMEMBERED_BYTES = 1024 * 1024
 _KEYLESS = "none"  # the client insists on some key; without one of ours no Authorization header is sent at all
 _LEARNING = frozenset({"extract", "judge"})  # background roles, which get more tokens where the limit is short

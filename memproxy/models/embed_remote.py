@@ -28,7 +28,6 @@ because callers that wait for each other's timeouts could have gone on without v
 """
 
 PROBE_EVERY_S = 10.0  # how often to look whether a service that is away is back, even without calls
-
 PAUSE_S = 0.5
 MOST_PAUSE_S = 60.0
 """Before a failed call is repeated, once: what the service says itself (Retry-After) up to the second, else the first.

@@ -58,7 +58,6 @@ class NoEmbedder:
 
 
 MAX_BATCH = 32  # queries embedded in one go
-
 CACHED_BYTES = 32_000_000
 """What the queries that are kept may take: 1.5 KB for each token at 384 dimensions, and 12 KB for the vector of the
 whole (a Python list of floats). So about a thousand questions of a sentence, or 80 of the greatest length.

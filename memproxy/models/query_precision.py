@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 VERSION = 1  # of `quantised`; a copy made by another one is made anew
 BLOCK = 64  # consecutive weights of a column that share a scale (MiniLM: 128 is less like it, 32 takes 0.3 ms more)
 _MIDDLE = 128  # what stands for zero in a byte without sign
-
 _DOMAIN = "com.microsoft"
 _INT8_ACCUMULATION = 4
 """The inputs of a product become 8 bits too, row by row and block by block: a text's vector does not depend on which

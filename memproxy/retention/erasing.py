@@ -17,9 +17,7 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 PENDING = "erasure.pending"  # fact of the state while deleted text may be in a file: a restart goes on with it
-
 GATHER_S = 2.0  # how long an erasure that no caller waits for waits for others to share its rewrite
-
 REST, LONGEST_REST_S, LEAST_REST = 20, 10.0, 4
 """Unless a caller waits, the pause after a rewrite is `REST` times as long, up to `LONGEST_REST_S`; after a slow one (a
 large store, a busy machine) `LEAST_REST` times: rewrites take a fifth of the time at most.

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 GATHER_S = 1.0  # how long the first write waits for others before its user is pruned
 FIRST_AFTER_S = 60.0  # how long after a start the first pass begins: requests come first
 MOST_NOTED = 10_000  # users noted to be looked at; those beyond wait for the next pass
-
 OWNERS = 500
 BATCH = 100  # memories deleted by one row of the journal: as many as the activity lists for one row
 
