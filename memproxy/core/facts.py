@@ -52,10 +52,9 @@ RETRACTED_AT = "retracted_at"
 STATED_END = "stated_end"
 RECONCILED_AT = "reconciled_at"
 PENDING = "pending"
-"""Names in ``metadata``: when it was said first and last, by which turn and when it was taken back, until when it was
-said to hold, where something closed it before, and when learning held it against all that was known: two such
-statements that are active side by side both hold. ``pending``: that it was replaced (``superseded``) or taken back
-(``retracted``) is what rules read in a message when it came, and learning has not looked at yet.
+"""Names in ``metadata``: when it was said first and last; by which turn and when it was taken back; until when it was
+said to hold, where something closed it before; when learning held it against all that was known (two such active
+statements both hold); ``pending``: rules read in a new message that it was ``superseded`` or ``retracted``.
 """
 
 
@@ -183,9 +182,7 @@ def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
     return closed
 
 
-REFINED = "refined"
-"""Name in ``metadata``: a model has read the memory as it was saved; true where separate statements have replaced it.
-"""
+REFINED = "refined"  # in ``metadata``: a model read it as it was saved; true where separate statements replace it
 
 
 def ended(memory: Memory, end: datetime, *, now: datetime) -> dict[str, Any]:

@@ -61,19 +61,16 @@ def log_odds(score: float, *, surest: float) -> float:
 def columns(
     cosine: Array, bm25: Array, coverage: Array, query_terms: int, counted: Mask | None = None
 ) -> dict[str, Array]:
-    """The signals of the candidates of one query, by name, one value per candidate.
+    """The signals of the candidates of one query, by name, one value per candidate. ``cosine`` in [-1, 1], NaN without
+    a vector; ``bm25`` raw, not negative; ``coverage`` in [0, 1]: the weighted part of the query's terms in a
+    candidate's own text; ``query_terms``: how many BM25 searched for; ``counted``: which candidates each is held
+    against (None: all).
 
-    ``cosine`` in [-1, 1], NaN without a vector; ``bm25`` raw, not negative; ``coverage`` in [0, 1]: the weighted part
-    of the query's terms that a candidate's own text has; ``query_terms`` the number of terms that BM25 searched for;
-    ``counted`` which of them are the candidates that each is held against (None: all).
-
-    A standing is how many spreads a candidate lies above the mean of all candidates of the query, both drawn towards
-    what is usual; BM25 is taken per query term, so that long and short queries compare. A place is the same drawn
-    towards zero: without vectors only matching memories are candidates, and how many others there are is not known.
-    The crowd is the logarithm of the number of candidates (and ``CROWD_BASE``): the one that matters is one of three
-    or one of two hundred. "Other words" is 1 for a candidate that has none of the query's terms, neither itself nor in
-    its neighbours, else 0: a cosine that no shared word explains says more. Without a vector, cosine and its standing
-    are 0.
+    A standing is how many spreads a candidate lies above the mean of all, both drawn towards what is usual; BM25 is
+    taken per query term, so that long and short queries compare. A place is drawn towards zero instead: without vectors
+    only matching memories are candidates. The crowd is the logarithm of their number (and ``CROWD_BASE``). "Other
+    words" is 1 where neither a candidate nor its neighbours have a term of the query: a cosine that no shared word
+    explains says more. Without a vector, cosine and its standing are 0.
     """
     count = len(bm25) if counted is None else int(np.count_nonzero(counted))
     missing = np.isnan(cosine)

@@ -232,16 +232,13 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlanBody(msgspec.Struct, kw_only=True):
     """Journal row ``plan``, and the stored plan of a ``learn`` row: exact writes with their ids; replaying is harmless.
-
-    ``upserts`` are whole memories (embedded when applied), ``changes`` payload fields by memory id, ``deletes`` ids.
-    ``turn_changes`` are payload fields of turns by session and id (clients may use one turn id in several sessions).
-    ``delete_where`` deletes what matches at the time of applying, so that a delete by scope also covers rows before it.
-    ``undo_session`` (a row's only, a stored plan spells it out) undoes a conversation: its turns and what was learned
-    from it alone go, what it superseded or took back is active again. ``outcomes`` go into receipts. ``expects`` (a
-    row's only) are versions (`core.memory.version_of`) by memory id: if one is another by then, nothing is done.
-    ``vectors`` (a row's only) come with upserts of an import, by `core.transfer_lines.vector_key`. ``deleted_by`` says
-    who deletes: a call, or what pruned it (``expired``, ``limit``). ``gives_back`` (a row's only): what the ``deletes``
-    took the place of holds again. ``dream`` (a row's only) is a step of a dream.
+    ``upserts``: whole memories, embedded when applied; ``changes``: payload fields by memory id, ``turn_changes``: of
+    turns by session and id; ``deletes``: ids; ``delete_where``: what matches when it is applied, rows before it too.
+    ``outcomes`` go into receipts; ``deleted_by``: a call, or what pruned it (``expired``, ``limit``). Of a row alone:
+    ``undo_session`` (its turns and what was learned from it alone go, what it ended is active again), ``expects``
+    (versions by memory id, `core.memory.version_of`: if one is another, nothing is done), ``vectors`` (of an import's
+    upserts, by `core.transfer_lines.vector_key`), ``gives_back`` (what the ``deletes`` took the place of holds again),
+    ``dream`` (a step of one).
     """
 
     upserts: list[Memory] = []

@@ -111,15 +111,12 @@ class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one candidate of learning, or of a turn that gave none.
-
-    ``result`` is ``stored``, ``superseded`` (it took another's place, or landed in the history behind the current one),
-    ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (``memory_id`` was taken back), ``pending``
-    (``memory_id`` is taken as replaced or taken back, as ``reason`` says, until its message is learned from), ``kept``
-    (learning found that ``memory_id`` holds all the same), ``rejected`` (``reason``
-    says why, ``content`` is its beginning) or ``nothing``. ``request_ids`` are the requests whose turns it was read
-    from. ``tokens`` says what reading the turns cost, together with those that were read with them: input and output
-    tokens by source.
+    """What became of one candidate of learning, or of a turn that gave none. ``result``: ``stored``, ``superseded`` (it
+    took another's place, or landed in the history), ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (it was
+    taken back), ``pending`` (it is taken as replaced or taken back, as ``reason`` says, until its message is learned
+    from), ``kept`` (it holds all the same), ``rejected`` (``reason`` says why, ``content`` is its beginning) or
+    ``nothing``. ``request_ids``: whose turns it was read from; ``tokens``: input and output by source, of all that was
+    read together.
     """
 
     result: str
