@@ -93,8 +93,10 @@ def wilson(hits: int, of: int) -> Interval | None:
     return Interval(round(share, 4), round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4))
 
 
-def _mean(users: Sequence[Counts], name: str, per: str) -> tuple[float, float | None] | None:
-    """The ratio of two sums over users, and its variance."""
+_Mean = tuple[float, float | None] | None  # the ratio of two sums over users, and its variance
+
+
+def _mean(users: Sequence[Counts], name: str, per: str) -> _Mean:
     pairs = [(counts.get(name, 0), counts.get(per, 0)) for counts in users]
     below = sum(count for _, count in pairs)
     if not below:
@@ -107,15 +109,13 @@ def _mean(users: Sequence[Counts], name: str, per: str) -> tuple[float, float | 
     return ratio, squares * drawn / (drawn - 1) / below**2
 
 
-def _less(
-    one: tuple[float, float | None] | None, other: tuple[float, float | None] | None
-) -> tuple[float, float | None] | None:
+def _less(one: _Mean, other: _Mean) -> _Mean:
     if one is None or other is None:
         return None
     return one[0] - other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
 
 
-def _interval(mean: tuple[float, float | None] | None) -> Interval | None:
+def _interval(mean: _Mean) -> Interval | None:
     if mean is None:
         return None
     value, variance = mean
