@@ -13,10 +13,8 @@ from memproxy.core.scope import Scope
 class What(enum.StrEnum):
     """What was done."""
 
-    CHANGED = "changed"
-    """A call wrote, changed or deleted memories of the user, or undid a conversation."""
-    REPLACED = "replaced"
-    """What the user said gave memories of his another form: texts that somebody keeps may not hold any more."""
+    CHANGED = "changed"  # a call wrote, changed or deleted memories of the user, or undid a conversation
+    REPLACED = "replaced"  # what the user said gave memories another form: texts that somebody keeps may not hold
 
 
 class Change(NamedTuple):

@@ -60,8 +60,7 @@ _FAILURES = (
 class Exchangeable(Protocol):
     """An encoder that can do its work with other weights."""
 
-    source: Path | None
-    """The model's file; None where no copy of it may be made."""
+    source: Path | None  # the model's file; None where no copy of it may be made
 
     def with_session(self, session: onnxruntime.InferenceSession) -> Encoder:
         """The same with this session; tokenizer and pooling stay."""
