@@ -130,9 +130,7 @@ class ServerSettings(Section):
     max_held_bytes: Positive = Field(
         1024 * 1024 * 1024, description="Bodies of all requests together that a relay holds in memory (503 above)."
     )
-    headers_timeout_s: Seconds = Field(
-        20.0, description="Seconds that a client may take to send a request's headers (408 after)."
-    )
+    headers_timeout_s: Seconds = Field(20.0, description="Seconds to send a request's headers in (408 after).")
     body_timeout_s: Seconds = Field(
         30.0,
         description="A body must end within this time or bring 1000 bytes for each second of it (408 else); it "
@@ -245,9 +243,7 @@ class AuthSettings(Section):
     )
     jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
-    open_relay: bool = Field(
-        False, description="Allow that with `upstream.api_key`, which everybody who reaches the address then uses."
-    )
+    open_relay: bool = Field(False, description="Allow that with `upstream.api_key`, which whoever comes then uses.")
     unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
 
 
@@ -331,9 +327,7 @@ class RewriteSettings(Section):
         description="`context`: with key terms of earlier messages; `llm`: by `models.rewrite`; `hyde`: `context`, and "
         "when nothing relevant is found, that model writes a hypothetical statement to search for.",
     )
-    timeout_s: Seconds = Field(
-        2.0, le=60, description="A rewriting model's own time, beside recall's deadline; after it, `context`."
-    )
+    timeout_s: Seconds = Field(2.0, le=60, description="A model's own time, beside recall's deadline; then `context`.")
 
 
 class RecallSettings(Section):
@@ -348,9 +342,7 @@ class RecallSettings(Section):
     min_confidence: Unit = Field(0.3, description="Least confidence of a memory.")
     max_tokens: int = Field(600, ge=0, le=100_000, description="Token budget of a block.")
     deadline_ms: Positive = Field(150, le=60_000, description="Recall's deadline; past it the request goes on without.")
-    kinds: list[KindName] = Field(
-        ["semantic", "procedural", "episodic", "reflective", "turn"], description="Kinds that are recalled."
-    )
+    kinds: list[KindName] = Field(list(get_args(KindName)), description="Kinds that are recalled.")
     first_turn_facts: int = Field(
         0, ge=0, le=50, description="How many of the user's most important facts a session's first turn is given."
     )
@@ -486,9 +478,7 @@ class StoreSettings(Section):
         "edge", description="`edge`: embedded; `qdrant`, `postgres`: a server."
     )
     path: FilePath | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
-    url: str | None = Field(
-        None, description="Address of the server: `http://…` of Qdrant, `postgresql://user:password@host/name`."
-    )
+    url: str | None = Field(None, description="Server: `http://…` of Qdrant, `postgresql://user:password@host/name`.")
     api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
     grpc_port: int | None = Field(
         None, ge=0, le=65535, description="Port of Qdrant's gRPC; default: one above that of `url`. 0: REST alone."
@@ -502,9 +492,7 @@ class StoreSettings(Section):
     )
     lists: Positive = Field(100, le=32_768, description="Lists of an IVFFlat index, about the root of its vectors.")
     probes: Positive = Field(10, le=32_768, description="Lists that a search reads; as many as `lists`: all.")
-    collection: str = Field(
-        "memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Collection name: letters, digits, `-`, `_`."
-    )
+    collection: str = Field("memproxy", pattern=r"^[A-Za-z0-9_-]{1,100}$", description="Letters, digits, `-` and `_`.")
     index_bytes: int = Field(
         256 * 1024 * 1024,
         ge=0,
@@ -536,9 +524,7 @@ class CacheSettings(Section):
     backend: Literal["memory", "redis"] = Field(
         "memory", description="`memory`: each process its own; `redis`: a server that all replicas share."
     )
-    url: str | None = Field(
-        None, description="Address of the server: `redis://:password@host:6379/0`, `rediss://…` (TLS) or `unix://…`."
-    )
+    url: str | None = Field(None, description="`redis://:password@host:6379/0`, `rediss://…` (TLS) or `unix://…`.")
     ttl_s: Seconds = Field(300.0, description="Seconds that hot memories are kept without being read anew.")
     per_agent: int = Field(50, ge=1, le=200, description="Hot memories of a user in a project and for an agent.")
 
@@ -650,9 +636,7 @@ class DreamSettings(Section):
         description="When a model draws insights from what was learned: in dreams alone; also when a session is over "
         "(ended by a call, or silent for `conversation.silence_s`); also whenever something was learned.",
     )
-    reflect_from: Positive = Field(
-        8, description="New entries, of some thirty that are looked at together, from which on insights are drawn."
-    )
+    reflect_from: Positive = Field(8, description="Least new entries, of some thirty, of which insights are drawn.")
     permission_for: list[Literal["health", "money", "credentials", "security"]] = Field(
         ["health", "money", "credentials", "security"],
         description="What is inferred about these is given to nobody before its user allows it.",

@@ -307,10 +307,8 @@ def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
     if store.backend == "edge" and (store.url or store.api_key):
-        yield (
-            "store.url" if store.url else "store.api_key",
-            "is for a server; set store.backend: qdrant or postgres, or remove it",
-        )
+        name = "store.url" if store.url else "store.api_key"
+        yield name, "is for a server; set store.backend: qdrant or postgres, or remove it"
     if store.backend != "qdrant" and (store.grpc_port is not None or store.quantization != "none"):
         name = "store.grpc_port" if store.grpc_port is not None else "store.quantization"
         yield name, "is for a Qdrant server; set store.backend: qdrant, or remove it"
