@@ -113,7 +113,8 @@ def changes(candidate: Memory, old: Memory, *, corrects: bool = False) -> bool:
     if numbers(candidate.content) != numbers(old.content):
         alike = _jaccard(first_topic | first, second_topic | second) >= LEXICAL_RELATED
         return alike if marked else first_topic == second_topic and not names_differ
-    single = _single_answer(candidate.content) and _single_answer(old.content)
+    pairs = [itertools.pairwise(words(one.content)) for one in (candidate, old)]
+    single = all(any(pair in _SINGLE_ANSWER for pair in of_one) for of_one in pairs)
     return names_differ and first_topic == second_topic and (marked or single)
 
 
@@ -175,11 +176,6 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 def same_aspect(one: Memory, other: Memory) -> bool:
     """Whether both are about one aspect, or about none."""
     return (one.aspect or "").casefold() == (other.aspect or "").casefold()
-
-
-def _single_answer(text: str) -> bool:
-    text_words = words(text)
-    return any(pair in _SINGLE_ANSWER for pair in itertools.pairwise(text_words))
 
 
 def repeats(text: str, old: Memory, new: Memory | None) -> bool:

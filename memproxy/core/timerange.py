@@ -80,13 +80,9 @@ Reader = Callable[[re.Match[str], date], Days | None]
 def _read(read: Reader, match: re.Match[str], today: date) -> Span | None:
     try:
         days = read(match, today)
-        return None if days is None else Span(_midnight(days[0]), _midnight(days[1]))
+        return None if days is None else Span(*(datetime(day.year, day.month, day.day, tzinfo=UTC) for day in days))
     except (ValueError, OverflowError):  # a day that is not in the calendar, or before or beyond all of it
         return None
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def _from(day: date, count: int = 1) -> Days:
