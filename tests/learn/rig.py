@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from aiohttp import web
 
 from memproxy.core.memory import Kind, Memory
@@ -312,6 +313,17 @@ async def rig(
             yield made
         finally:
             await made.close()
+
+
+def opened_rig(**learn: Any) -> Any:
+    """A fixture: an open rig whose worker runs, with these settings."""
+
+    @pytest.fixture
+    async def r(tmp_path: Path) -> AsyncIterator[Rig]:
+        async with rig(tmp_path, **learn) as made:
+            yield made
+
+    return r
 
 
 def budget(amount: str, evidence: str | None = None, **fields: Any) -> dict[str, Any]:

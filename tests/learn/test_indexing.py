@@ -10,8 +10,10 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
-from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, WordEmbedder, fact, rig
+from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, WordEmbedder, fact, opened_rig, rig
 from tests.support.waiting import eventually
+
+r = opened_rig(enabled=False)
 
 
 async def by_words(r: Rig, text: str, scope: Scope = ANN) -> dict[str, float]:
@@ -26,11 +28,10 @@ async def embedded(r: Rig, scope: Scope = ANN) -> set[str]:
     return {candidate.memory.content for candidate in found}
 
 
-async def test_turns_are_found_by_words_and_by_vector_when_the_row_is_applied(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("We walked Biscuit along the river")
-        assert set(await by_words(r, "Biscuit")) == {"We walked Biscuit along the river"}
-        assert await embedded(r) == {"We walked Biscuit along the river"}
+async def test_turns_are_found_by_words_and_by_vector_when_the_row_is_applied(r: Rig) -> None:
+    await r.say("We walked Biscuit along the river")
+    assert set(await by_words(r, "Biscuit")) == {"We walked Biscuit along the river"}
+    assert await embedded(r) == {"We walked Biscuit along the river"}
 
 
 async def test_the_same_turns_twice_change_nothing(tmp_path: Path) -> None:
@@ -45,30 +46,27 @@ async def test_the_same_turns_twice_change_nothing(tmp_path: Path) -> None:
         assert progress.unlearned == 1
 
 
-async def test_a_turn_is_found_by_the_words_of_what_follows_it_later(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("We adopted a dog")
-        r.clock.advance(5)
-        await r.say("Our dog is called Biscuit")
-        assert set(await by_words(r, "Biscuit")) == {"We adopted a dog", "Our dog is called Biscuit"}
-        assert await embedded(r) == {"We adopted a dog", "Our dog is called Biscuit"}
+async def test_a_turn_is_found_by_the_words_of_what_follows_it_later(r: Rig) -> None:
+    await r.say("We adopted a dog")
+    r.clock.advance(5)
+    await r.say("Our dog is called Biscuit")
+    assert set(await by_words(r, "Biscuit")) == {"We adopted a dog", "Our dog is called Biscuit"}
+    assert await embedded(r) == {"We adopted a dog", "Our dog is called Biscuit"}
 
 
-async def test_a_late_turn_between_others_joins_its_neighbours(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        at = {"first": 0, "last": 20, "middle": 10}
-        for content, seconds in at.items():
-            await r.say(f"the {content} remark", at=NOON.replace(second=seconds))
-        found = await by_words(r, "middle")
-        assert set(found) == {"the first remark", "the middle remark", "the last remark"}
+async def test_a_late_turn_between_others_joins_its_neighbours(r: Rig) -> None:
+    at = {"first": 0, "last": 20, "middle": 10}
+    for content, seconds in at.items():
+        await r.say(f"the {content} remark", at=NOON.replace(second=seconds))
+    found = await by_words(r, "middle")
+    assert set(found) == {"the first remark", "the middle remark", "the last remark"}
 
 
-async def test_turns_keep_their_own_times(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        old = NOON.replace(year=2020)
-        await r.say(Message(role="user", content="long ago", timestamp=old))
-        (turn,) = await r.turns()
-        assert turn.created_at == old
+async def test_turns_keep_their_own_times(r: Rig) -> None:
+    old = NOON.replace(year=2020)
+    await r.say(Message(role="user", content="long ago", timestamp=old))
+    (turn,) = await r.turns()
+    assert turn.created_at == old
 
 
 async def test_turns_wait_for_the_embedder_and_are_embedded_by_themselves(tmp_path: Path) -> None:
@@ -95,72 +93,65 @@ async def all_embedded(r: Rig, count: int) -> bool:
     return len(await embedded(r)) == count
 
 
-async def test_a_memory_written_to_a_taken_slot_supersedes_its_holder(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("My rent is 900 euro", "and it rains")
-        await r.plan(upserts=[fact("a", content="User's rent is 900", subject="user", predicate="rent", object="900")])
-        later = NOON.replace(hour=13)
-        newer = fact("b", content="User's rent is 950", subject="User", predicate="has rent", object="950")
-        newer.created_at = later
-        await r.plan(upserts=[newer])
-        found = await r.store.get(ANN, ["a", "b"])
-        assert (found["a"].active, found["a"].superseded_by, found["a"].valid_to) == (False, "b", later)
-        assert (found["b"].active, found["b"].supersedes) == (True, "a")
-        marks = {turn.content: turn.superseded_by for turn in await r.turns()}
-        assert marks == {"My rent is 900 euro": "b", "and it rains": None}
-        assert found["b"].slot is not None
-        assert await r.state.slots(ANN, [found["b"].slot]) == {found["b"].slot: "b"}
+async def test_a_memory_written_to_a_taken_slot_supersedes_its_holder(r: Rig) -> None:
+    await r.say("My rent is 900 euro", "and it rains")
+    await r.plan(upserts=[fact("a", content="User's rent is 900", subject="user", predicate="rent", object="900")])
+    later = NOON.replace(hour=13)
+    newer = fact("b", content="User's rent is 950", subject="User", predicate="has rent", object="950")
+    newer.created_at = later
+    await r.plan(upserts=[newer])
+    found = await r.store.get(ANN, ["a", "b"])
+    assert (found["a"].active, found["a"].superseded_by, found["a"].valid_to) == (False, "b", later)
+    assert (found["b"].active, found["b"].supersedes) == (True, "a")
+    marks = {turn.content: turn.superseded_by for turn in await r.turns()}
+    assert marks == {"My rent is 900 euro": "b", "and it rains": None}
+    assert found["b"].slot is not None
+    assert await r.state.slots(ANN, [found["b"].slot]) == {found["b"].slot: "b"}
 
 
-async def test_the_same_value_written_by_the_api_is_a_memory_of_its_own(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        for name in ("a", "b"):
-            await r.plan(upserts=[fact(name, subject="user", predicate="rent", object="900")])
-        assert [one.id for one in await r.facts(active=True)] == ["b"]
+async def test_the_same_value_written_by_the_api_is_a_memory_of_its_own(r: Rig) -> None:
+    for name in ("a", "b"):
+        await r.plan(upserts=[fact(name, subject="user", predicate="rent", object="900")])
+    assert [one.id for one in await r.facts(active=True)] == ["b"]
 
 
-async def test_a_deleted_memory_frees_its_slot(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-        await r.plan(deletes=["a"])
-        assert await r.facts() == []
-        assert await r.state.slots(ANN, ["user|rent|"]) == {}
-        await r.plan(upserts=[fact("b", subject="user", predicate="rent", object="950")])
-        (only,) = await r.facts()
-        assert (only.active, only.supersedes) == (True, None)
+async def test_a_deleted_memory_frees_its_slot(r: Rig) -> None:
+    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
+    await r.plan(deletes=["a"])
+    assert await r.facts() == []
+    assert await r.state.slots(ANN, ["user|rent|"]) == {}
+    await r.plan(upserts=[fact("b", subject="user", predicate="rent", object="950")])
+    (only,) = await r.facts()
+    assert (only.active, only.supersedes) == (True, None)
 
 
-async def test_an_edited_content_is_found_by_its_new_words(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.plan(upserts=[fact("a", content="User has a dog named Biscuit")])
-        await r.plan(changes={"a": {"content": "User has a parrot named Polly"}})
-        assert set(await by_words(r, "Polly")) == {"User has a parrot named Polly"}
-        assert set(await by_words(r, "Biscuit")) == set()
+async def test_an_edited_content_is_found_by_its_new_words(r: Rig) -> None:
+    await r.plan(upserts=[fact("a", content="User has a dog named Biscuit")])
+    await r.plan(changes={"a": {"content": "User has a parrot named Polly"}})
+    assert set(await by_words(r, "Polly")) == {"User has a parrot named Polly"}
+    assert set(await by_words(r, "Biscuit")) == set()
 
 
-async def test_an_edit_that_moves_a_memory_into_a_taken_slot_supersedes_its_holder(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-        await r.plan(upserts=[fact("b", subject="user", predicate="salary", object="950")])
-        await r.plan(changes={"b": {"predicate": "rent"}})
-        assert [one.id for one in await r.facts(active=True)] == ["b"]
-        assert await r.state.slots(ANN, ["user|rent|", "user|salary|"]) == {"user|rent|": "b"}
+async def test_an_edit_that_moves_a_memory_into_a_taken_slot_supersedes_its_holder(r: Rig) -> None:
+    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
+    await r.plan(upserts=[fact("b", subject="user", predicate="salary", object="950")])
+    await r.plan(changes={"b": {"predicate": "rent"}})
+    assert [one.id for one in await r.facts(active=True)] == ["b"]
+    assert await r.state.slots(ANN, ["user|rent|", "user|salary|"]) == {"user|rent|": "b"}
 
 
-async def test_a_memory_that_is_ended_gives_up_its_slot(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-        await r.plan(changes={"a": {"active": False}})
-        assert await r.state.slots(ANN, ["user|rent|"]) == {}
+async def test_a_memory_that_is_ended_gives_up_its_slot(r: Rig) -> None:
+    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
+    await r.plan(changes={"a": {"active": False}})
+    assert await r.state.slots(ANN, ["user|rent|"]) == {}
 
 
-async def test_a_delete_by_scope_covers_what_was_written_before_it(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("We walked Biscuit")
-        await r.plan(upserts=[fact("a", session_id="s1"), fact("b", session_id="s2")])
-        await r.plan(delete_where=Deletion(session_ids=["s1"]))
-        assert await r.turns() == []
-        assert [one.id for one in await r.facts()] == ["b"]
+async def test_a_delete_by_scope_covers_what_was_written_before_it(r: Rig) -> None:
+    await r.say("We walked Biscuit")
+    await r.plan(upserts=[fact("a", session_id="s1"), fact("b", session_id="s2")])
+    await r.plan(delete_where=Deletion(session_ids=["s1"]))
+    assert await r.turns() == []
+    assert [one.id for one in await r.facts()] == ["b"]
 
 
 async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_superseded(tmp_path: Path) -> None:
@@ -179,31 +170,28 @@ async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_supers
         assert (written.active, written.superseded_by) == (False, "b")
 
 
-async def test_owners_are_served_side_by_side_and_each_in_order(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        scopes = [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(6)]
-        numbers = []
-        for step in range(4):
-            for scope in scopes:
-                memory = fact(f"{scope.user}-{step}", scope, subject="user", predicate="rent", object=str(step))
-                numbers.append(await r.submit(PlanBody(upserts=[memory]), scope))
-        for number in numbers:
-            assert await r.worker.applied(number, PATIENCE_S)
+async def test_owners_are_served_side_by_side_and_each_in_order(r: Rig) -> None:
+    scopes = [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(6)]
+    numbers = []
+    for step in range(4):
         for scope in scopes:
-            assert [one.id for one in await r.facts(scope, active=True)] == [f"{scope.user}-3"]
-            assert len(await r.facts(scope)) == 4
+            memory = fact(f"{scope.user}-{step}", scope, subject="user", predicate="rent", object=str(step))
+            numbers.append(await r.submit(PlanBody(upserts=[memory]), scope))
+    for number in numbers:
+        assert await r.worker.applied(number, PATIENCE_S)
+    for scope in scopes:
+        assert [one.id for one in await r.facts(scope, active=True)] == [f"{scope.user}-3"]
+        assert len(await r.facts(scope)) == 4
 
 
-async def test_a_row_that_is_not_there_is_not_applied(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        assert not await r.worker.applied(4711, 0.05)
+async def test_a_row_that_is_not_there_is_not_applied(r: Rig) -> None:
+    assert not await r.worker.applied(4711, 0.05)
 
 
-async def test_messages_with_the_speakers_names_keep_them(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        body = TurnsBody(
-            messages=[Message(role="user", content="hi there", name="Caroline")], said_at=NOON, metadata={"topic": "x"}
-        )
-        assert await r.worker.applied(await r.submit(body), PATIENCE_S)
-        (turn,) = (await r.store.page(ANN, MemoryFilter(kinds=(Kind.TURN,)), limit=5)).memories
-        assert turn.metadata == {"topic": "x", "role": "user", "name": "Caroline", "seq": 0}
+async def test_messages_with_the_speakers_names_keep_them(r: Rig) -> None:
+    body = TurnsBody(
+        messages=[Message(role="user", content="hi there", name="Caroline")], said_at=NOON, metadata={"topic": "x"}
+    )
+    assert await r.worker.applied(await r.submit(body), PATIENCE_S)
+    (turn,) = (await r.store.page(ANN, MemoryFilter(kinds=(Kind.TURN,)), limit=5)).memories
+    assert turn.metadata == {"topic": "x", "role": "user", "name": "Caroline", "seq": 0}

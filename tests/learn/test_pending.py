@@ -8,7 +8,9 @@ import pytest
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, opened_rig, rig
+
+r = opened_rig(enabled=False)
 
 LATER: dict[str, Any] = {"idle_s": 10.0**6}
 MODES: list[dict[str, Any]] = [{"enabled": False}, {"every_turns": 1000, **LATER}]
@@ -90,21 +92,19 @@ UNSURE = [
 
 
 @pytest.mark.parametrize(("before", "then"), UNSURE)
-async def test_where_it_is_not_sure_nothing_changes(tmp_path: Path, before: str, then: str) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say(before)
-        r.clock.advance(60)
-        await r.say(then, scope=NEW)
-        assert before in await lines(r)
-        assert await told(r) == []
+async def test_where_it_is_not_sure_nothing_changes(r: Rig, before: str, then: str) -> None:
+    await r.say(before)
+    r.clock.advance(60)
+    await r.say(then, scope=NEW)
+    assert before in await lines(r)
+    assert await told(r) == []
 
 
-async def test_a_second_message_is_read_against_what_the_first_one_left(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("My budget for the kitchen is 10k.")
-        r.clock.advance(60)
-        await r.say("Actually my budget is 15k.", "I mean for the kitchen, not 10k.", scope=NEW)
-        assert await lines(r) == {"Actually my budget is 15k.", "I mean for the kitchen, not 10k."}
+async def test_a_second_message_is_read_against_what_the_first_one_left(r: Rig) -> None:
+    await r.say("My budget for the kitchen is 10k.")
+    r.clock.advance(60)
+    await r.say("Actually my budget is 15k.", "I mean for the kitchen, not 10k.", scope=NEW)
+    assert await lines(r) == {"Actually my budget is 15k.", "I mean for the kitchen, not 10k."}
 
 
 @pytest.mark.parametrize("mode", MODES, ids=["off", "model"])
@@ -127,16 +127,15 @@ async def test_a_fact_is_pending_and_an_undone_conversation_gives_it_back(tmp_pa
         assert await r.state.slots(ANN, [ended.slot]) == {ended.slot: "budget"}
 
 
-async def test_an_undone_conversation_gives_the_messages_back(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("I work at Siemens.")
-        r.clock.advance(60)
-        await r.say("I no longer work at Siemens.", scope=NEW)
-        assert await lines(r) == {"I no longer work at Siemens."}
-        await r.plan(undo_session="s2")
-        (given,) = await r.turns()
-        assert given.active
-        assert not {"pending", "retracted_by", "retracted_at"} & given.metadata.keys()
+async def test_an_undone_conversation_gives_the_messages_back(r: Rig) -> None:
+    await r.say("I work at Siemens.")
+    r.clock.advance(60)
+    await r.say("I no longer work at Siemens.", scope=NEW)
+    assert await lines(r) == {"I no longer work at Siemens."}
+    await r.plan(undo_session="s2")
+    (given,) = await r.turns()
+    assert given.active
+    assert not {"pending", "retracted_by", "retracted_at"} & given.metadata.keys()
 
 
 OLD = {"content": "User's budget for the kitchen is 10k.", "subject": "user", "predicate": "kitchen_budget"}
@@ -182,32 +181,29 @@ async def test_what_is_learned_later_from_a_message_that_was_taken_back_is_over(
         assert {one.content for one in await r.facts() if one.active} == {"User's new budget is 15k."}
 
 
-async def test_nobody_but_the_user_changes_anything_by_a_message(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("I work at Siemens.")
-        r.clock.advance(60)
-        await r.say(Message(role="assistant", content="I no longer work at Siemens."), scope=NEW)
-        await r.say("I no longer work at Siemens.", scope=Scope(tenant="acme", user="ben", session="s2"))
-        await r.say("I no longer work at Siemens.", scope=Scope(tenant="acme", user="ann", session="s2", project="p"))
-        assert "I work at Siemens." in await lines(r)
+async def test_nobody_but_the_user_changes_anything_by_a_message(r: Rig) -> None:
+    await r.say("I work at Siemens.")
+    r.clock.advance(60)
+    await r.say(Message(role="assistant", content="I no longer work at Siemens."), scope=NEW)
+    await r.say("I no longer work at Siemens.", scope=Scope(tenant="acme", user="ben", session="s2"))
+    await r.say("I no longer work at Siemens.", scope=Scope(tenant="acme", user="ann", session="s2", project="p"))
+    assert "I work at Siemens." in await lines(r)
 
 
-async def test_an_older_message_that_comes_later_changes_nothing_newer(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        early = r.clock.now()
-        r.clock.advance(3600)
-        await r.say("I work at Siemens.")
-        await r.say("I no longer work at Siemens.", scope=NEW, at=early)
-        assert "I work at Siemens." in await lines(r)
+async def test_an_older_message_that_comes_later_changes_nothing_newer(r: Rig) -> None:
+    early = r.clock.now()
+    r.clock.advance(3600)
+    await r.say("I work at Siemens.")
+    await r.say("I no longer work at Siemens.", scope=NEW, at=early)
+    assert "I work at Siemens." in await lines(r)
 
 
-async def test_the_same_message_twice_changes_nothing_more(tmp_path: Path) -> None:
-    async with rig(tmp_path, enabled=False) as r:
-        await r.say("I work at Siemens.")
-        r.clock.advance(60)
-        at = r.clock.now()
-        for _ in range(2):
-            await r.say("I no longer work at Siemens.", scope=NEW, at=at)
-        assert await lines(r) == {"I no longer work at Siemens."}
-        assert len(await told(r)) == 1
-        assert len([one for one in await r.turns() if one.kind is Kind.TURN]) == 2
+async def test_the_same_message_twice_changes_nothing_more(r: Rig) -> None:
+    await r.say("I work at Siemens.")
+    r.clock.advance(60)
+    at = r.clock.now()
+    for _ in range(2):
+        await r.say("I no longer work at Siemens.", scope=NEW, at=at)
+    assert await lines(r) == {"I no longer work at Siemens."}
+    assert len(await told(r)) == 1
+    assert len([one for one in await r.turns() if one.kind is Kind.TURN]) == 2
