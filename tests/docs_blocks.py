@@ -28,8 +28,6 @@ COMMAND = re.compile(r"^\s*(\$ )?(memproxy|make|curl|python3?|pip|docker|git|kub
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a page."""
-
     page: Path
     line: int
     language: str
@@ -64,7 +62,6 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def all_blocks() -> list[Block]:
-    """Every block of every page."""
     return [block for page in markdown_files() for block in blocks_of(page)]
 
 

@@ -51,7 +51,6 @@ def yaml_value(value: Any) -> str:
 
 
 def example_config() -> str:
-    """The text of `config.example.yaml`."""
     return "\n".join([HEADER, *_example_section(Settings, "", "")]) + "\n"
 
 
@@ -116,7 +115,6 @@ def metrics_in_code() -> list[tuple[str, str, tuple[str, ...], str]]:
 
 
 def metrics_table() -> str:
-    """All metrics, by name."""
     rows = (
         (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), text)
         for name, kind, labels, text in sorted(metrics_in_code())
@@ -195,7 +193,6 @@ def wanted(root: Path = ROOT) -> dict[Path, str]:
 
 
 def markdown_files(root: Path = ROOT) -> list[Path]:
-    """The pages of the project."""
     return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")])
 
 

@@ -85,7 +85,6 @@ class Machine:
         return parts is not None and not any(state.startswith("loading") for state in parts.values())
 
     def stop(self) -> None:
-        """End the server."""
         if self._server is not None:
             self._server.terminate()
             self._server.wait(60)

@@ -31,7 +31,6 @@ def said(session: str, *messages: tuple[str, str | None]) -> dict[str, Any]:
 
 
 async def tell(api: Api, identity: Identity, *messages: tuple[str, str | None], session: str = "s1") -> list[str]:
-    """Ingest; the turn ids."""
     told = await api.call("POST", "/v1/memory/turns", identity=identity, json=said(session, *messages))
     assert told.status_code == 201, told.text
     assert "conflicts" not in told.json()
@@ -40,7 +39,6 @@ async def tell(api: Api, identity: Identity, *messages: tuple[str, str | None], 
 
 
 async def bring(api: Api, identity: Identity, *lines: bytes, query: str = "") -> dict[str, Any]:
-    """Import; what it answers."""
     path = f"/v1/memory/import{query}"
     told = await api.call("POST", path, identity=identity, content=b"".join(lines), headers=dict(LINES))
     assert told.status_code == 200, told.text

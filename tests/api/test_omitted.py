@@ -21,7 +21,6 @@ async def stored(api: Api) -> dict[str, Any]:
 
 
 def memories(data: Any) -> Iterator[dict[str, Any]]:
-    """Every memory in an answer."""
     if isinstance(data, dict) and {"id", "content", "kind"} <= data.keys():
         yield data
     elif isinstance(data, dict | list):

@@ -30,7 +30,6 @@ class BareRelay:
         self._upstream = upstream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         body, more = b"", True
         while more:
             message = await receive()

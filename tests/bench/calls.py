@@ -32,7 +32,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stream(self) -> bool:
-        """Whether answers are streamed."""
         return self.kind == "stream"
 
 
@@ -72,7 +71,6 @@ def takes_part(kind: Kind, situation: Situation) -> bool:
 
 
 def steps(plan: Plan, kinds: Sequence[Kind]) -> int:
-    """Slices of a whole run."""
     return sum(
         rounds(plan, situation) * sum(takes_part(kind, situation) for kind in kinds) for situation in situations(plan)
     )

@@ -133,7 +133,6 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memories(self) -> float:
-        """Of a user."""
         return min(self.most, self.exchanges * self.days * MEMORIES_EACH)
 
 
@@ -150,8 +149,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """What so many users take."""
-
     users: int
     requests: float
     """A second in the busiest hour."""

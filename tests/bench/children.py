@@ -35,7 +35,6 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self._process.returncode is None
 
     async def read_line(self, timeout_s: float) -> bytes:
@@ -160,7 +159,6 @@ class ProcessInfo(msgspec.Struct, frozen=True):
 
 
 def family(pid: int) -> list[ProcessInfo]:
-    """A process and its descendants."""
     command = ["ps", "-A", "-o", "pid=,ppid=,rss=,args="]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     table = [_process_info(line) for line in done.stdout.splitlines() if line.strip()]

@@ -73,7 +73,6 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
     def close(self) -> None:
-        """Hang up."""
         self._busy = False
         if self._transport is not None:
             self._transport.abort()
@@ -113,8 +112,6 @@ class Connection(asyncio.Protocol):
 
 
 class Load:
-    """Runs one job."""
-
     def __init__(self, job: Job) -> None:
         self._job = job
         self._head = _head(job, {**job.headers, **job.warmup_headers})

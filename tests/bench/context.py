@@ -175,7 +175,6 @@ async def evidence(
 
 
 def asked(upstream: ScriptedUpstream) -> list[Received]:
-    """The chat's own requests."""
     return [one for one in upstream.received if not text_of(one.messages[0]).startswith(COMPRESS_MARK)]
 
 

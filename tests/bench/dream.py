@@ -63,7 +63,6 @@ class KnowingModel:
 
 
 async def exported(api: Api, user: str) -> bytes:
-    """All of a user's."""
     return (await api.call("GET", "/v1/memory/export", identity=api.identity(user))).content
 
 
@@ -194,7 +193,6 @@ async def kill(folder: Path, options: argparse.Namespace) -> list[int]:
 
 
 async def measure(options: argparse.Namespace) -> None:
-    """Plant, dream, judge, take back."""
     people = planted(options.entries, options.users)
     counts: Counter[tuple[str, str, bool]] = Counter()
     killed: list[int] = []

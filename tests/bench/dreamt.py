@@ -158,7 +158,6 @@ async def chats(path: Path, embedder: Embedder) -> None:
 
 
 async def main(given: argparse.Namespace) -> None:
-    """Measure what is asked for."""
     async with opened_embedder(given.model_path, given.cache) as embedder:
         if given.lives:
             await lives(given.lives, embedder, twice=given.twice)

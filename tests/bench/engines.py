@@ -112,7 +112,6 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """As the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recalls", type=int, default=2000)
     parser.add_argument("--users", type=int, default=20)

@@ -103,8 +103,6 @@ class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """A whole run."""
-
     format: int = FORMAT
     plan: str
     machine: Machine

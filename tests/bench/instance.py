@@ -104,7 +104,6 @@ class Instance:
 
     @property
     def pid(self) -> int:
-        """Of the supervisor."""
         return self._child.pid
 
     async def _ready(self, began: float) -> None:
@@ -192,7 +191,6 @@ class Instance:
                 await self._add_turns(user, session, texts)
 
     def residence(self) -> Residence:
-        """Resident memory now."""
         table = self._family()
         sizes = {each.pid: each.resident_mb for each in table}
         return Residence(

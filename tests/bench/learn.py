@@ -97,8 +97,6 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was measured."""
-
     turns_per_s: float
     round_s: float
     embedder: str
@@ -133,7 +131,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 async def one_round(instance: Instance, *, learns: bool, first: int, turns: float, seconds: float) -> Round:
-    """Traffic through one proxy."""
     relay, engine = Processor.of(instance.relay_pids), Processor.of(instance.engine_pids)
     run = await send(instance.port, first=first, per_second=turns / 2, seconds=seconds)
     relay, engine = relay.since(), engine.since()

@@ -35,7 +35,6 @@ class Machine(msgspec.Struct, kw_only=True):
 
 
 def describe(*, pinned: bool) -> Machine:
-    """This machine, now."""
     return Machine(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         system=f"{platform.system()} {platform.release()}",

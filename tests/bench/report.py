@@ -30,7 +30,6 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print everything."""
     machine = report.machine
     console.print(
         f"memproxy {machine.versions['memproxy']}, plan {report.plan}, {machine.date}, {machine.processor}, "

@@ -19,8 +19,6 @@ ANSWER_S = 60.0
 
 
 class LoadClient:
-    """The load client's process."""
-
     def __init__(self, child: Child) -> None:
         self._child = child
         self._results = msgspec.json.Decoder(Result)

@@ -53,13 +53,11 @@ class Suite:
         self._skipped: list[str] = []
 
     def steps(self) -> int:
-        """How often ``step`` is called."""
         populations = len(self._apart()) + len(self._embedders())
         slices = calls.steps(self._plan, targets.kinds(with_model=self._model_path is not None))
         return self._plan.starts + populations * (recall.STEPS + 1) + slices
 
     async def run(self) -> None:
-        """Measure everything."""
         for _ in range(self._plan.starts):
             await (await self._start(None)).stop()
         for population in self._apart():
@@ -119,7 +117,6 @@ class Suite:
         return MemoryUse(instance=embedder, at_start=start, at_end=instance.residence(), requests=requests)
 
     def report(self, machine: Machine, seconds: float) -> Report:
-        """What was found."""
         return Report(
             plan=self._plan.name,
             machine=machine,

@@ -37,7 +37,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remembers(self) -> bool:
-        """Whether memory is searched."""
         return self.mode in {"on", "read"}
 
     @property
@@ -74,8 +73,6 @@ def kinds(*, with_model: bool) -> list[Kind]:
 
 
 class Target(msgspec.Struct, kw_only=True):
-    """A running one."""
-
     kind: Kind
     port: int
     questions: Iterator[str]

@@ -31,7 +31,6 @@ SLICE_S = 60.0
 
 
 def servers(collector: Collector) -> dict[str, Mapping[str, str]]:
-    """The environment of each."""
     told = {
         "MEMPROXY__TELEMETRY__TRACES": "true",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
@@ -132,7 +131,6 @@ def show(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """As the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=200, help="of a slice")
     parser.add_argument("--rounds", type=int, default=6, help="slices of each server and mode")

@@ -42,16 +42,12 @@ def _stream_response() -> list[bytes]:
 
 
 class Script:
-    """What is answered."""
-
     def __init__(self) -> None:
         self.json = _json_response()
         self.stream = _stream_response()
 
 
 class Connection(asyncio.Protocol):
-    """One client connection."""
-
     def __init__(self, script: Script) -> None:
         self._script = script
         self._parser = httptools.HttpRequestParser(self)

@@ -178,7 +178,6 @@ def multiply_sqlite(path: Path, first: int, end: int) -> None:
 
 
 def multiply_postgres(url: str, first: int, end: int) -> None:
-    """The same there."""
     numbers = f"generate_series({first}::bigint, {end - 1}::bigint) AS up(n)"
     with psycopg.connect(url) as db:
         db.execute(f"SET search_path TO {SCHEMA}")

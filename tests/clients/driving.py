@@ -44,14 +44,11 @@ def missing(client: str, *, node: bool) -> str | None:
 
 
 class Driven:
-    """A running driver."""
-
     def __init__(self, process: Process, log: Path) -> None:
         self._process = process
         self._log = log
 
     async def run(self, case: str, base_url: str, question: str) -> Any:
-        """What the client's user gets."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         order = json.dumps({"name": case, "base_url": base_url, "question": question})

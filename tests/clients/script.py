@@ -51,7 +51,6 @@ def said_by_user(body: JsonObject) -> list[str]:
 
 
 def answer(received: Received) -> Answer:
-    """What this upstream answers."""
     if received.target.startswith("/v1/chat/completions"):
         return _answer(received, _ChatFormat())
     if received.target.startswith("/v1/responses"):

@@ -44,8 +44,6 @@ CLIENTS = [(name, False) for name in PYTHON_CLIENTS] + [(name, True) for name in
 
 
 class Setting(NamedTuple):
-    """What a case runs in."""
-
     client: Driven
     name: str
     upstream: ScriptedUpstream

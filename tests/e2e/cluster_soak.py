@@ -336,7 +336,6 @@ async def soak(
 
 
 def main() -> None:
-    """As the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=2.0, help="of talk")
     parser.add_argument("--replicas", type=int, default=2, help="at least two")

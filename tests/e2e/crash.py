@@ -179,7 +179,6 @@ async def _start(proxy: Proxy) -> None:
 
 
 def report(people: People, figures: Figures, found: Audit, seed: int) -> str:
-    """The figures, and the faults."""
     learned = "the rules" if people.verbatim else "a model"
     kills = ", ".join(f"{name} {count}" for name, count in sorted(figures.kills.items()))
     moments = ", ".join(f"{name} {count}" for name, count in sorted(figures.moments.items()))

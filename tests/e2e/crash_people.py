@@ -41,7 +41,6 @@ class Said:
 
     @property
     def text(self) -> str:
-        """The message."""
         return f"{_PERSONS_WORDS[0]} {self.slot}{_PERSONS_WORDS[1]}{self.value}."
 
 

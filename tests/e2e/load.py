@@ -21,7 +21,6 @@ class Load:
 
     @property
     def statuses(self) -> Counter[int]:
-        """Answers by status."""
         return Counter(answer.status for answer in self.answers)
 
     def recalls_since(self, begin: int) -> set[str]:

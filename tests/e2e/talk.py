@@ -104,7 +104,6 @@ async def found(
 
 
 async def listed(proxy: Proxy, *, key: str = "", **where: Any) -> list[dict[str, Any]]:
-    """Memories by the list call."""
     async with proxy.client(key) as client:
         response = await client.get("/v1/memory", params={"limit": 200, **where})
     assert response.status_code == 200, response.text

@@ -160,7 +160,6 @@ def wire(request: pytest.FixtureRequest, model: ScriptedUpstream) -> Wire:
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])
 def streamed(request: pytest.FixtureRequest) -> bool:
-    """Whether answers are streams."""
     return bool(request.param)
 
 

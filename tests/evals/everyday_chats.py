@@ -100,7 +100,6 @@ class Chats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def turns(self) -> int:
-        """How many messages there are."""
         return sum(len(session.messages) for session in self.sessions)
 
 

@@ -79,7 +79,6 @@ def _injected(count: Counter[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print the table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--data", type=Path, required=True)
     arguments.add_argument("--memory", type=Path, required=True)

@@ -45,7 +45,6 @@ def causes(state: Mapping[str, Any]) -> Counter[str]:
 
 
 def main() -> None:
-    """Print the table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("report", type=Path)
     arguments.add_argument("--each", type=int)

@@ -37,7 +37,6 @@ class Plot(msgspec.Struct, kw_only=True):
     lines: Mapping[str, Sequence[Point]]
 
     def svg(self) -> str:
-        """The picture."""
         return "\n".join(
             (
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"',

@@ -62,8 +62,6 @@ async def test_a_text_is_embedded_once_whoever_asks(cache: VectorCache) -> None:
 
 
 class SpellingEmbedder(LettersEmbedder):
-    """Gives tokens too."""
-
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         return [
             Passage(parts=one.parts, tokens=text.encode())

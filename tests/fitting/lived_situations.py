@@ -25,7 +25,6 @@ _LARGE = 400
 
 
 def situations(workshop: Workshop, files: Sequence[Path], recipe: Recipe, *, dense: bool) -> Situations:
-    """All examples by situation."""
     found: Situations = {}
     limit = recipe.by_tokens if dense else recipe.candidates
 

@@ -44,7 +44,6 @@ class PageServer(ThreadedServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return int(self.server_address[1])
 
     def fill(self, target: str, report: str, *, here: str, wait: bool = False) -> None:
@@ -87,7 +86,6 @@ class _Handler(QuietHandler):
 
 @contextmanager
 def page_server() -> Iterator[PageServer]:
-    """A page's own server."""
     with serving(PageServer()) as server:
         yield server
 

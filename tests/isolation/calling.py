@@ -18,8 +18,6 @@ _TRIES = 4
 
 @dataclass(frozen=True)
 class Caller:
-    """Sends calls to the server."""
-
     client: httpx.AsyncClient
     world: World
     watch: Watch

@@ -185,7 +185,6 @@ async def receipt(caller: Caller, person: Person) -> None:
 
 
 async def edit(caller: Caller, person: Person) -> None:
-    """Change a memory."""
     if person.memories:
         name = caller.random.choice(list(person.memories))
         content = f"{person.says(caller.random)} Edited."
@@ -242,7 +241,6 @@ async def take_along(caller: Caller, person: Person) -> None:
 
 
 def memory_line(name: str, content: str, **fields: Any) -> bytes:
-    """A line of an import."""
     memory = {"id": name, "content": content, "created_at": "2024-03-01T10:00:00Z", **fields}
     return json.dumps({"memory": memory}).encode() + b"\n"
 

@@ -71,7 +71,6 @@ async def fuzz(
 
 
 async def _ready(caller: Caller, person: Person) -> None:
-    """Wait until memory answers."""
     for _ in range(600):
         response = await caller.client.get("/v1/memory", headers=caller.proof(person))
         if response.status_code == 200:

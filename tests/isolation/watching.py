@@ -36,8 +36,6 @@ class NotNow(Exception):
 
 @dataclass
 class Watch:
-    """Reads and counts."""
-
     world: World
     counts: Counter[str] = field(default_factory=Counter)
     statuses: Counter[str] = field(default_factory=Counter)

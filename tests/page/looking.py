@@ -99,6 +99,5 @@ async def visiting(
 
 
 def memory_route(memory: dict[str, Any]) -> str:
-    """The view of a memory."""
     session = f"?session={quote(memory['session_id'], safe='')}" if memory["kind"] == "turn" else ""
     return f"memory/{quote(memory['id'], safe='')}{session}"

@@ -83,8 +83,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Cases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything in the file."""
-
     two_things: tuple[Told, ...]
     one_thing: tuple[Changed, ...]
     unrelated: tuple[tuple[int, str], ...]

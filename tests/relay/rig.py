@@ -60,7 +60,6 @@ class ScriptedEngine:
         self.breaks = False
 
     def app(self) -> web.Application:
-        """The routes."""
         app = web.Application()
         app.router.add_post(RECALL_PATH, self._recall)
         app.router.add_post(CAPTURED_PATH, self._captured)

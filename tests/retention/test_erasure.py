@@ -156,7 +156,6 @@ async def erased(proxy: Proxy) -> None:
 
 
 def audited(home: Path) -> list[dict[str, Any]]:
-    """The audit log's entries."""
     with closing(sqlite3.connect(home / "state.db")) as db:
         return [json.loads(entry) for (entry,) in db.execute("SELECT entry FROM audit")]
 

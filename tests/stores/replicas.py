@@ -144,7 +144,6 @@ class Soak:
             return False
 
     def faults(self) -> dict[str, int]:
-        """What came of it."""
         logs = [log.read_text(encoding="utf-8") for log in self._folder.glob("handled-*") if not log.suffix]
         lines = [line.split() for log in logs for line in log.splitlines()]
         handled = sorted((int(at), user, int(turn), int(number)) for at, user, turn, number in lines)
@@ -174,7 +173,6 @@ async def soak(turns: int, longest_s: float = 1800.0) -> dict[str, int]:
 
 
 def main() -> None:
-    """As the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=20, help="turns of each user")
     parser.add_argument("--replica", nargs=3, help=argparse.SUPPRESS)

@@ -123,8 +123,6 @@ async def test_encrypted_tokens_are_read_by_their_owners_key_alone(tmp_path: Pat
 
 
 class Late(Lengths):
-    """Gives tokens too."""
-
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         return [Passage(parts=one.parts, tokens=TOKENS) for one in await super().embed_passages(texts)]
 

@@ -33,7 +33,6 @@ class Received:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
     @property
@@ -82,7 +81,6 @@ def completion(text: str, **changes: Any) -> Answer:
 
 
 def error(status: int, message: str, headers: Sequence[Header] = (), **fields: Any) -> Answer:
-    """An OpenAI-shaped error."""
     shaped = {"message": message, "type": "invalid_request_error", "param": None, "code": None, **fields}
     return json_answer({"error": shaped}, status, headers)
 
@@ -110,7 +108,6 @@ def stream(parts: Sequence[Part], *, cut: bool = False, headers: Sequence[Header
 
 
 def gzipped(answer: Answer) -> Answer:
-    """The same body, compressed."""
     raw = gzip.compress(b"".join(part for part in answer.parts if isinstance(part, bytes)))
     return Answer([raw], answer.status, [*answer.headers, ("content-encoding", "gzip")])
 

@@ -39,8 +39,6 @@ DIMENSION = 8
 
 
 class WallClock:
-    """The real time."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)
 
@@ -145,7 +143,6 @@ class Api:
         self.tenant = tenant
 
     def identity(self, user: str | None = None, *, project: str | None = None) -> Identity:
-        """A caller of this tenant."""
         return Identity(tenant=self.tenant, named_user=user, default_user="default", project=project)
 
     async def call(

@@ -58,7 +58,6 @@ class Folders:
                 shutil.rmtree(folder, ignore_errors=True)  # a killed process may still be ending
 
     def close(self) -> None:
-        """Remove what is left."""
         for root, lock in self._roots.values():
             os.close(lock)
             if not self._keep:

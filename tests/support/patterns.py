@@ -46,7 +46,6 @@ class Found(NamedTuple):
 
     @property
     def compiled(self) -> re.Pattern[Any]:
-        """What Python made of it."""
         return self.pattern.compiled if isinstance(self.pattern, BoundedPattern) else self.pattern
 
     @property

@@ -47,7 +47,6 @@ class PostgresServer:
     port: int
 
     def url(self, database: str, user: str = USER) -> str:
-        """Where a database is."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
     def make(self) -> None:

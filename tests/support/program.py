@@ -24,7 +24,6 @@ def started(folder: Path, *command: str, columns: int) -> subprocess.Popen[bytes
 
 
 def output_of(folder: Path) -> str:
-    """What it has printed."""
     return (folder / "output.txt").read_text(encoding="utf-8")
 
 

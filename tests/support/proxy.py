@@ -103,12 +103,10 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return int(self.config["server"]["port"])
 
     @property
     def root_url(self) -> str:
-        """Its address without ``/v1``."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -118,7 +116,6 @@ class Proxy:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """The supervisor."""
         assert self._process is not None, "the proxy was not started"
         return self._process
 
@@ -155,7 +152,6 @@ class Proxy:
             await self.memory_ready()
 
     async def answers(self) -> None:
-        """Wait until requests are served."""
         await eventually(self._served, READY_DEADLINE_S, what=lambda: f"it serves\n{self.log[-5000:]}")
 
     async def served(self) -> None:

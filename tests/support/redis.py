@@ -28,7 +28,6 @@ class RedisProcess:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def client(self) -> Redis:

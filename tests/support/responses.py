@@ -7,13 +7,11 @@ Item = dict[str, Any]
 
 
 def message(text: str) -> Item:
-    """What the model says."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return {"id": f"msg_{len(text)}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
 
 
 def function_call(name: str, arguments: str, call_id: str) -> Item:
-    """A call of a tool."""
     fields = {"call_id": call_id, "name": name, "arguments": arguments}
     return {"id": f"fc_{call_id}", "type": "function_call", "status": "completed", **fields}
 
@@ -24,7 +22,6 @@ def thought(id: str) -> Item:  # noqa: A002 - as the API has it
 
 
 def response(*items: Item, **fields: Any) -> dict[str, Any]:
-    """A whole response."""
     usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "test-model", "status": "completed"}
     return {**head, "output": list(items), "usage": usage, "error": None, "store": False, **fields}

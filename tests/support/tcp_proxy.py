@@ -30,7 +30,6 @@ class TcpProxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Take connections."""
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
 
     async def stop(self) -> None:
@@ -41,7 +40,6 @@ class TcpProxy:
         await self.cut()
 
     async def cut(self) -> None:
-        """Break every connection."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -12,7 +12,6 @@ class QuietHandler(BaseHTTPRequestHandler):
     """Answers JSON and logs nothing; a subclass has ``do_GET`` or ``do_POST``."""
 
     def answer(self, value: Any, status: int = 200) -> None:
-        """The whole answer."""
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
@@ -34,7 +33,6 @@ class ThreadedServer(ThreadingHTTPServer):
 
     @property
     def origin(self) -> str:
-        """Its address without a path."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 

@@ -36,7 +36,6 @@ class _WatchedReader(asyncio.StreamReader):
 
 
 def no_facts(_received: Received) -> dict[str, Any]:
-    """An extraction that finds nothing."""
     return {"candidates": []}
 
 
@@ -71,7 +70,6 @@ class ScriptedUpstream:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -86,7 +84,6 @@ class ScriptedUpstream:
         return self.received[-1]
 
     async def start(self, port: int = 0) -> None:
-        """Listen on the loopback address."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._protocol, "127.0.0.1", port)
 

@@ -56,7 +56,6 @@ VALUES: st.SearchStrategy[str] = st.recursive(
 
 @st.composite
 def messages(draw: st.DrawFn) -> str:
-    """A chat message, as text."""
     members = [("role", draw(strings(draw(ROLES))))]
     parts = [
         draw(objects([("type", '"text"'), ("text", draw(strings()))])),

@@ -70,5 +70,4 @@ def _shown(message: BaseMessage) -> Any:
 
 
 def make(variant: str) -> LangChain:
-    """The driver."""
     return LangChain(variant)

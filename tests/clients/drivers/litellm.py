@@ -116,5 +116,4 @@ def _without_run(value: Any) -> Any:
 
 
 def make(variant: str) -> ChatSdk | ResponsesSdk:
-    """The driver."""
     return ResponsesSdk() if variant == "responses" else ChatSdk()

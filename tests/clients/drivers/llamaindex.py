@@ -67,5 +67,4 @@ def _shown(answer: ChatResponse) -> Any:
 
 
 def make(variant: str) -> LlamaIndex:
-    """The driver."""
     return LlamaIndex(variant)

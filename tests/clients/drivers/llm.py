@@ -45,5 +45,4 @@ async def _shown(answer: Any) -> Any:
 
 
 def make(variant: str) -> Llm:
-    """The driver."""
     return Llm(variant)

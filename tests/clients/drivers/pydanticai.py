@@ -53,5 +53,4 @@ def _without_run(value: Any) -> Any:
 
 
 def make(variant: str) -> PydanticAi:
-    """The driver."""
     return PydanticAi(variant)

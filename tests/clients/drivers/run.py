@@ -17,7 +17,6 @@ from tests.clients.drivers.case import Case, Driver
 
 
 async def result_of(driver: Driver, case: Case) -> Any:
-    """What the client's user gets."""
     seen: list[Any] = []
     try:
         if case.name in {"tools", "tools_stream"}:
