@@ -34,7 +34,7 @@ ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g
 
 _ABBREVIATED = "".join(rf"(?<!\b{re.escape(one)})" for one in ABBREVIATIONS)
 
-_SENTENCE_END = re.compile(rf"(?<=[.!?…]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = re.compile(rf"(?<=[.!?…؟۔।]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")
 
 STOPWORDS = frozenset(
     """

@@ -12,11 +12,14 @@ from memproxy.core.telling import LEAST, only_asks, telling, tells_nothing
 from tests.fitting.telling import figures, read
 from tests.recall.making import fact, turn
 
-HELD = Path(__file__).parents[1] / "evals" / "speech" / "test_held.tsv"
+SPEECH = Path(__file__).parents[1] / "evals" / "speech"
+HELD = SPEECH / "test_held.tsv"
+LANGUAGES = [line.split("\t", 2) for line in (SPEECH / "languages_held.tsv").read_text("utf-8").splitlines()]
 
 
-def test_parts_of_messages_that_were_not_fitted_on_are_told_apart() -> None:
-    labels, texts = read(HELD)
+@pytest.mark.parametrize("file", ["test_held.tsv", "languages_held.tsv"])
+def test_parts_of_messages_that_were_not_fitted_on_are_told_apart(file: str) -> None:
+    labels, texts = read(SPEECH / file)
     found = figures(labels, [telling(text) for text in texts])
     assert found["area"] >= 0.9
     assert found["telling kept"] >= 0.9
@@ -27,6 +30,12 @@ def test_english_parts_are_told_apart_better() -> None:
     lines = [line.split("\t", 2) for line in HELD.read_text("utf-8").splitlines() if line]
     english = [(float(label == "tells"), telling(text)) for label, language, text in lines if language == "en"]
     assert figures(*zip(*english, strict=True))["area"] >= 0.94
+
+
+@pytest.mark.parametrize("language", sorted({language for _, language, _ in LANGUAGES}))
+def test_questions_of_every_language_are_told_apart_from_statements(language: str) -> None:
+    parts = [(float(label == "tells"), telling(text)) for label, spoken, text in LANGUAGES if spoken == language]
+    assert figures(*zip(*parts, strict=True))["area"] >= 0.75
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import HybridQuery, MemoryFilter
 from tests.learn.rig import ANN, PATIENCE_S, Rig, rig
 
-ASKS = "My dog is up whining at three again, what else could it be?"
-TELLS = "I moved to Porto, any tips for the first week with my dog?"
+ASKS = "My dog whines at three again, what else could it be?"
+TELLS = "I moved to Porto with my dog in May, any tips for the first week?"
 
 
 async def candidates(r: Rig, *, telling: bool = True) -> set[str]:

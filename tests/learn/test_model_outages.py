@@ -77,7 +77,7 @@ async def test_what_makes_the_model_fail_is_parked_and_the_others_are_learned(tm
 
     async with rig(tmp_path, every_turns=1, max_attempts=2) as r:
         r.server.default = answer
-        await r.say("This is unbearable to read", scope=poison)
+        await r.say("My neighbour Karl is unbearable", scope=poison)
         for scope in PEOPLE:
             await r.say(SAID, scope=scope)
             await until_learned(r, scope)
