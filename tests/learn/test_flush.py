@@ -43,17 +43,16 @@ async def test_all_who_come_before_somebody_waits_share_a_flush(tmp_path: Path) 
 
 
 async def test_who_comes_while_one_is_under_way_has_another(tmp_path: Path) -> None:
-    store, tasks = Watched(tmp_path), TaskOwner("test")
-    await store.open(None)
-    store.may_flush.clear()
-    flushes = Flushes(store)
-    first = tasks.start(wanted(flushes), "first")
-    await eventually(lambda: store.flushes == 1, what="the first one is under way")
-    second = tasks.start(wanted(flushes), "second")
-    await eventually(lambda: store.flushes == 2, what="the second one began")
-    store.may_flush.set()
-    await asyncio.gather(first, second)
-    await store.close()
+    tasks = TaskOwner("test")
+    async with opening(Watched(tmp_path), None) as store:
+        store.may_flush.clear()
+        flushes = Flushes(store)
+        first = tasks.start(wanted(flushes), "first")
+        await eventually(lambda: store.flushes == 1, what="the first one is under way")
+        second = tasks.start(wanted(flushes), "second")
+        await eventually(lambda: store.flushes == 2, what="the second one began")
+        store.may_flush.set()
+        await asyncio.gather(first, second)
 
 
 async def test_a_flush_that_failed_failed_for_all_who_shared_it(tmp_path: Path) -> None:
@@ -66,16 +65,14 @@ async def test_a_flush_that_failed_failed_for_all_who_shared_it(tmp_path: Path) 
 
 
 async def test_who_shared_a_flush_whose_caller_left_tries_again(tmp_path: Path) -> None:
-    store, tasks = Watched(tmp_path), TaskOwner("test")
-    await store.open(None)
-    store.may_flush.clear()
-    flushes = Flushes(store)
-    first, other, last = (
-        tasks.start(one, "flush") for one in (flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
-    )
-    await eventually(lambda: store.flushes > 0, what="it is under way")
-    first.cancel()
-    store.may_flush.set()
-    told = await asyncio.gather(first, other, last, return_exceptions=True)
-    assert [type(one) for one in told] == [asyncio.CancelledError, StoreUnavailable, StoreUnavailable]
-    await store.close()
+    tasks = TaskOwner("test")
+    async with opening(Watched(tmp_path), None) as store:
+        store.may_flush.clear()
+        flushes = Flushes(store)
+        works = (flushes.flush_soon(), flushes.flush_soon(), wanted(flushes))
+        first, other, last = (tasks.start(work, "flush") for work in works)
+        await eventually(lambda: store.flushes > 0, what="it is under way")
+        first.cancel()
+        store.may_flush.set()
+        told = await asyncio.gather(first, other, last, return_exceptions=True)
+        assert [type(one) for one in told] == [asyncio.CancelledError, StoreUnavailable, StoreUnavailable]

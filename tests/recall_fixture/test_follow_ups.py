@@ -7,13 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from memproxy.evals.vector_cache import until_ready
-from memproxy.models.embed import FastembedEmbedder
-from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, fact
 from tests.recall_fixture.cases import CASES, FollowUp
+from tests.recall_fixture.conftest import loaded
 from tests.support.folders import Folders
-from tests.support.shared import MODEL_PATH, needs_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,23 +18,12 @@ MOST_MISSED = {"words": {"Who was it?", "And his allergy?"}, "model": {"And his 
 """ "Who" has no word of a vet, and "allergy" is no form of "allergic" for the stemmer."""
 
 
-@pytest_asyncio.fixture(
-    scope="module", loop_scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])]
-)
-async def side(request: pytest.FixtureRequest, folders: Folders) -> AsyncIterator[tuple[str, Bench]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def side(by: str, folders: Folders) -> AsyncIterator[tuple[str, Bench]]:
     """A store that the tests only ask."""
-    with folders.new("side") as folder:
-        embedder = None
-        if request.param == "model":
-            embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), folder / "cache")
-            await until_ready(embedder)
-        async with bench(embedder=embedder) as known:
-            await known.put(
-                *(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(CASES.known))
-            )
-            yield request.param, known
-        if embedder is not None:
-            await embedder.close()
+    async with loaded(by, folders) as embedder, bench(embedder=embedder) as known:
+        await known.put(*(fact(text, id=str(place), session_id="earlier") for place, text in enumerate(CASES.known)))
+        yield by, known
 
 
 async def injected(known: Bench, probe: FollowUp) -> list[str]:

@@ -13,14 +13,12 @@ from rich.console import Console
 from memproxy.evals.retrieval import run
 from memproxy.evals.scoring import Outcome, Sample
 from memproxy.evals.throwaway import settings_for, throwaway_memory
-from memproxy.evals.vector_cache import until_ready
-from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import Embedder
-from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings import Settings
 from tests.recall_fixture.cases import fixture
+from tests.recall_fixture.conftest import loaded
 from tests.support.folders import Folders
-from tests.support.shared import MODEL_PATH, needs_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,21 +30,10 @@ MOST_NEEDLESS = {"elsewhere": 0, "unanswered": 2}
 """Questions of ten and of six that may bring something in (asked for the cat's name, the dog's is given)."""
 
 
-@pytest.fixture(scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
-def side(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def embedder(side: str, folders: Folders) -> AsyncIterator[Embedder]:
-    if side == "words":
-        yield NoEmbedder(384)
-        return
-    with folders.new("cache") as cache:
-        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), cache)
-        await until_ready(made)
-        yield made
-        await made.close()
+async def embedder(by: str, folders: Folders) -> AsyncIterator[Embedder]:
+    async with loaded(by, folders) as made:
+        yield made or NoEmbedder(384)
 
 
 async def ask(embedder: Embedder, *parts: str) -> list[Outcome]:
@@ -58,10 +45,10 @@ def found(outcome: Outcome) -> str:
     return f"{outcome.question.id}: {[turn for turn, _ in outcome.found.turns[:5]]}, injected {outcome.found.injected}"
 
 
-async def test_what_was_said_is_found(side: str, embedder: Embedder) -> None:
+async def test_what_was_said_is_found(by: str, embedder: Embedder) -> None:
     outcomes = await ask(embedder, "answered")
     figures = Sample.of(outcomes).figures()
-    low = {name: figures[name].value for name, least in LEAST[side].items() if figures[name].value < least}
+    low = {name: figures[name].value for name, least in LEAST[by].items() if figures[name].value < least}
     missed = [found(one) for one in outcomes if not one.question.gold_turns.intersection(one.found.injected)]
     assert not low, "\n".join(missed)
 
