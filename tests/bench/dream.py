@@ -30,8 +30,8 @@ from memproxy.recall.documents import bm25_text, dense_text
 from memproxy.settings import DreamSettings, EmbeddingSettings, LearnSettings, Settings, UpstreamSettings
 from tests.bench.dream_data import Planted, planted
 from tests.learn.rig import ModelServer
-from tests.recall.waiting import until_ready
 from tests.support.engine import DIMENSION, Api, make_engine, serve_engine
+from tests.support.model import until_ready
 
 TENANT = "acme"
 MINILM = 384

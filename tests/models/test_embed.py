@@ -17,7 +17,7 @@ from memproxy.models.embedding import Encoder, NoEmbedder, QueryCache
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
-from tests.recall.waiting import until_ready
+from tests.support.model import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 from tests.support.waiting import LONGEST_S, eventually
 

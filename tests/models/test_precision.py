@@ -17,8 +17,8 @@ from memproxy.models.embedding import Encoder
 from memproxy.models.encoder import load_fastembed
 from memproxy.models.query_precision import BLOCK, for_questions, in_blocks, quantised
 from memproxy.settings import EmbeddingSettings
-from tests.recall.waiting import until_ready
 from tests.support.folders import Folders
+from tests.support.model import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 
 QUESTIONS = ["Where did my sister go?", "When is the appointment with the dentist, and what do I have to bring?"]

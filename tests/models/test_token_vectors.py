@@ -1,5 +1,4 @@
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Embedder, Question
 from memproxy.settings import EmbeddingSettings, Settings
 from memproxy.wiring.engine_parts import make_embedder
-from tests.recall.waiting import until_ready
 from tests.support.folders import Folders
+from tests.support.model import ready
 from tests.support.shared import MODEL_PATH, needs_model
 
 TEXTS = [
@@ -34,16 +33,6 @@ def cache(folders: Folders) -> Iterator[Path]:
     """Where the copy of the model for questions is kept, so that it is made once."""
     with folders.new("models") as folder:
         yield folder
-
-
-@asynccontextmanager
-async def ready(made: Embedder) -> AsyncIterator[Embedder]:
-    await made.start()
-    try:
-        await until_ready(made)
-        yield made
-    finally:
-        await made.close()
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, Passage
 from memproxy.settings import EmbeddingSettings
 from tests.recall.making import NOW, asking, bench, fact, turn
-from tests.recall.waiting import until_ready
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import WITH_AND_WITHOUT, ready
+from tests.support.shared import MODEL_PATH
 
 KNOWN = [
     ("I work as a nurse at the Charite.", "User works as a nurse at the Charite", "Where do I work?"),
@@ -68,16 +68,13 @@ class Remembering(FastembedEmbedder):
         return [self._read[text] for text in texts]
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+@pytest.fixture(params=WITH_AND_WITHOUT)
 async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Embedder | None]:
     if request.param == "words":
         yield None
         return
-    made = Remembering(tmp_path / "cache")
-    await made.start()
-    await until_ready(made)
-    yield made
-    await made.close()
+    async with ready(Remembering(tmp_path / "cache")) as made:
+        yield made
 
 
 async def test_a_fact_is_injected_however_often_it_was_asked_for(embedder: Embedder | None) -> None:

@@ -9,14 +9,13 @@ import pytest
 import pytest_asyncio
 
 from memproxy.core.scope import Scope
-from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder, MemoryFilter
 from memproxy.recall.scores import SURPLUS
-from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.settings import Settings
 from tests.recall.making import PATIENT, bench, conversation, fact
-from tests.recall.waiting import until_ready
 from tests.support.folders import Folders
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import found_by
+from tests.support.shared import needs_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -112,15 +111,9 @@ def searched(request: pytest.FixtureRequest) -> str:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder(searched: str, folders: Folders) -> AsyncIterator[Embedder | None]:
     """Loaded once: that takes longer than most of the tests."""
-    if searched == "words":
-        yield None
-        return
     with folders.new("cache") as cache:
-        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), cache)
-        await made.start()
-        await until_ready(made)
-        yield made
-        await made.close()
+        async with found_by(searched, cache, token_vectors=True) as made:
+            yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -7,13 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.memory import Trust
-from memproxy.models.embed import FastembedEmbedder
 from memproxy.recall.query import MOST_PARTS, parts_of
 from memproxy.recall.ranking import Scored, merged
-from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, asking, bench, conversation, fact, turn
-from tests.recall.waiting import until_ready
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import WITH_AND_WITHOUT, found_by
 
 LIFE = [
     "User's dog is called Biscuit",
@@ -79,18 +76,11 @@ def test_the_order_is_that_of_the_mean_and_the_floor_sees_the_best() -> None:
     assert [(item.memory.content, item.score) for item in found] == [("one", 0.9), ("other", 0.8), ("third", 0.4)]
 
 
-@pytest.fixture(params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+@pytest.fixture(params=WITH_AND_WITHOUT)
 async def known(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    embedder = None
-    if request.param == "model":
-        embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path / "cache")
-        await embedder.start()
-        await until_ready(embedder)
-    async with bench(embedder=embedder) as it:
+    async with found_by(request.param, tmp_path / "cache") as embedder, bench(embedder=embedder) as it:
         await it.put(*(fact(text) for text in LIFE))
         yield it
-    if embedder is not None:
-        await embedder.close()
 
 
 async def test_both_answers_come_in_for_a_message_with_two_questions(known: Bench) -> None:

@@ -6,16 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from memproxy.evals.vector_cache import until_ready
-from memproxy.models.embed import FastembedEmbedder
 from memproxy.ports import Embedder
-from memproxy.settings import EmbeddingSettings
 from tests.recall.making import Bench, bench
 from tests.support.folders import Folders
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import WITH_AND_WITHOUT, found_by
 
 
-@pytest.fixture(scope="module", params=["words", pytest.param("model", marks=[needs_model, pytest.mark.model])])
+@pytest.fixture(scope="module", params=WITH_AND_WITHOUT)
 def by(request: pytest.FixtureRequest) -> str:
     """What memories are found by."""
     return str(request.param)
@@ -24,14 +21,9 @@ def by(request: pytest.FixtureRequest) -> str:
 @asynccontextmanager
 async def loaded(by: str, folders: Folders, *, token_vectors: bool = False) -> AsyncIterator[Embedder | None]:
     """The real model; None where memories are found by words."""
-    if by == "words":
-        yield None
-        return
     with folders.new("cache") as cache:
-        made = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=token_vectors), cache)
-        await until_ready(made)
-        yield made
-        await made.close()
+        async with found_by(by, cache, token_vectors=token_vectors) as made:
+            yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
