@@ -116,23 +116,18 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
         entries += await asyncio.to_thread(naming, memories)
     entries.sort(key=lambda each: (each[0], each[1].created_at))
     page, cursor = page_of("timeline", entries, query.cursor, query.limit)
-    return Timeline(name, [_entry(memory, edge, now) for _, memory, edge in page], cursor)
-
-
-def _entry(memory: Memory, edge: Relation, now: datetime) -> TimelineEntry:
-    holds = memory.active and memory.superseded_by is None and (edge.valid_to is None or edge.valid_to > now)
-    return TimelineEntry(
-        subject=edge.subject,
-        predicate=edge.predicate,
-        object=edge.object,
-        valid_from=edge.valid_from,
-        valid_to=edge.valid_to,
-        active=holds,
-        memory_id=memory.id,
-        content=memory.content,
-        created_at=memory.created_at,
-        superseded_by=memory.superseded_by,
-    )
+    data = [
+        TimelineEntry(
+            **msgspec.structs.asdict(edge),
+            active=memory.active and memory.superseded_by is None and (edge.valid_to is None or edge.valid_to > now),
+            memory_id=memory.id,
+            content=memory.content,
+            created_at=memory.created_at,
+            superseded_by=memory.superseded_by,
+        )
+        for _, memory, edge in page
+    ]
+    return Timeline(name, data, cursor)
 
 
 def _main_name(main_names: Mapping[str, str], name: str) -> str:

@@ -33,25 +33,11 @@ from memproxy.core.protocol import Citation
 from memproxy.core.transfer_lines import MEDIA_TYPE
 
 _MODULES = (
-    memories,
-    forgetting,
-    turns,
-    recalling,
-    sessions,
-    receipts,
-    palace,
-    knowledge,
-    transfer,
-    administration,
-    feedback,
-    working,
-    dreams,
-    conflicts,
+    *(memories, forgetting, turns, recalling, sessions, receipts, palace),
+    *(knowledge, transfer, administration, feedback, working, dreams, conflicts),
 )
-
-
 OPERATIONS = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Operation))
-"""Every call of the memory API."""
+"""Every call of the memory API, in the order of the description."""
 
 SHARED = (Memory, Kind, Trust, Source, Relation, Citation)
 """Structs that are components of their own; all others are written out within the answers that hold them."""

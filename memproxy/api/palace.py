@@ -3,6 +3,7 @@
 Places are named by a wing's name, any alias of it, or a pointer.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from memproxy.core.memory import Kind
 from memproxy.core.palace import pointer, read_pointer, read_room, slug, subject_name
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError
-from memproxy.ports import MemoryFilter, PalacePlace
+from memproxy.ports import MemoryFilter, PalacePlace, StateStore
 
 NOWHERE = "\x00"
 """A name that no place has: what is asked of it finds nothing."""
@@ -32,12 +33,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     room: str | None = None
 
 
+@dataclass(frozen=True)
 class PalaceNames:
     """Reads what a caller calls a place. Every call raises `errors.StateUnavailable` where the names cannot be read."""
 
-    def __init__(self, api: Backends, scope: Scope) -> None:
-        self._state = api.state
-        self._scope = scope
+    _state: StateStore
+    _scope: Scope
 
     async def wing(self, named: str) -> Place:
         """The wing of this name, alias or pointer (a room's pointer names the room too); `NOWHERE` if there is none."""
@@ -90,7 +91,7 @@ async def in_palace(api: Backends, scope: Scope, filters: Filters, where: Memory
     """The filter narrowed to the wings, rooms and closets that are named."""
     if not filters.wing and not filters.room and not filters.closet:
         return where
-    names = PalaceNames(api, scope)
+    names = PalaceNames(api.state, scope)
     wings = [await names.wing(named) for named in filters.wing]
     only = wings[0].wing if len(wings) == 1 else None
     places = wings + [await names.room(named, only) for named in filters.room]
@@ -147,7 +148,7 @@ async def palace(api: Backends, call: Call, query: PalaceQuery) -> PalaceLevel:
     """
     scope = call.scope()
     api.require("store")
-    names = PalaceNames(api, scope)
+    names = PalaceNames(api.state, scope)
     place = await names.wing(query.wing) if query.wing is not None else Place()
     if query.room is not None:
         room = await names.room(query.room, place.wing)
