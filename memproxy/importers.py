@@ -116,7 +116,11 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     untimed = written_at(path)
     for key, value in objects(path, _ZEP_LISTS):
         if key in _ZEP_THREADS or "messages" in value:
-            yield from _zep_thread(value, untimed)
+            session = value.get("thread_id") or value.get("session_id") or value.get("uuid")
+            about = {"session_id": session, "user_id": value.get("user_id")}
+            messages = [about | one for one in list_of(value.get("messages")) if isinstance(one, dict)]
+            for begin in range(0, len(messages), BATCH):
+                yield from _zep_conversations(messages[begin : begin + BATCH], untimed)
         elif "fact" in value:
             yield from _zep_fact(value, untimed)
         else:
@@ -147,15 +151,6 @@ def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
         "active": valid_to is None or datetime.fromisoformat(valid_to) > datetime.now(UTC),
     }
     yield {"memory": without_none(memory)}
-
-
-def _zep_thread(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
-    session = value.get("thread_id") or value.get("session_id") or value.get("uuid")
-    messages = [one for one in list_of(value.get("messages")) if isinstance(one, dict)]
-    user = value.get("user_id")
-    for begin in range(0, len(messages), BATCH):
-        some = messages[begin : begin + BATCH]
-        yield from _zep_conversations([{"session_id": session, "user_id": user, **one} for one in some], untimed)
 
 
 def _zep_conversations(messages: list[dict[str, Any]], untimed: str) -> Iterator[dict[str, Any]]:

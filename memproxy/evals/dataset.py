@@ -2,18 +2,18 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 
-SMOKE_QUESTIONS = 10
+T = TypeVar("T")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +61,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 
     def smoke(self) -> "Dataset":
         """Ten questions, spread evenly over the set, and only the sessions of their users."""
-        step = max(1, len(self.questions) // SMOKE_QUESTIONS)
-        questions = self.questions[::step][:SMOKE_QUESTIONS]
+        questions = for_smoke(self.questions)
         fewer = msgspec.structs.replace(self, questions=questions)
         return fewer.of_users({question.user for question in questions})
 
@@ -70,6 +69,11 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         sessions = [session for session in self.sessions if session.user in users]
         questions = [question for question in self.questions if question.user in users]
         return msgspec.structs.replace(self, sessions=sessions, questions=questions)
+
+
+def for_smoke(items: Sequence[T]) -> list[T]:
+    """Ten of them, spread evenly."""
+    return list(items[:: max(1, len(items) // 10)][:10])
 
 
 def read_json(path: Path) -> Any:

@@ -17,8 +17,6 @@ from memproxy.core.turn import Message
 from memproxy.errors import ConfigError
 from memproxy.settings.yaml_file import parse_long
 
-SMOKE_DIALOGUES = 10
-
 Patterns = tuple[str, ...]
 
 _ROLES = frozenset({"user", "assistant", "tool", "system", "document"})
@@ -103,12 +101,6 @@ def load(path: Path) -> list[Dialogue]:
     """
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     return _checked([dialogue for file in files for dialogue in _read(file)])
-
-
-def smoke(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
-    """Ten of them, spread evenly."""
-    step = max(1, len(dialogues) // SMOKE_DIALOGUES)
-    return list(dialogues[::step][:SMOKE_DIALOGUES])
 
 
 def _read(path: Path) -> list[Dialogue]:

@@ -23,7 +23,7 @@ from memproxy.core.memory import FACTS
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError, ModelError
 from memproxy.evals import dialogues as data
-from memproxy.evals.dataset import Session
+from memproxy.evals.dataset import Session, for_smoke
 from memproxy.evals.dialogues import NOTHING, Dialogue, Judged, Run, Verdict, judge
 from memproxy.evals.output import make_console, make_report, make_table, progress, rounded, write_json
 from memproxy.evals.scoring import Sample, figure
@@ -58,7 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def measure_extraction(path: Path, options: Options, json_out: Path | None) -> None:
     """Measure what is learned from dialogues, print and write the figures."""
     found = data.load(path)
-    found = data.smoke(found) if options.smoke else found
+    found = for_smoke(found) if options.smoke else found
     settings, access = settings_of(options, os.environ)
     judged, embedder = asyncio.run(_measured(found, settings, access, options))
     about = {

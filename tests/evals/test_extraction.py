@@ -11,6 +11,7 @@ import pytest
 from memproxy.core.memory import Kind, Memory
 from memproxy.errors import ConfigError
 from memproxy.evals import dialogues as data
+from memproxy.evals.dataset import for_smoke
 from memproxy.evals.dialogues import Dialogue, Ended, Judged, Run, Session, Stored, Verdict, judge
 from memproxy.evals.extraction import made_report, of_group
 
@@ -206,6 +207,6 @@ def test_a_file_of_another_form_is_refused_with_the_reason(tmp_path: Path, text:
 
 
 def test_a_smoke_test_takes_ten_spread_over_all() -> None:
-    few = data.smoke(OWN)
+    few = for_smoke(OWN)
     assert len(few) == 10
     assert len({one.type for one in few}) > 5
