@@ -240,7 +240,7 @@ class EdgeStore(VectorStore):
         first = self.points_of(EdgeBackend(self._on_shard))
         rebuild = EdgeRebuild(self, self._folder, room=self._room, writers=self._writers, opened_here=opened_here)
         try:
-            await rebuild.prepare(first, dimension=self._dimension, embedder=self._embedder)
+            await rebuild.prepare(first, dimension=self.dimension, embedder=self._embedder)
         except BaseException:
             await rebuild.close()
             raise
@@ -300,13 +300,13 @@ class EdgeStore(VectorStore):
         folder = self._folder
         if marker is None:
             self._create()
-            marker = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
+            marker = Marker.fresh(dimension=self.dimension, embedder=self._embedder)
             folder.write_marker(marker)
         if expected_id is not None and marker.store_id != expected_id:
             raise missing_store(folder.path, expected_id, marker.store_id)
         if as_built:
             return marker
-        configured = (self._dimension, self._embedder)
+        configured = (self.dimension, self._embedder)
         check_built_with(folder.path, built=(marker.dimension, marker.embedder), configured=configured)
         if marker.embedder is None and self._embedder is not None:
             marker.embedder = self._embedder
@@ -321,12 +321,12 @@ class EdgeStore(VectorStore):
             return
         discard_unfinished(folder.shard)
         self._room.check_creation()
-        create(folder.shard, self._dimension)
+        create(folder.shard, self.dimension)
         folder.sync()
 
     def _take_over(self) -> None:
         """A shard without a marker: left by a start that was killed (then it is empty), or somebody lost the marker."""
-        shard = self._loaded(self._dimension)
+        shard = self._loaded(self.dimension)
         points = shard.info().points_count
         shard.close()
         if points:

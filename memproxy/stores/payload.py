@@ -85,17 +85,12 @@ class Points:
     """
 
     def __init__(self, engine: Backend, keys: Keys | None = None, time_to_live: TimeToLive | None = None) -> None:
-        self._engine = engine
+        self.engine = engine
         self._keys = keys
         self._time_to_live = time_to_live
 
-    @property
-    def engine(self) -> Backend:
-        """The engine, whose points are as they are stored."""
-        return self._engine
-
     async def upsert(self, points: Sequence[Stored]) -> None:
-        await self._engine.upsert([await self._stored_form(point) for point in points])
+        await self.engine.upsert([await self._stored_form(point) for point in points])
 
     async def _stored_form(self, point: Stored) -> Stored:
         payload = point.payload
@@ -114,17 +109,17 @@ class Points:
         """Merge payload fields into existing points of this owner; null removes a field."""
         if self._keys is not None and HIDDEN & fields.keys():
             fields = sealed_changes(await self._key_for_writing(self._keys, owner), fields)
-        await self._engine.set_payload(ids, fields)
+        await self.engine.set_payload(ids, fields)
 
     async def delete(self, where: Where) -> int:
-        return await self._engine.delete(await self._where(where))
+        return await self.engine.delete(await self._where(where))
 
     async def scroll(
         self, where: Where, *, limit: int, fields: Fields = None, order: Order = None, after_id: str | None = None
     ) -> list[FoundPoint]:
         """As `Backend.scroll`; single ``fields`` are answered as they are stored."""
         sealed_where = await self._where(where)
-        points = await self._engine.scroll(sealed_where, limit=limit, fields=fields, order=order, after_id=after_id)
+        points = await self.engine.scroll(sealed_where, limit=limit, fields=fields, order=order, after_id=after_id)
         return points if fields is not None else await self._opened(points)
 
     async def rank(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
@@ -132,23 +127,23 @@ class Points:
             rankings = [
                 msgspec.structs.replace(ranking, where=await self._where(ranking.where)) for ranking in rankings
             ]
-        return await self._engine.rank(rankings)
+        return await self.engine.rank(rankings)
 
     async def scores(self, query: Hybrid) -> Scores | None:
         if self._keys is not None:
             query = msgspec.structs.replace(query, where=await self._where(query.where))
-        return await self._engine.scores(query)
+        return await self.engine.scores(query)
 
     async def retrieve(self, ids: Sequence[str]) -> list[FoundPoint]:
-        return await self._opened(await self._engine.retrieve(ids)) if ids else []
+        return await self._opened(await self.engine.retrieve(ids)) if ids else []
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         """As `retrieve`, with the vectors; without those that are still to be sealed, which a reindex writes anew."""
-        there = await self._engine.stored(ids) if ids else []
+        there = await self.engine.stored(ids) if ids else []
         return await self._opened([point for point in there if self._keys is None or SEALED in point.payload])
 
     async def count(self, where: Where) -> int:
-        return await self._engine.count(await self._where(where))
+        return await self.engine.count(await self._where(where))
 
     async def _where(self, where: Where) -> Where:
         """The same, asking for keyed hashes too: some payloads may not be sealed yet."""
@@ -371,12 +366,8 @@ class RecentMemories:
         self._most_characters = most_characters
         self._reads: OrderedDict[str, Read] = OrderedDict()
         self._characters = 0
-        self._writes = 0
-
-    @property
-    def writes(self) -> int:
+        self.writes = 0
         """Changes so far: what is read is kept only if there were none since the reading began."""
-        return self._writes
 
     def has_room(self, count: int) -> bool:
         """Whether ``count`` more fit without evicting any: a tenth of the characters is left free."""
@@ -403,7 +394,7 @@ class RecentMemories:
 
     def add(self, read: Sequence[tuple[str, Read]], *, writes: int) -> None:
         """Keep what was read while the number of writes was ``writes``; nothing where there were more since."""
-        if writes != self._writes:
+        if writes != self.writes:
             return
         for point_id, entry in read:
             self._drop(point_id)
@@ -418,13 +409,13 @@ class RecentMemories:
                 self._characters -= _size(entry)
 
     def forget(self, point_ids: Iterable[str]) -> None:
-        self._writes += 1
+        self.writes += 1
         for point_id in point_ids:
             self._drop(point_id)
 
     def clear(self) -> None:
         """Anything may have been written."""
-        self._writes += 1
+        self.writes += 1
         self._reads.clear()
         self._characters = 0
 

@@ -105,8 +105,8 @@ class PostgresStore(ServerStore[Collection]):
 
     async def _create(self) -> tuple[Collection, Marker]:
         plain = await self._plain()
-        await plain.create(self._dimension)
-        fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
+        await plain.create(self.dimension)
+        fresh = Marker.fresh(dimension=self.dimension, embedder=self._embedder)
         async with plain.connected() as connection:
             await connection.execute(
                 "INSERT INTO memproxy_collections VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",

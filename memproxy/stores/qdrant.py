@@ -393,9 +393,9 @@ class QdrantStore(ServerStore[Collection]):
 
     async def _create(self) -> tuple[Collection, Marker]:
         collection = await self._current()
-        await collection.create(self._dimension)
+        await collection.create(self.dimension)
         await collection.prepare()
-        fresh = Marker.fresh(dimension=self._dimension, embedder=self._embedder)
+        fresh = Marker.fresh(dimension=self.dimension, embedder=self._embedder)
         return collection, await collection.set_identity(fresh, replace=False)
 
     async def _open(self, expected_id: str | None, *, as_built: bool) -> tuple[Collection, Marker]:

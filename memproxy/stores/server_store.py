@@ -100,7 +100,7 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
             )
         if as_built:
             return marker
-        built, configured = (marker.dimension, marker.embedder), (self._dimension, self._embedder)
+        built, configured = (marker.dimension, marker.embedder), (self.dimension, self._embedder)
         check_built_with(self.location, built=built, configured=configured)
         if marker.embedder is None and self._embedder is not None:
             marker = msgspec.structs.replace(marker, embedder=self._embedder)
@@ -162,7 +162,7 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
     async def begin_rebuild(self, expected_id: str | None) -> "ServerRebuild[Used]":
         opened_here = self.collection is None
         collection, marker = await self._open(expected_id, as_built=True)
-        target_marker = msgspec.structs.replace(marker, dimension=self._dimension, embedder=self._embedder)
+        target_marker = msgspec.structs.replace(marker, dimension=self.dimension, embedder=self._embedder)
         rebuild = ServerRebuild(self, collection, target_marker, writers=self._writers, opened_here=opened_here)
         try:
             await rebuild.prepare()

@@ -113,7 +113,7 @@ class VectorStore:
     is_flushed = True
 
     def __init__(self, *, dimension: int, embedder_name: str | None) -> None:
-        self._dimension = dimension
+        self.dimension = dimension
         self._embedder = embedder_name
         self._points: Points | None = None
         self._writers = Writers()
@@ -158,10 +158,6 @@ class VectorStore:
         """Forget what was read lately: somebody's key was destroyed."""
         if self._recent is not None:
             self._recent.clear()
-
-    @property
-    def dimension(self) -> int:
-        return self._dimension
 
     async def drop_unfinished(self) -> None:
         """Remove what an unfinished reindex has copied: what is erased must not live on there."""
@@ -234,7 +230,7 @@ class VectorStore:
     async def search(self, scope: Scope, query: HybridQuery) -> list[Candidate]:
         # counted over others' memories, IDF would tell a project how rare a word is in another
         everything, where = self._readable(scope, MemoryFilter()), self._readable(scope, query.where)
-        if query.dense is not None and len(query.dense) != self._dimension:
+        if query.dense is not None and len(query.dense) != self.dimension:
             raise ConfigError(self._wrong_dimension(len(query.dense)))
         hybrid = Hybrid(
             where=where,
@@ -364,13 +360,13 @@ class VectorStore:
         if (memory.tenant, memory.user_id) != scope.owner:
             raise RequestError("A memory can only be written in its owner's scope; tenant or user differ.")
         for part in point.dense:
-            if len(part) != self._dimension:
+            if len(part) != self.dimension:
                 raise ConfigError(self._wrong_dimension(len(part)))
         return Stored(point_id_of(memory), slim_payload(memory, point.tokens), point.dense, point.bm25)
 
     def _wrong_dimension(self, got: int) -> str:
         return (
-            f"The embedder gives vectors of {got} numbers, the store holds vectors of {self._dimension}. "
+            f"The embedder gives vectors of {got} numbers, the store holds vectors of {self.dimension}. "
             "Configure the embedding model the store was built with, or run `memproxy reindex`."
         )
 

@@ -110,7 +110,7 @@ async def test_encrypted_tokens_are_read_by_their_owners_key_alone(tmp_path: Pat
     async with encrypted(edge, tmp_path) as (store, state):
         await store.upsert(ANN, [late("t1"), late("t2")])
         assert await found(store) == {"t1": TOKENS, "t2": TOKENS}
-        inner: Backend = backend(store)._engine
+        inner: Backend = backend(store).engine
         stored = await raw(inner, "t1")
         assert TOKEN_VECTORS not in stored.payload
         assert base64.b64encode(TOKENS).decode() not in str(stored.payload)
