@@ -46,6 +46,7 @@ class PostgresState(PostgresJournal, StateOwners):
         database, tasks = PostgresDatabase(url, sync=sync, now=now), TaskOwner("state")
         super().__init__(database, tasks, masters, spill, durable=sync == "full")
         self._share(database, lease)
+        self.changes: ChangeNotices = self._replicas.changes
         self._spares = spares
 
     async def open(self) -> None:
@@ -67,10 +68,6 @@ class PostgresState(PostgresJournal, StateOwners):
         await self._replicas.end()
         await self._end()
         await self._database.close()
-
-    @property
-    def changes(self) -> ChangeNotices:
-        return self._replicas.changes
 
     def on_rows(self, callback: Callable[[], None]) -> None:
         """``callback`` is called when any replica has written rows that may be claimed."""

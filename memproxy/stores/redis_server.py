@@ -226,10 +226,6 @@ class RedisServer:
                 await self._connect()
             except CacheUnavailable as error:
                 self._note(f"degraded: {error.message}")
-                self._first.set()
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-                pause = min(2 * pause, AGAIN_S[1])
-                continue
             self._first.set()
             began = asyncio.get_running_loop().time()
             while self._connected:

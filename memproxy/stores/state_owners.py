@@ -47,15 +47,12 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
     ) -> None:
         """``masters``: the keys of encrypted texts. ``spill`` names local files of what the database does not take."""
         super().__init__(database, tasks, self._seal_by(masters))
+        self.where = database.location
         self._spill = Spill(spill, durable=durable)
         self._taking_up = TakingUp(spill, self._append_left, tasks)
 
     def _seal_by(self, masters: "MasterKeys | None") -> Sealing:  # noqa: ARG002 - those with encrypted texts do
         return NoSealing()
-
-    @property
-    def where(self) -> str:
-        return self._database.location
 
     @abstractmethod
     async def wipe(self) -> None:
