@@ -231,9 +231,7 @@ MARKS = 8
 """Changed fields are written with this part of it free: no vector comes with them, one call's payloads are under a
 mebibyte, and a deletion has turns to hide and facts to end, which must not wait until somebody frees space."""
 
-SPARE = 8 * 1024 * 1024
-"""What is left beside an opening: for the lock, the marker and the index of a field that is new."""
-
+SPARE = 8 * 1024 * 1024  # what is left beside an opening: for the lock, the marker and the index of a field that is new
 IN_MEMORY_NEW = 112 * 1024 * 1024  # what a new store took of a tmpfs until it was open (measured: 106 MiB)
 
 _NOT_READ = ("payload_storage", "vector_storage-bm25")

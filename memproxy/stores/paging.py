@@ -22,9 +22,7 @@ from memproxy.stores.backend import ORDER_FIELD, Fields, FoundPoint, Order
 from memproxy.stores.filters import FACTS, Between, Missing, OneOf, Where, turns_of
 from memproxy.stores.payload import Points, memories, pass_over
 
-_ROWS = 64
-"""Points read at once while conversations are looked for: some are of many short messages, some of thousands."""
-
+_ROWS = 64  # points read at once while conversations are looked for: some are of many short messages, some of thousands
 _CONVERSATIONS = 8  # conversations that are counted at once: a server's connections are for others, too
 _WORDS = 200  # characters by which a person knows a conversation again
 

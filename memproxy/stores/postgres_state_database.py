@@ -44,9 +44,7 @@ RECONNECT_S = 4.0
 """How long the pool retries a connection by itself, with growing, varied pauses; the next call makes it go on."""
 
 STATEMENT_MS = 15_000  # longest time of one statement
-ANSWERED_S = 30.0
-"""A server that has not done with a call by then hangs, or is cut off: the connection is given up."""
-
+ANSWERED_S = 30.0  # a server that has not done with a call by then hangs, or is cut off: the connection is given up
 GLANCED_S = 2.0  # the same of a few rows that a request waits for
 LOCK_MS = 5_000  # longest wait for another process's transaction; ours take milliseconds
 LEAST_SKEW = timedelta(seconds=1)  # a clock that is wrong by less than this is right

@@ -26,9 +26,7 @@ LEASE = timedelta(seconds=20)
 """How long after the last sign of life of a process its claimed rows are taken over by another one."""
 
 BEATS = 4  # signs of life within one lease
-APART_S = 0.1
-"""Announce new rows at most this often: a commit that sends a notice waits for all others that send one."""
-
+APART_S = 0.1  # announce new rows at most this often: a commit that sends a notice waits for all others that send one
 AGAIN_S = (0.5, 5.0)  # shortest and longest pause before the connection that listens is made again; they vary
 
 CHOSEN, ROWS, DESTROYED, CHANGE = "chosen", "rows", "destroyed", "change"

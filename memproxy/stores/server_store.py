@@ -33,8 +33,7 @@ class ServerCollection(Backend, Protocol):
 
 Used = TypeVar("Used", bound=ServerCollection)
 
-_ASKED_AGAIN_AFTER_S = (0.1, 0.5, 2.0)
-"""Waits between asking a server whether it has switched; writes wait meanwhile."""
+_ASKED_AGAIN_AFTER_S = (0.1, 0.5, 2.0)  # waits between asking a server whether it has switched; writes wait meanwhile
 
 
 class ServerStore(VectorStore, ABC, Generic[Used]):

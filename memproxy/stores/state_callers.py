@@ -20,9 +20,7 @@ from memproxy.tasks import TaskOwner
 
 CHOICES_SECONDS = 5.0  # how long choices that were read count at most, should the news of a change not come
 MOST_AUDITED = 100_000  # audit entries kept of all tenants together, some 300 bytes each; the oldest go first
-
-TOKENS_KEPT = timedelta(days=400)
-"""How long hours of tokens are kept: a year can be compared with the one before."""
+TOKENS_KEPT = timedelta(days=400)  # how long hours of tokens are kept: a year can be compared with the one before
 
 USER = "user_id"
 """The field of an audit entry's scope that names a user."""

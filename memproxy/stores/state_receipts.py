@@ -10,9 +10,7 @@ from memproxy.core.receipt import RECEIPT_VERSION, Decided, Noted, Outcome, Reca
 from memproxy.core.scope import OwnerKey, Scope
 from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, Row, StatePart, owned, visible, within
 
-RECEIPTS_KEPT = timedelta(days=7)
-"""Receipts and outcomes answer questions about the last days; they are no archive."""
-
+RECEIPTS_KEPT = timedelta(days=7)  # receipts and outcomes answer questions about the last days; they are no archive
 MOST_RECEIPTS = 100_000
 """Receipts (and as many outcomes) kept of all owners together, about 4 KB each; the oldest go first."""
 

@@ -19,9 +19,7 @@ from memproxy.stores.state_journal import StateJournal
 from memproxy.stores.state_part import OWNED, PRUNE_EVERY, Columns, Db, owned, within
 
 SESSIONS_PER_KEY = 5  # conversations that may begin alike and still be told apart; the oldest are forgotten
-
-KEYS_KEPT = timedelta(days=90)
-"""A conversation that was silent for longer is not recognised by its prefix any more."""
+KEYS_KEPT = timedelta(days=90)  # a conversation that was silent for longer is not recognised by its prefix any more
 
 BLOCKS_KEPT = timedelta(days=7)
 """No provider's prompt cache lives longer; a conversation taken up again later recalls anew."""
