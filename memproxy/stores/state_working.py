@@ -166,9 +166,7 @@ class StateWorking(StatePart):
         """Erase most of what there is before a transaction erases the rest with all else, which thus is not long."""
 
         async def work(db: Db) -> int:
-            columns = await self._sealing.of(db, owner)
-            where, values = _erased(columns, owner, session)
-            return 0 if where is None else await db.drop_some("working", _KEY, where, AT_ONCE, **values)
+            return await erase(db, await self._sealing.of(db, owner), owner, session, most=AT_ONCE)
 
         while await self._database.write(work) == AT_ONCE:
             pass
@@ -217,17 +215,15 @@ def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:
     )
 
 
-def _erased(columns: Columns | None, owner: OwnerKey, session: str | None) -> tuple[str | None, dict[str, str]]:
-    """Condition on the owner's entries, or those of one session's namespace, with its values; None: there are none."""
-    if session is None:
-        return OWNED, owned(owner)
-    if columns is None:
-        return None, {}
-    return f"{OWNED} AND namespace = :namespace", {**owned(owner), "namespace": columns.name(f"session/{session}")}
-
-
-async def erase(db: Db, columns: Columns | None, owner: OwnerKey, session: str | None) -> None:
-    """Erase the owner's entries, or the namespace of one session."""
-    where, values = _erased(columns, owner, session)
-    if where is not None:
-        await db.run(f"DELETE FROM working WHERE {where}", **values)
+async def erase(
+    db: Db, columns: Columns | None, owner: OwnerKey, session: str | None, *, most: int | None = None
+) -> int:
+    """Erase the owner's entries, or the namespace of one session; how many, of ``most``."""
+    where, values = OWNED, owned(owner)
+    if session is not None:
+        if columns is None:
+            return 0  # without a key there are none
+        where, values["namespace"] = f"{OWNED} AND namespace = :namespace", columns.name(f"session/{session}")
+    if most is None:
+        return await db.run(f"DELETE FROM working WHERE {where}", **values)
+    return await db.drop_some("working", _KEY, where, most, **values)

@@ -405,23 +405,16 @@ ReadPlaces = Callable[[list[str]], Awaitable[list[tuple[str, Read]]]]
 """Reads the memories of these points, in their order; missing ones are left out."""
 
 
-class _Raw(msgspec.Struct, frozen=True):
-    """Raw scores by point id, by vector and by words."""
-
-    dense: dict[str, float]
-    bm25: dict[str, float]
-
-
 async def searched(engine: Points, query: Hybrid, read: ReadPlaces) -> tuple[Scores, list[Read]]:
     """Every candidate's scores, and the candidates."""
     near, worded = await _ranked(engine, _sides(query, query.where))
     best = list(near | worded)
     more, reads = await asyncio.gather(_filled(engine, query, near, worded), read(best))
-    facts_too = await _more_facts(engine, query, (near, worded), dict(reads))
-    if new := list(facts_too.dense | facts_too.bm25):
+    near_facts, worded_facts = await _more_facts(engine, query, (near, worded), dict(reads))
+    if new := list(near_facts | worded_facts):
         reads += await read(new)
-    by_vector = near | more[0] | facts_too.dense
-    by_words = dict.fromkeys(best, 0.0) | worded | more[1] | facts_too.bm25 if query.bm25 is not None else {}
+    by_vector = near | more[0] | near_facts
+    by_words = dict.fromkeys(best, 0.0) | worded | more[1] | worded_facts if query.bm25 is not None else {}
     point_ids = [point_id for point_id, _ in reads]
     scores = Scores(
         point_ids=point_ids,
@@ -442,8 +435,8 @@ def _sides(query: Hybrid, where: Where) -> list[Ranking | None]:
 
 async def _more_facts(
     engine: Points, query: Hybrid, best: Sequence[Mapping[str, float]], reads: Mapping[str, Read]
-) -> _Raw:
-    """Raw scores of the best facts that were not found, where a side has room for few of them."""
+) -> list[dict[str, float]]:
+    """Raw scores of the best facts that were not found, where a side has room for few of them, as `_filled`."""
     facts_query = msgspec.structs.replace(query, limit=query.facts)
     sides = [
         side if _lacks_facts(query, there, reads) else None
@@ -452,10 +445,10 @@ async def _more_facts(
     dense, bm25 = await _ranked(engine, sides)
     new = dict.fromkeys(point_id for point_id in dense | bm25 if point_id not in reads)
     if not new:
-        return _Raw({}, {})
+        return [{}, {}]
     by_vector, by_words = _sides(query, query.corpus)
-    scored = await _ranked(engine, [_rest(by_vector, new), _rest(by_words, new)])
-    return _Raw(scored[0], dict.fromkeys(new, 0.0) | scored[1])
+    near, worded = await _ranked(engine, [_rest(by_vector, new), _rest(by_words, new)])
+    return [near, dict.fromkeys(new, 0.0) | worded]
 
 
 def _lacks_facts(query: Hybrid, best: Mapping[str, float], reads: Mapping[str, Read]) -> bool:
