@@ -68,7 +68,6 @@ class Where(msgspec.Struct, frozen=True):
 
 
 SILENT = OneOf(TELLS_NOTHING, (True,))
-"""What tells nothing."""
 
 FACTS = OneOf("kind", _FACT_KINDS)
 """What is no verbatim message."""

@@ -194,7 +194,6 @@ EPOCH_S = 0.02
 UNASKED_S = 1.0
 
 PAYLOAD = "hot.memory"
-"""What a payload is sealed as."""
 
 _NAMED_FOR = 4  # how many times longer an owner's generation is kept than what is stored under it
 

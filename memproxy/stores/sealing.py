@@ -28,13 +28,11 @@ _BY_MASTER = b"\x02"
 _HEAD = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
 
 TEXT_MARK = "enc1:"
-"""How sealed text begins."""
 
 NAME_MARK = "siv1:"
 """How a sealed name begins: always the same for the same name of one user, so that it can be looked up."""
 
 TOKEN_MARK = "mac1:"  # noqa: S105 - no secret
-"""How a keyed hash begins."""
 
 HOW_TO_MAKE_ONE = "memproxy keys master"
 

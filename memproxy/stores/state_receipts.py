@@ -18,7 +18,6 @@ MOST_OF_A_TENANT = 20_000  # the same of one tenant, so that a busy one does not
 PRUNED_AT_ONCE = 2_000  # rows of one pruning, so that no single transaction is long
 
 QUERY, CONTENT = "receipt.query", "outcome.content"
-"""What the columns with texts are sealed as."""
 
 _TABLES = {"receipts": "tenant, user_id, request_id", "outcomes": "number"}
 """With the key of each."""

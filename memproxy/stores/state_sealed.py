@@ -47,7 +47,6 @@ MOST_KNOWN = 10_000
 """Data keys kept unwrapped in memory, a few hundred bytes each. Unwrapping one takes some 20 microseconds."""
 
 ASIDE = "aside.body"
-"""What the body of an entry that is set aside is sealed as."""
 
 KEY_READ_S = 0.2  # how long a user's key is waited for when something is set aside
 
@@ -232,7 +231,6 @@ def _sealed_by(columns: Columns) -> dict[str, tuple[str, dict[str, Callable[[Sto
 
 
 SEALED_TABLES = tuple(_sealed_by(PlainColumns()))
-"""Tables that hold texts, or names made of them."""
 
 
 async def seal_everything(db: Db, keys: DataKeys) -> int:

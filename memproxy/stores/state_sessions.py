@@ -30,7 +30,6 @@ BLOCKS_PER_SESSION = 200
 PRUNED_AT_ONCE = 2_000  # lines of one pruning, so that no single transaction is long
 
 LINE = "block.line"
-"""What the column with a line is sealed as."""
 
 _SESSION = f"{OWNED} AND session = :session"
 _NOT_LEARNING = """NOT EXISTS (

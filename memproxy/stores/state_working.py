@@ -11,7 +11,6 @@ from memproxy.core.working_memory import Place, WorkingEntry, WorkingPage, names
 from memproxy.stores.state_part import OWNED, Columns, Db, Row, StatePart, owned
 
 HEAD, DATA, WORDS = "working.head", "working.data", "working.words"
-"""What the columns with texts are sealed as."""
 
 AT_ONCE = 2_000  # rows that one transaction of a sweep or an erasure removes: others write between two of them
 
