@@ -213,7 +213,7 @@ def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUn
 
 
 def check_built_with(path: object, *, built: tuple[int, str | None], configured: tuple[int, str | None]) -> None:
-    """Compare (dimension, embedder) of a store with those configured. Raises `ConfigError`: they differ."""
+    """Compare a store's (dimension, embedder) with the configured; an unknown one fits. Raises `ConfigError`."""
     same_name = built[1] is None or configured[1] is None or built[1] == configured[1]
     if built[0] == configured[0] and same_name:
         return
@@ -289,7 +289,7 @@ class Room:
         self._check_opening(IN_MEMORY_NEW if self._disk.in_memory() else 0, "a new store")
 
     def check_opening(self, shard: Path) -> None:
-        """There is room to open the store in this folder, which takes none of a disk. Raises as `check_points`."""
+        """There is room to open the store in this folder; on a disk it takes none. Raises as `check_points`."""
         if self._disk.in_memory() and (hole_bytes := _read_holes(shard)):
             self._check_opening(hole_bytes, "this store")
 

@@ -116,7 +116,7 @@ class Collection:
                 raise
 
     async def snapshot(self) -> Snapshot:
-        """Have the server make a snapshot, and keep it. Raises `StoreUnavailable`, also where others have parts."""
+        """Have the server make and keep a snapshot. Raises `StoreUnavailable`, also where other servers have parts."""
         spread = await self._server.call(lambda client: client.collection_cluster_info(self.name))
         if spread.remote_shards:
             raise StoreUnavailable(
@@ -136,7 +136,7 @@ class Collection:
         return await self._server.call(lambda client: client.get_collection(self.name))
 
     async def prepare(self) -> None:
-        """See that it is ours, and index fields that are not indexed yet. Raises `ConfigError`: it is somebody's."""
+        """See that it is ours, and index fields that are not indexed yet. Raises `ConfigError`: it is not."""
         if self._server.is_local:
             return
         information = await self.information()

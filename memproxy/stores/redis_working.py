@@ -249,7 +249,7 @@ class RedisWorking:
         return msgspec.json.decode(await self._state.get_meta(ERASED) or "[]", type=list[str])
 
     async def _erase_left(self) -> None:
-        """Erase what could not be before anything is read or written, on a new connection; of a session, all."""
+        """Erase what could not be erased in its time, before anything is read; of a session, all of its owner's."""
         try:
             waiting = await self._waiting()
             for owner_name in {*waiting, *self._unerased}:

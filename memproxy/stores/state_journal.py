@@ -20,7 +20,7 @@ from memproxy.tasks import TaskOwner
 
 LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEARN: "learn"}
 CRASH_DELAY = timedelta(seconds=0.5)
-"""A row's later deaths wait 1.5, 7.5, 31.5, 127.5 s: what ran beside the one that kills is done meanwhile."""
+"""After its 2nd to 5th death of the engine a row waits 1.5, 7.5, 31.5, 127.5 s: what runs beside it is done by then."""
 
 BODY, PLAN = "journal.body", "journal.plan"
 """What the columns with texts are sealed as."""
