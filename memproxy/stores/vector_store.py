@@ -15,7 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, RequestError, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import Candidate, ConversationPage, HybridQuery, MemoryFilter, Page, Point, PointPage
-from memproxy.ports.memory_store import Written as Listener
+from memproxy.ports.memory_store import Written
 from memproxy.stores.backend import TOKEN_VECTORS, Backend, FoundPoint, Hybrid, Ranking, Scores, Stored
 from memproxy.stores.filters import TELLS_NOTHING, HasId, OneOf, Where, erasable, facts, of_tenant, readable, telling
 from memproxy.stores.paging import Cursor, around, conversations, newest
@@ -122,7 +122,7 @@ class VectorStore:
         """Whether a reindex that ended early has left copies of memories."""
         self._keys: Keys | None = None
         self._time_to_live: TimeToLive | None = None
-        self._listeners: list[Listener] = []
+        self._listeners: list[Written] = []
 
     def seal_with(self, keys: Keys) -> None:
         """Encrypt what is written from now on, with each user's key. Called before `open`."""
@@ -132,7 +132,7 @@ class VectorStore:
         """Give every memory of a tenant this time. Called before `open`."""
         self._time_to_live = time_to_live
 
-    def on_changed(self, callback: Listener) -> None:
+    def on_changed(self, callback: Written) -> None:
         self._listeners.append(callback)
 
     async def _tell(self, scope: Scope, written: Sequence[Memory] | None) -> None:
