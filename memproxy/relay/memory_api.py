@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from memproxy.auth.identity import encode_identity
 from memproxy.auth.modes import Authenticator
+from memproxy.core.changes import ChangeNotices
 from memproxy.core.protocol import IDENTITY_HEADER, Captured
 from memproxy.core.scope import Scope
 from memproxy.errors import MethodNotAllowed, NotFound, RequestError
@@ -20,6 +21,9 @@ _PASSED_TO_MCP = (*_PASSED, b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _SINGLE = frozenset({b"content-type", b"idempotency-key"})
 _LEARNED_FROM = frozenset({"end", "mine"})
 """Calls of a session that learn from it."""
+
+_HOLD_SESSIONS = frozenset({"sessions", "users"})
+"""With what is deleted below these go conversations, as with a deletion by scope."""
 
 _OPEN_PATHS = frozenset({"/openapi.json"})
 _PAGES = frozenset({PAGE, "/openapi.json"})
@@ -36,6 +40,7 @@ class MemoryApi:
     upstream: Upstream
     hangups: Hangups
     max_body_bytes: int
+    changes: ChangeNotices
     page: Mapping[str, PageFile] = field(default_factory=page_files)
 
     @staticmethod
@@ -82,6 +87,8 @@ class MemoryApi:
         body = await request.body(self.max_body_bytes)
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self.engine.api(request.method, path, headers, body)
+        if request.method == "DELETE" and (request.pieces[3:] == [] or request.pieces[3] in _HOLD_SESSIONS):
+            self.changes.tell(None)  # without a state server nobody else tells this process of it
         await request.begin(status, [(name, value) for name, value in answered if name.lower() not in HOP_BY_HOP])
         kinds = [value for name, value in answered if name.lower() == b"content-type"]
         is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)

@@ -169,7 +169,9 @@ class Sessions:
             return Conversation.beginning(now, remembered)
         lookup_keys = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
         noted, said_at = await self._look_up(scope, lookup_keys), now
-        if same := noted.get(keys.whole):
+        # a conversation in the same words as an earlier one is told apart by the answer that it brings
+        begun = None if tool_followup else _answered(noted.get(keys.before or "", []), answer)
+        if same := [one for one in noted.get(keys.whole, []) if begun is None or one.session == begun.session]:
             session, said_at = same[0].session, same[0].said_at
         elif candidates := next((noted[key] for key in lookup_keys[1:] if noted.get(key)), None):
             session = _choose(candidates, answer).session
@@ -226,9 +228,9 @@ class Sessions:
 
 
 def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:
-    if answer is not None and len(candidates) > 1:
-        digest = text_digest(answer)
-        for candidate in candidates:
-            if candidate.answer == digest:
-                return candidate
-    return candidates[0]
+    return _answered(candidates, answer) or candidates[0]
+
+
+def _answered(candidates: list[KnownSession], answer: str | None) -> KnownSession | None:
+    digest = text_digest(answer) if answer is not None else None
+    return next((candidate for candidate in candidates if digest and candidate.answer == digest), None)

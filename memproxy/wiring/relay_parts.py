@@ -113,7 +113,7 @@ def make_relay(
                 upstream=upstream,
                 copies=copies,
             ),
-            memory_api=MemoryApi(engine, authenticator, upstream, hangups, now.server.max_body_bytes),
+            memory_api=MemoryApi(engine, authenticator, upstream, hangups, now.server.max_body_bytes, caches.changes),
             guard=BrowserGuard(now.server),
             admission=admission,
             max_concurrent_requests=now.server.max_concurrent_requests,

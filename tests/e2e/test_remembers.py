@@ -151,6 +151,19 @@ def stale_lines(block: str) -> list[str]:
     return [line for line in lines if "superseded" not in line.lower() and "$15,000" not in line]
 
 
+@pytest.mark.parametrize("erased", ["users/zoe", "sessions/{session}?user_id=zoe", "?user_id=zoe"])
+async def test_a_conversation_that_begins_anew_after_an_erasure_is_not_the_erased_one(
+    shared_proxy: Proxy, erased: str
+) -> None:
+    said = [f"My boat is called {word()}.", "A fine name.", "It is green."]
+    sessions = [(await say(shared_proxy, *said[:length], user="zoe")).header("x-memproxy-session") for length in (1, 3)]
+    assert len(set(sessions)) == 1
+    path = f"/v1/memory/{erased.format(session=sessions[0])}".replace("/?", "?")
+    async with shared_proxy.client() as client:
+        assert (await client.delete(path)).status_code == 200
+    assert (await say(shared_proxy, *said, user="zoe")).header("x-memproxy-session") != sessions[0]
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_the_readme_s_example_is_injected_at_once(
     shared_proxy: Proxy, model: ScriptedUpstream, *, streamed: bool

@@ -97,6 +97,19 @@ async def test_conversations_that_began_alike_are_told_apart_by_the_answer(state
     assert (await find(sessions, "hi", "next", answer="something else")).session == second.session
 
 
+async def test_a_conversation_in_the_same_words_as_an_earlier_one_stays_its_own(state: SqliteState) -> None:
+    sessions, found = Sessions(state), []
+    for answer in ("hello", "good day", "good day"):
+        first = await find(sessions, "hi")
+        await sessions.remember(OWNER, first, answer)
+        second = await find(sessions, "hi", "my rent is 900", answer=answer)
+        await sessions.remember(OWNER, second, "noted")
+        assert second.session == first.session
+        found.append(second)
+    again = await find(sessions, "hi", "my rent is 900", answer="hello")
+    assert (again.session, again.said_at) == (found[0].session, found[0].said_at), "an answer made anew"
+
+
 async def test_another_users_conversation_is_never_continued(state: SqliteState) -> None:
     sessions = Sessions(state)
     first = await find(sessions, "my trip")
