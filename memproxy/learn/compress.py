@@ -53,7 +53,7 @@ _SCHEMA = object_schema({"topic": TEXT, **dict.fromkeys(_LISTS, TEXTS)}, ["topic
 
 
 class _Held(NamedTuple):
-    """The turns that hold a history: those stored already, and those of the request that are written soon."""
+    """The turns that hold a history: those stored already, and those ``brought`` by the request, written soon."""
 
     brought: list[Memory]
     stored: list[Memory]
@@ -94,12 +94,11 @@ class Compressor:
         if state is None or state.is_empty:
             return
         tokens = request.tokens + (base.tokens if base is not None else 0)
-        kept_state = KeptState(
-            after=request.after, turns=len(held.brought) + len(held.stored), tokens=tokens, state=state
-        )
+        turns = len(held.brought) + len(held.stored)
+        kept_state = KeptState(after=request.after, turns=turns, tokens=tokens, state=state)
         await self._keep(scope, kept_state, held, saved.erasures)
 
-    async def _held(self, scope: Scope, request: CompressAsked, *, is_whole: bool) -> "_Held | None":
+    async def _held(self, scope: Scope, request: CompressAsked, *, is_whole: bool) -> _Held | None:
         """The turns that hold the messages, and all before them; None where a message of the user is in none.
 
         A client may begin with a history that was never captured: what stands before all that was becomes turns now,
@@ -108,7 +107,7 @@ class Compressor:
         turns = await turns_of(self._parts.store, scope)
         unmatched: dict[tuple[str, str], list[Memory]] = {}
         for turn in turns:
-            unmatched.setdefault((str(turn.metadata.get("role")), text_digest(turn.content)), []).append(turn)
+            unmatched.setdefault(_spoken(turn), []).append(turn)
         held = [
             same.pop(0) if (same := unmatched.get((message.role, text_digest(message.content)))) else None
             for message in request.messages
@@ -151,15 +150,13 @@ class Compressor:
         credential: Credential,
     ) -> State | None:
         """What the model makes of it; None when that cannot be read."""
-        by_digest = {(str(turn.metadata.get("role")), text_digest(turn.content)): turn for turn in turns}
+        by_digest = {_spoken(turn): turn for turn in turns}
         request_turns = make_turns(scope, request.messages, now=request.asked_at)
-        shown = [
-            by_digest.get((str(turn.metadata.get("role")), text_digest(turn.content)), turn) for turn in request_turns
-        ]
+        shown = [by_digest.get(_spoken(turn), turn) for turn in request_turns]
         tokens = (request.tokens + (base.tokens if base is not None else 0)) * SHARE
         tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS, self._most_tokens * 0.9)
         state = base.state if base is not None else State()
-        for piece in pieces(conversation_lines(shown)):
+        for piece in _pieces(conversation_lines(shown)):
             former = msgspec.json.encode(state).decode()
             end = f"Answer with the JSON object only, at most {int(tokens * _WORDS)} words in all."
             user = "\n".join(["State so far (data):", former, "", "Conversation (data):", *piece, "", end])
@@ -172,19 +169,17 @@ class Compressor:
                     "the model's answer was cut before it began: set a higher models.extract.max_tokens"
                 )
             source_text = "\n".join([former, *piece])
-            if (read := read_state(reply.text, source_text, most=int(tokens * 4))) is None:
+            if (read := _read_state(reply.text, source_text, most=int(tokens * 4))) is None:
                 log.warning("a session's state cannot be read in its model's answer; its requests go on whole")
                 return None
             state = read
         return state
 
-    async def _keep(self, scope: Scope, kept_state: KeptState, held: "_Held", erasures: int) -> None:
+    async def _keep(self, scope: Scope, kept_state: KeptState, held: _Held, erasures: int) -> None:
         """Keep it, unless one of its turns is gone by now."""
+        turns = (*held.brought, *held.stored)
         lines = [BlockLine(text=msgspec.json.encode(kept_state).decode())]
-        lines += [
-            BlockLine(text=RESTS_ON, memory_id=turn.id, expires_at=turn.expires_at)
-            for turn in (*held.brought, *held.stored)
-        ]
+        lines += [BlockLine(text=RESTS_ON, memory_id=turn.id, expires_at=turn.expires_at) for turn in turns]
         rests_on = {turn.id for turn in held.stored}
         for _ in range(_SAVING_TRIES):
             if await self._parts.state.save_block(scope, STATE, lines, erasures=erasures, at=self._parts.clock.now()):
@@ -195,7 +190,12 @@ class Compressor:
                 return
 
 
-def pieces(lines: Sequence[str]) -> list[list[str]]:
+def _spoken(turn: Memory) -> tuple[str, str]:
+    """Who says it and what: by that messages of a request are found among the turns."""
+    return str(turn.metadata.get("role")), text_digest(turn.content)
+
+
+def _pieces(lines: Sequence[str]) -> list[list[str]]:
     """The lines in pieces of at most `_MOST_PROMPT` characters, as far as single lines allow."""
     groups: list[list[str]] = [[]]
     room = _MOST_PROMPT
@@ -208,25 +208,19 @@ def pieces(lines: Sequence[str]) -> list[list[str]]:
     return [piece for piece in groups if piece]
 
 
-def read_state(text: str, source_text: str, *, most: int) -> State | None:
+def _read_state(text: str, source_text: str, *, most: int) -> State | None:
     """The state in a model's answer, of at most ``most`` characters; None when there is none. Lines with numbers or
     names that ``source_text`` does not hold, and lines that give orders to a model, are left out of it.
     """
-    value = next(
-        (
-            candidate
-            for candidate in values(text)
-            if isinstance(candidate, dict) and ("topic" in candidate or _LISTS[0] in candidate)
-        ),
-        None,
-    )
+    objects = (value for value in values(text) if isinstance(value, dict))
+    value = next((value for value in objects if "topic" in value or _LISTS[0] in value), None)
     if value is None:
         return None
     topic = text_of(value, ("topic",), 2 * _MOST_ITEM) or ""
     if topic and not _stands(topic, source_text):
         topic = ""
     lists = {name: _items(value.get(name), source_text) for name in _LISTS}
-    while lists and sum(len(item) + 4 for items in lists.values() for item in items) + len(topic) > most:
+    while sum(len(item) + 4 for items in lists.values() for item in items) + len(topic) > most:
         longest = max(lists.values(), key=lambda items: sum(map(len, items)))
         if not longest:
             break

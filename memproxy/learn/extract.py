@@ -25,7 +25,7 @@ from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
 from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
 from memproxy.learn.forget_everything import split_at_order
-from memproxy.learn.grounding import Admission, hold_nothing
+from memproxy.learn.grounding import admitted_of_model, admitted_of_rules, hold_nothing
 from memproxy.learn.outdated import PREDICATE
 from memproxy.learn.parse import parse
 from memproxy.learn.parts import Parts
@@ -74,9 +74,9 @@ def scope_of_turn(scope: Scope, turn: Memory) -> Scope:
     return scope.at(*turn.place)
 
 
-def is_visible(scope: Scope, turn: Memory) -> bool:
-    """Whether what is learned in the scope's project and agent may draw on a turn: it is theirs, or of none."""
-    return turn.project_id in {None, scope.project} and turn.agent_id in {None, scope.agent}
+def is_visible(project: str | None, agent: str | None, turn: Memory) -> bool:
+    """Whether what is learned in a project and agent may draw on a turn: it is theirs, or of none."""
+    return turn.project_id in {None, project} and turn.agent_id in {None, agent}
 
 
 def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
@@ -84,7 +84,7 @@ def of_places(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]
     windows = []
     for place in dict.fromkeys(turn.place for turn in turns[first:]):
         new = {turn.id for turn in turns[first:] if turn.place == place}
-        visible = [turn for turn in turns if turn.project_id in {None, place[0]} and turn.agent_id in {None, place[1]}]
+        visible = [turn for turn in turns if is_visible(*place, turn)]
         begins = next(position for position, turn in enumerate(visible) if turn.id in new)
         windows += [
             Window(turns=window.turns, new_ids=window.new_ids & new)
@@ -153,10 +153,9 @@ def window_text(window: Window) -> str:
 
 def _memory_fields(memory: Memory) -> dict[str, object]:
     """A known memory as the model is shown it: with its names, so that it calls the same thing the same again."""
-    predicate, own = memory.predicate, None
-    if predicate is not None and predicate not in OFFERED:
-        predicate, own = OTHER, predicate
-    named = {"subject": memory.subject, "predicate": predicate, "other_predicate": own}
+    named = {"subject": memory.subject, "predicate": memory.predicate, "other_predicate": None}
+    if memory.predicate is not None and memory.predicate not in OFFERED:
+        named |= {"predicate": OTHER, "other_predicate": memory.predicate}
     named |= {"object": memory.object, "aspect": memory.aspect}
     line: dict[str, object] = {"content": quote(memory.content)[:_MOST_KNOWN]}
     return line | {name: quote(value)[:_MOST_NAMED] for name, value in named.items() if value}
@@ -168,22 +167,18 @@ def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None =
     """
     sessions = list(dict.fromkeys(turn.session_id for turn in turns))
     lines = []
-    for turn in turns:
-        if is_read(turn):
-            of = {"conversation": sessions.index(turn.session_id) + 1} if len(sessions) > 1 else {}
-            lines.append(_line(of | _quoted(turn, new_ids)))
+    for turn in filter(is_read, turns):
+        line: dict[str, object] = {}
+        if len(sessions) > 1:
+            line["conversation"] = sessions.index(turn.session_id) + 1
+        line["role"] = turn.metadata.get("role", turn.trust.value)
+        if name := turn.metadata.get("name"):
+            line["name"] = name
+        line["date"] = turn.created_at.isoformat()
+        if new_ids is not None:
+            line["new"] = turn.id in new_ids
+        lines.append(_line(line | {"text": quote(strip_blocks(turn.content))[:_MOST_MESSAGE]}))
     return lines
-
-
-def _quoted(turn: Memory, new_ids: Container[str] | None) -> dict[str, object]:
-    text = quote(strip_blocks(turn.content))
-    line: dict[str, object] = {"role": turn.metadata.get("role", turn.trust.value)}
-    if name := turn.metadata.get("name"):
-        line["name"] = name
-    line["date"] = turn.created_at.isoformat()
-    if new_ids is not None:
-        line["new"] = turn.id in new_ids
-    return line | {"text": text[:_MOST_MESSAGE]}
 
 
 def _line(value: dict[str, object]) -> str:
@@ -219,7 +214,7 @@ class Reader:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._prompt = load_prompt(parts.settings.learn.prompts_dir)
-        self._admission = Admission(Trust(parts.settings.learn.min_trust))
+        self._min_trust = Trust(parts.settings.learn.min_trust)
         self.asks_model = parts.by_model
         """Whether a model reads."""
 
@@ -250,7 +245,7 @@ class Reader:
             # what a new message ended by rules, as it was: whoever reads the message sees what it is about
             changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
             stored = await self._parts.store.get(scope, list(changed)) if changed else {}
-            before = {name: as_before(memory, changed[name]) for name, memory in stored.items() if name in changed}
+            before = {name: as_before(memory, changed[name]) for name, memory in stored.items()}
             pending = {name: memory for name, memory in before.items() if memory.active}
             shown_ids = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
             related = [memory for memory in await self._related(scope, window) if memory.id not in shown_ids]
@@ -258,13 +253,12 @@ class Reader:
         if not self.asks_model:
             plain = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
             read = await asyncio.to_thread(reader.read, msgspec.structs.replace(window, turns=plain))
-            return self._admission.of_rules(read)
+            return admitted_of_rules(read, self._min_trust)
         return await self._extract(scope.tenant, self.known_credential(scope, body), window)
 
     async def _extract(self, tenant: str, credential: Credential, window: Window) -> Read:
-        """The grounded candidates of a window, and the others; what is rejected is counted by reason."""
-        shown = msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
-        new = [turn.id for turn in shown.turns if turn.id in window.new_ids]
+        """The grounded candidates of a window of turns that are read, and the others."""
+        new = [turn.id for turn in window.turns if turn.id in window.new_ids]
         if not new:
             return Read([], [])
         system, user = self._prompt.text, window_text(window)
@@ -282,7 +276,7 @@ class Reader:
             read = [await self._extract(tenant, credential, part) for part in parts]
             return Read([*read[0].grounded, *read[1].grounded], [*read[0].rejected, *read[1].rejected])
         # long messages take tens of milliseconds to read, in which nobody would be answered
-        return await asyncio.to_thread(self._admission.of_model, _read(reply.text), shown)
+        return await asyncio.to_thread(admitted_of_model, _read(reply.text), window, self._min_trust)
 
     def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
         """The credential for the tenant's model.

@@ -54,8 +54,9 @@ def split_at_order(window: Window) -> tuple[Window, Grounded | None]:
         return window, None
     turn = window.turns[index]
     _, separator, after = turn.content.rpartition(order)
-    rest = [msgspec.structs.replace(turn, content=after)] if separator and after.strip() else []
-    turns = [*rest, *(later for later in window.turns[index + 1 :] if not _answers(later, turn))]
+    rest = msgspec.structs.replace(turn, content=after)
+    turns = [later for later in window.turns[index + 1 :] if not _answers(later, turn)]
+    turns = [rest, *turns] if separator and is_read(rest) else turns
     candidate = Extracted(content=f"Everything about the user ({order})", intent=Intent.FORGET_ALL, evidence=(order,))
     return Window(turns=turns, new_ids=window.new_ids), Grounded(candidate, turn)
 
@@ -64,18 +65,16 @@ def without_covered(windows: Sequence[Window]) -> list[Window]:
     """The windows of one reading, without the turns that an order among their new ones covers: those before it are
     empty, those behind it do not begin with what leads up to the order.
     """
-    read = [
-        msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)]) for window in windows
-    ]
-    orders = [(index, split_at_order(window)[1]) for index, window in enumerate(read)]
-    last, order = next(((index, order) for index, order in reversed(orders) if order is not None), (-1, None))
+    last, order = -1, None
+    for index, window in enumerate(windows):
+        read = msgspec.structs.replace(window, turns=list(filter(is_read, window.turns)))
+        if (found := split_at_order(read)[1]) is not None:
+            last, order = index, found.turn
     if order is None:
         return list(windows)
-    behind = [
-        msgspec.structs.replace(window, turns=[turn for turn in window.turns if not _falls_under(turn, order.turn)])
-        for window in windows[last + 1 :]
-    ]
-    return [*(msgspec.structs.replace(window, turns=[]) for window in windows[:last]), windows[last], *behind]
+    shown: list[Sequence[Memory]] = [*([] for _ in windows[:last]), windows[last].turns]
+    shown += [[turn for turn in window.turns if not _falls_under(turn, order)] for window in windows[last + 1 :]]
+    return [msgspec.structs.replace(window, turns=turns) for window, turns in zip(windows, shown, strict=True)]
 
 
 def _may_be_of_others(turns: Sequence[Memory]) -> bool:

@@ -40,13 +40,11 @@ questions in our open lives 27 %.
 _ANSWERS = -3.55
 """The same behind a question of the assistant's: "yes" and "around five" say something there, "thanks" does not."""
 
-_QUESTION = re.compile(r"[?？]")
 
-
-def hold_nothing(contradict: Sequence[Memory], new_ids: frozenset[str]) -> bool:
+def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     """Whether the new turns of a conversation hold nothing to learn from."""
     question_open = False
-    for turn in contradict:
+    for turn in turns:
         text = strip_blocks(turn.content).strip()
         if turn.trust is Trust.ASSISTANT:
             question_open = _asks(text)
@@ -58,20 +56,15 @@ def hold_nothing(contradict: Sequence[Memory], new_ids: frozenset[str]) -> bool:
     return True
 
 
-def answers_question(contradict: Sequence[Memory], turn: Memory) -> bool:
+def _answers_question(turns: Sequence[Memory], turn: Memory) -> bool:
     """Whether a turn of a conversation follows one of the assistant's that asks something."""
-    index = next((index for index, other in enumerate(contradict) if other.id == turn.id), 0)
-    before = contradict[index - 1] if index else None
+    index = next((index for index, other in enumerate(turns) if other.id == turn.id), 0)
+    before = turns[index - 1] if index else None
     return before is not None and before.trust is Trust.ASSISTANT and _asks(strip_blocks(before.content))
 
 
-def is_pleasantry(text: str) -> bool:
-    """Whether a text is a greeting, thanks, small talk, or nothing at all."""
-    return judge(text, _KINDS).reason in {*_KINDS, "empty"}
-
-
 def _asks(text: str) -> bool:
-    return _QUESTION.search(text) is not None
+    return "?" in text or "？" in text
 
 
 _LEAST_QUOTE = 3
@@ -114,10 +107,8 @@ def ground(candidate: Extracted, heard: Heard) -> Grounded | str:
         return "evidence"
     if not _is_carried(candidate, heard):
         return "ungrounded"
-    contradict = [turn for holding in holders for turn in holding]
-    return Grounded(
-        candidate, max(reversed(contradict), key=lambda turn: turn.trust.level)
-    )  # the newest of the most trusted
+    newest_first = reversed([turn for holding in holders for turn in holding])
+    return Grounded(candidate, max(newest_first, key=lambda turn: turn.trust.level))
 
 
 def _is_carried(candidate: Extracted, heard: Heard) -> bool:
@@ -243,9 +234,8 @@ def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
     A repetition makes the statement the latest, which would undo a change that the same message tells. What waits in
     quarantine is confirmed by a "yes" that holds nothing of it.
     """
-    if candidate.intent is Intent.FORGET or not any(
-        _repeats(candidate, memory) for memory in window.related if not memory.quarantined
-    ):
+    known = [memory for memory in window.related if not memory.quarantined]
+    if candidate.intent is Intent.FORGET or not any(_repeats(candidate, memory) for memory in known):
         return False
     text = strip_blocks(turn.content)
     if candidate.object and not holds(text, candidate.object):
@@ -260,12 +250,12 @@ def goes_back_unsaid(candidate: Memory, grounded: Grounded, chain: Sequence[Memo
     """Whether a candidate would return to a former value of its chain although its message does not say so. A
     correction says that something changes, and need not name to what ("the first one, after all").
     """
-    contradict, value = set(candidate.turn_ids), slot_value(candidate)
+    value = slot_value(candidate)
     if grounded.candidate.intent is Intent.CORRECT:
         return False
     if not candidate.object or not chain or not chain[-1].active or same_value(value, slot_value(chain[-1])):
         return False
-    if any(contradict & set(earlier.turn_ids) for earlier in chain):
+    if not all(set(candidate.turn_ids).isdisjoint(earlier.turn_ids) for earlier in chain):
         return False
     text = strip_blocks(grounded.turn.content)
     held = any(same_value(value, slot_value(earlier)) for earlier in chain[:-1])
@@ -277,15 +267,16 @@ def _repeats(candidate: Extracted, memory: Memory) -> bool:
         return True
     if candidate.intent is Intent.CORRECT and is_left_out(candidate.replaces, memory.content, candidate.content):
         return False
-    if (
-        not candidate.object
-        or not memory.object
-        or subject_name(candidate.subject or "user") != subject_name(memory.subject or "user")
-    ):
+    if not candidate.object or not memory.object or not _same_question(candidate, memory):
         return False
-    asks = predicate_name(candidate.predicate or "")[0] == predicate_name(memory.predicate or "")[0]
     same = same_value(value_name(candidate.object), value_name(memory.object))
-    return asks and same and ends(candidate.content) == ends(memory.content)
+    return same and ends(candidate.content) == ends(memory.content)
+
+
+def _same_question(one: Extracted | Memory, other: Extracted | Memory) -> bool:
+    first, second = ((each.predicate or "", each.subject or "user") for each in (one, other))
+    same = predicate_name(first[0])[0] == predicate_name(second[0])[0]
+    return same and subject_name(first[1]) == subject_name(second[1])
 
 
 def _bare(content: str) -> str:
@@ -331,8 +322,7 @@ def _rival(one: Grounded, other: Grounded) -> bool:
     predicate = predicate_name(first.predicate or "")[0]
     if not first.object or not second.object or not predicate or has_many(predicate):
         return False
-    same = predicate == predicate_name(second.predicate or "")[0]
-    return same and subject_name(first.subject or "user") == subject_name(second.subject or "user")
+    return _same_question(first, second)
 
 
 def _is_left(text: str, value: str) -> bool:
@@ -411,7 +401,8 @@ def mistaken(grounded: Grounded, *, is_answer: bool = False) -> str | None:
     candidate = grounded.candidate
     if candidate.intent in (Intent.FORGET, Intent.FORGET_ALL) or grounded.turn.trust is not Trust.USER:
         return None
-    if not is_answer and candidate.evidence and all(is_pleasantry(quote) for quote in candidate.evidence):
+    said = [judge(quote, _KINDS).reason for quote in candidate.evidence] if not is_answer else []
+    if said and all(reason in {*_KINDS, "empty"} for reason in said):
         return "pleasantry"
     if _SPOKE.match(candidate.content) and all(_only_speaks(quote) for quote in candidate.evidence):
         return "question"
@@ -430,12 +421,8 @@ def _is_of_another(grounded: Grounded) -> bool:
         return False
     value = (candidate.object or "").casefold()
     lines = sentences(strip_blocks(grounded.turn.content))
-    if any(
-        _SHARED.search(part)
-        for index, line in enumerate(lines)
-        if value in line.casefold()
-        for part in lines[index:][:2]
-    ):
+    naming = [index for index, line in enumerate(lines) if value in line.casefold()]
+    if any(_SHARED.search(part) for index in naming for part in lines[index : index + 2]):
         return False
     clauses = [part for sentence in lines for part in _CLAUSE.split(sentence)]
     holding = [clause for clause in clauses if value and value in clause.casefold()]
@@ -447,12 +434,9 @@ def _is_of_another(grounded: Grounded) -> bool:
 
 def _verbs(content: str) -> frozenset[str]:
     """The verb of a statement about the user, with the one that it helps."""
-    content_words = [word for word in words(_WHO.sub("", content, count=1)) if word not in _PASSED_OVER]
-    return frozenset(
-        content_words[:2]
-        if content_words[:1] and content_words[0] in _HELPERS and content_words[1:2] not in (["a"], ["an"])
-        else content_words[:1]
-    )
+    spoken = [word for word in words(_WHO.sub("", content, count=1)) if word not in _PASSED_OVER]
+    is_helped = spoken[:1] and spoken[0] in _HELPERS and spoken[1:2] not in (["a"], ["an"])
+    return frozenset(spoken[:2] if is_helped else spoken[:1])
 
 
 def _does(clause: str, value: str, verbs: frozenset[str]) -> bool:
@@ -473,41 +457,34 @@ def _has(clause: str, value: str, of: frozenset[str]) -> bool:
     return of <= set(words(described)) and (own is None or clause.casefold().find(value) < own.start())
 
 
-class Admission:
-    """The checks of code on what a model (or the rules) nominates; what is rejected is counted by reason.
-
-    Args:
-        min_trust: ``learn.min_trust``; what comes from a less trusted source waits in quarantine.
+def admitted_of_model(candidates: Sequence[Extracted], window: Window, min_trust: Trust) -> Read:
+    """What of a model's candidates may be stored, each checked against the messages that the model was shown.
+    ``min_trust`` is ``learn.min_trust``: what comes from a less trusted source waits in quarantine.
     """
+    heard = Heard(window)
+    checked = [(candidate, rejection(candidate) or _of_message(candidate, heard, window)) for candidate in candidates]
+    read = _admitted(checked, min_trust)
+    return Read(in_order(read.grounded), read.rejected)
 
-    def __init__(self, min_trust: Trust) -> None:
-        self._min_trust = min_trust
 
-    def of_model(self, candidates: Sequence[Extracted], window: Window) -> Read:
-        """What a model named, each candidate against the messages that the model was shown."""
-        heard = Heard(window)
-        read = self._admit(
-            [(candidate, rejection(candidate) or _of_message(candidate, heard, window)) for candidate in candidates]
-        )
-        return Read(in_order(read.grounded), read.rejected)
+def admitted_of_rules(read: Read, min_trust: Trust) -> Read:
+    """The same of what the rules found: they name the turn themselves."""
+    found = [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
+    checked = _admitted(found, min_trust)
+    return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
-    def of_rules(self, read: Read) -> Read:
-        """What the rules found: they name the turn themselves; the guard and the trust of sources are the same."""
-        checked = self._admit(
-            [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
-        )
-        return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
-    def _admit(self, grounded: Sequence[tuple[Extracted, Grounded | str]]) -> Read:
-        read = Read([], [])
-        for candidate, result in grounded:
-            allowed = result if isinstance(result, str) else admitted(result, self._min_trust)
-            if isinstance(allowed, str):
-                metrics().candidates_rejected.labels(reason=allowed).inc()
-                read.rejected.append(Rejected(candidate, allowed))
-            else:
-                read.grounded.append(allowed)
-        return read
+def _admitted(checked: Sequence[tuple[Extracted, Grounded | str]], min_trust: Trust) -> Read:
+    """What is grounded and its source may state; what is rejected is counted by reason."""
+    read = Read([], [])
+    for candidate, result in checked:
+        allowed = result if isinstance(result, str) else admitted(result, min_trust)
+        if isinstance(allowed, str):
+            metrics().candidates_rejected.labels(reason=allowed).inc()
+            read.rejected.append(Rejected(candidate, allowed))
+        else:
+            read.grounded.append(allowed)
+    return read
 
 
 def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded | str:
@@ -515,9 +492,9 @@ def _of_message(candidate: Extracted, heard: Heard, window: Window) -> Grounded 
     grounded = ground(candidate, heard)
     if isinstance(grounded, str):
         return grounded
-    if is_echo(candidate, grounded.turn, window):
+    turn = grounded.turn
+    if is_echo(candidate, turn, window):
         return "echo"
-    is_answer = answers_question(window.turns, grounded.turn)
-    return mistaken(grounded, is_answer=is_answer) or msgspec.structs.replace(
-        grounded, candidate=with_end(candidate, grounded.turn.created_at)
-    )
+    if (reason := mistaken(grounded, is_answer=_answers_question(window.turns, turn))) is not None:
+        return reason
+    return msgspec.structs.replace(grounded, candidate=with_end(candidate, turn.created_at))

@@ -107,11 +107,8 @@ def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbou
 def _could_be_the_same(candidate: Memory, holder: Memory) -> bool:
     """Whether the values are others for the rules and share a word ("Berlin", "Berlin, Germany")."""
     one, other = slot_value(candidate), slot_value(holder)
-    return (
-        not same_value(one, other)
-        and one[:1] == other[:1]
-        and bool(set(one[1:].split("_")) & set(other[1:].split("_")))
-    )
+    shares_word = not set(one[1:].split("_")).isdisjoint(other[1:].split("_"))
+    return shares_word and one[:1] == other[:1] and not same_value(one, other)
 
 
 def apply_verdicts(

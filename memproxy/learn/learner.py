@@ -318,9 +318,8 @@ class Learner:
             progress.read.append(await self._reader.read(window_scope, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(progress)
-            turns = [
-                turn for turn in await turns_of(self._parts.store, scope, until=body.until) if is_visible(scope, turn)
-            ]
+            said = await turns_of(self._parts.store, scope, until=body.until)
+            turns = [turn for turn in said if is_visible(scope.project, scope.agent, turn)]
             if body.reason == END or sum(turn.trust is Trust.USER for turn in turns) >= _LEAST_MESSAGES:
                 credential_of = self._reader.credential if body.reason == END else self._reader.known_credential
                 progress.summary = await self._summariser.summary(scope, turns, credential_of(scope, body))

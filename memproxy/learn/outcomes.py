@@ -60,16 +60,10 @@ def of_reading(
     for window, read in zip(windows, reads, strict=True):
         own = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
         requests += [request for request in own if request not in requests]
-        outcomes += [
-            Outcome(
-                result="rejected",
-                reason=rejected.reason,
-                request_ids=own,
-                kind=rejected.candidate.kind.value,
-                content=rejected.candidate.content[:_SHOWN],
-            )
-            for rejected in read.rejected
-        ]
+        for rejected in read.rejected:
+            kind, content = rejected.candidate.kind.value, rejected.candidate.content[:_SHOWN]
+            outcome = Outcome(result="rejected", reason=rejected.reason, request_ids=own, kind=kind, content=content)
+            outcomes.append(outcome)
     named = {request for outcome in outcomes for request in outcome.request_ids}
     silent = [request for request in requests if request not in named]
     outcomes += [Outcome(result="nothing", request_ids=silent)] if silent else []

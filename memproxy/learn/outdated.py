@@ -74,10 +74,8 @@ def still_ended_by(summary: Memory, facts: Sequence[Memory], turns: Sequence[Mem
     ended = [fact for fact in facts if not fact.active and fact.predicate != PREDICATE and turn_ids & {*fact.turn_ids}]
     over = [fact for fact in ended if _tells(summary, fact, by_id.get(fact.superseded_by or ""))]
     hidden = [turn for turn in turns if turn.session_id == summary.session_id and turn.id in turn_ids]
-    hidden = [turn for turn in hidden if (turn.superseded_by or not turn.active) and _quotes(summary, turn)]
-    return [fact.superseded_by or noted_id(fact.metadata, RETRACTED_BY) for fact in over] + [
-        turn.superseded_by or noted_id(turn.metadata, RETRACTED_BY) for turn in hidden
-    ]
+    over += [turn for turn in hidden if (turn.superseded_by or not turn.active) and _quotes(summary, turn)]
+    return [memory.superseded_by or noted_id(memory.metadata, RETRACTED_BY) for memory in over]
 
 
 def _tells(summary: Memory, old: Memory, new: Memory | None) -> bool:

@@ -54,19 +54,14 @@ def nested(text: str) -> Any | None:
 
 def _decoded(text: str) -> tuple[Any | None, int]:
     """The value that begins here, and how many characters it took."""
-    decoder = _decoder()
-    for attempt in (text, _TRAILING_COMMA.sub(r"\1", text)):
+    without_trailing = _TRAILING_COMMA.sub(r"\1", text)
+    for attempt in (text, without_trailing):
         try:
-            value, length = decoder.raw_decode(attempt)
+            return _DECODER.raw_decode(attempt)
         except (ValueError, RecursionError):
             continue
-        return value, length
-    repaired = _python_literal(text) or _cut_short(_TRAILING_COMMA.sub(r"\1", text))
+    repaired = _python_literal(text) or _cut_short(without_trailing)
     return (None, 1) if repaired is None else (repaired, len(text))
-
-
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(strict=False, object_pairs_hook=_merged)
 
 
 def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -79,6 +74,9 @@ def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         elif former is None or value is not None:
             result[name] = value
     return result
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_merged)
 
 
 def _python_literal(text: str) -> Any | None:
@@ -99,13 +97,12 @@ def _cut_short(text: str) -> Any | None:
     outer = _LIST_AHEAD.match(text)
     if outer is None:
         return None
-    decoder = _decoder()
     items: list[Any] = []
     position = outer.end()
     while True:
         begin = _SEPARATOR.match(text, position)
         try:
-            item, position = decoder.raw_decode(text, begin.end() if begin else position)
+            item, position = _DECODER.raw_decode(text, begin.end() if begin else position)
         except (ValueError, RecursionError):
             break
         items.append(item)
@@ -162,7 +159,7 @@ def labels(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for label in texts if label.lower() not in _PLACEHOLDERS))[:_MOST_LABELS]
 
 
-def share(value: Any, default: float) -> float:
+def _share(value: Any, default: float) -> float:
     """A share in [0, 1], also when given as text, as a percentage, out of ten or in words."""
     named = {"high": 0.9, "medium": 0.6, "low": 0.3}
     if isinstance(value, str):
@@ -176,8 +173,8 @@ def share(value: Any, default: float) -> float:
             return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return default
-    part = value / 10 if 1 < value <= 10 else value / 100 if value > 10 else value
-    return float(min(1.0, max(0.0, part)))
+    scale = 1 if value <= 1 else 10 if value <= 10 else 100
+    return float(min(1.0, max(0.0, value / scale)))
 
 
 def moment(value: Any, *, end: bool = False) -> datetime | None:
@@ -399,8 +396,8 @@ def _candidate(item: Any) -> Extracted | None:
         tags=labels(fields.get("tags")),
         entities=labels(fields.get("entities")),
         relations=tuple(edge for edge in edges if edge is not None),
-        confidence=share(fields.get("confidence"), 0.8),
-        importance=share(fields.get("importance"), 0.5),
+        confidence=_share(fields.get("confidence"), 0.8),
+        importance=_share(fields.get("importance"), 0.5),
         valid_from=begins,
         valid_to=ends if ends is None or begins is None or begins < ends else None,
         until=text_of(fields, ("valid_to",), MOST_NAME) if ends is None else None,

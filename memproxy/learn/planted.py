@@ -13,10 +13,7 @@ from memproxy.core.slots import subject_name
 from memproxy.core.text import sentences
 from memproxy.learn.candidates import Extracted, Grounded, Intent
 
-_ORDER = (
-    r"(?:^|[.!?:;,\"'(\[>*\n-]\s?"
-    r"|\b(?:and|then|now|please|must|should|will|shall|just|you|so|want you to)\s)"
-)
+_ORDER = r"(?:^|[.!?:;,\"'(\[>*\n-]\s?|\b(?:and|then|now|please|must|should|will|shall|just|you|so|want you to)\s)"
 _RULES = (
     r"(?:instructions?|prompts?|rules?|guidelines?|directives?|programming|restrictions?|constraints?|safeguards?"
     r"|safety|polic(?:y|ies)|filters?)"

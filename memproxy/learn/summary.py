@@ -91,8 +91,8 @@ class Summariser:
         spoken = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _may_be_summarised(turn)]
         if hold_nothing(spoken, frozenset(turn.id for turn in spoken)):
             return None
-        former = await self.existing(scope)
-        if not spoken or (former is not None and former.metadata.get("until") == spoken[-1].id):
+        former = await self._existing(scope)
+        if former is not None and former.metadata.get("until") == spoken[-1].id:
             return None
         if credential is not None and (content := await self._by_model(scope, spoken, credential)) is not None:
             return Summary(content, spoken, self._prompt.version, spoken[-1].id) if content else None
@@ -113,12 +113,8 @@ class Summariser:
         except ModelError as error:
             log.warning("a session's summary is made of extracts, because the model failed: %s", error)
             return None
-        read = (
-            candidate
-            for candidate in values(reply.text)
-            if isinstance(candidate, dict) and isinstance(candidate.get("summary"), str)
-        )
-        value = next(read, None)
+        objects = (value for value in values(reply.text) if isinstance(value, dict))
+        value = next((value for value in objects if isinstance(value.get("summary"), str)), None)
         # empty when there is nothing to tell, None when it cannot be read
         content = None if value is None else text_of(value, ("summary",), MOST_CONTENT) or ""
         dates = (turn.created_at.isoformat() for turn in turns)
@@ -128,7 +124,7 @@ class Summariser:
             return None
         return content
 
-    async def existing(self, scope: Scope) -> Memory | None:
+    async def _existing(self, scope: Scope) -> Memory | None:
         """The session's active summary."""
         where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=scope.sessions, active=True)
         async for memory in every(self._parts.store, scope, where):
@@ -139,7 +135,7 @@ class Summariser:
     async def put(self, view: PlanView, scope: Scope, summary: Summary) -> None:
         """Add the summary to a plan, in place of the one that the session has."""
         memory = _memory(scope, summary, min_trust=self._min_trust, now=view.now)
-        former = await self.existing(scope)
+        former = await self._existing(scope)
         if former is not None:
             ended = {"active": False, "superseded_by": memory.id, "valid_to": view.now, "updated_at": view.now}
             await view.change(former.id, ended)
@@ -172,9 +168,10 @@ def _may_be_summarised(turn: Memory) -> bool:
     """Whether a turn may be summarised: said by one of the two, still so, neither hidden nor withheld, and planting
     nothing.
     """
-    hidden = not turn.active or turn.quarantined or turn.superseded_by
-    is_spoken = turn.trust in {Trust.USER, Trust.ASSISTANT} and not hidden
-    return is_spoken and bool(strip_blocks(turn.content).strip()) and not plants(strip_blocks(turn.content))
+    if turn.trust not in {Trust.USER, Trust.ASSISTANT} or not turn.active or turn.quarantined or turn.superseded_by:
+        return False
+    text = strip_blocks(turn.content)
+    return bool(text.strip()) and not plants(text)
 
 
 def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) -> Memory:
@@ -210,16 +207,13 @@ def _memory(scope: Scope, summary: Summary, *, min_trust: Trust, now: datetime) 
 
 def _sources(summary: Summary) -> list[str]:
     """The turns that it rests on: of extracts those whose sentences they are."""
-    quoted = [
-        turn.id
-        for turn in summary.turns
-        if any(
-            sentence[:_MOST_SENTENCE] in summary.content
-            for sentence in sentences(strip_blocks(turn.content))
-            if _states(sentence)
-        )
-    ]
-    return quoted if summary.maker == EXTRACTS and quoted else [turn.id for turn in summary.turns]
+
+    def is_quoted(turn: Memory) -> bool:
+        stated = filter(_states, sentences(strip_blocks(turn.content)))
+        return any(sentence[:_MOST_SENTENCE] in summary.content for sentence in stated)
+
+    quoted = [turn.id for turn in summary.turns if is_quoted(turn)] if summary.maker == EXTRACTS else []
+    return quoted or [turn.id for turn in summary.turns]
 
 
 def is_true(content: str, source_text: str) -> bool:
@@ -227,10 +221,8 @@ def is_true(content: str, source_text: str) -> bool:
     own = {number for number in numbers(content) if float(number) > _SMALL}
     names = {word for name in _NAME.findall(content) for word in words(name)} - _CALENDAR
     heard = {word.removesuffix("'s") for word in words(source_text)}
-    return (
-        own <= numbers(f"{source_text} {source_text.replace('-', ' ')}")
-        and {name.removesuffix("'s") for name in names} <= heard
-    )
+    are_heard = {name.removesuffix("'s") for name in names} <= heard
+    return are_heard and own <= numbers(f"{source_text} {source_text.replace('-', ' ')}")
 
 
 def extract(turns: Sequence[Memory]) -> str:
@@ -241,9 +233,7 @@ def extract(turns: Sequence[Memory]) -> str:
         return ""
     terms = [key_terms(sentence, 50) for sentence in stated]
     frequency = Counter(term for sentence_terms in terms for term in sentence_terms)
-    central = [
-        sum(frequency[term] for term in sentence_terms) / math.sqrt(len(sentence_terms)) for sentence_terms in terms
-    ]
+    central = [sum(frequency[term] for term in each) / math.sqrt(len(each)) for each in terms]
     ranked = sorted(range(len(stated)), key=lambda index: central[index], reverse=True)
     chosen = [stated[index][:_MOST_SENTENCE] for index in sorted(ranked[:_SENTENCES])]
     day = turns[0].created_at.date().isoformat()

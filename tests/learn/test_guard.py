@@ -12,7 +12,7 @@ from memproxy.core.protocol import TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message, make_turns
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Window
-from memproxy.learn.grounding import Admission
+from memproxy.learn.grounding import admitted_of_model, admitted_of_rules
 from memproxy.learn.planted import PIECE, is_request, planting, plants
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, budget, message_lines, rig
 from tests.support.shared import EVAL, needs_data
@@ -98,7 +98,7 @@ def admitted(role: str, said: str, content: str, quote: str | None = None, **fie
     turns = make_turns(ANN, [Message(role=role, content=said)], now=NOON)
     candidate = Extracted(content=content, evidence=(quote or said,), **fields)
     window = Window(turns=turns, new_ids=frozenset(turn.id for turn in turns))
-    return Admission(Trust.DOCUMENT).of_model([candidate], window)
+    return admitted_of_model([candidate], window, Trust.DOCUMENT)
 
 
 def reason(read: Read) -> str | None:
@@ -163,7 +163,7 @@ def test_a_long_text_without_its_writer_says_nothing_about_him() -> None:
 def test_what_others_say_waits_in_quarantine(role: str, content: str, least: str, quarantined: bool) -> None:
     (turn,) = make_turns(ANN, [Message(role=role, content="flight to Lisbon on May 5")], now=NOON)
     found = Grounded(Extracted(content=content, evidence=("flight to Lisbon",)), turn)
-    (kept,) = Admission(Trust(least)).of_rules(Read([found], [])).grounded
+    (kept,) = admitted_of_rules(Read([found], []), Trust(least)).grounded
     assert (kept.quarantined, kept.turn.trust) == (quarantined, role)
 
 

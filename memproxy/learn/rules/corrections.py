@@ -83,23 +83,13 @@ class Ledger:
         name = value_name(value)
         held = ((entry.statement, f"_{value_name(entry.statement.object or '')}_") for entry in self.newest())
         holders = [statement for statement, text in held if name and f"_{name}_" in text]
-        return (
-            holders[0]
-            if holders and all(statement.predicate == holders[0].predicate for statement in holders)
-            else None
-        )
+        return holders[0] if len({statement.predicate for statement in holders}) == 1 else None
 
     def answers_to(self, topic: str) -> list[Extracted]:
         """What is known of the user that answers the question a topic names ("my full name")."""
         topic_words = frozenset(words(topic))
-        held = (entry.statement for entry in self.newest())
-        return [
-            statement
-            for statement in held
-            if statement.subject == "user"
-            and statement.predicate
-            and frozenset(words(statement.predicate)) <= topic_words
-        ]
+        own = [entry.statement for entry in self.newest() if entry.statement.subject == "user"]
+        return [each for each in own if each.predicate and frozenset(words(each.predicate)) <= topic_words]
 
     def all_about(self, topic: str) -> list[Extracted]:
         """The statements that hold every term of a topic, the newest first."""
@@ -126,7 +116,7 @@ def taken_back(statement: Extracted) -> Extracted:
     return msgspec.structs.replace(statement, intent=Intent.FORGET, confidence=SURE, evidence=(), relations=())
 
 
-def put_aside(statement: Extracted) -> Extracted:
+def _put_aside(statement: Extracted) -> Extracted:
     """The retraction of a statement that holds with another value now."""
     return msgspec.structs.replace(taken_back(statement), replaces=statement.object)
 
@@ -140,7 +130,7 @@ def with_value(statement: Extracted, value: str) -> Extracted | None:
     if same_value(value_name(old), value_name(value)):
         return None
     if not statement.evidence:
-        return put_aside(statement)
+        return _put_aside(statement)
     head, separator, _ = statement.content.rpartition(f"{old}.")
     if not old or not separator:
         return None
@@ -223,12 +213,9 @@ PAIRS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in _PAI
 
 _CHANGED = (
     r"(?:is|are|will be|was|has been|have been|went up|goes up|rose|dropped|moved|has moved|changed|has changed"
-    r"|got moved"
-    r"|has gone up|went down|slipped|increased|has increased|grew)(?: (?:now|moved|changed|pushed|postponed|set"
-    r"|raised"
-    r"|increased|rescheduled|shifted|put back|brought forward|extended|lowered|cut|reduced|delayed|bumped"
-    r"|renamed|called"
-    r"|back|up)){0,2}(?: (?:to|on|at|until|by|for))?(?: now)?"
+    r"|got moved|has gone up|went down|slipped|increased|has increased|grew)(?: (?:now|moved|changed|pushed|postponed"
+    r"|set|raised|increased|rescheduled|shifted|put back|brought forward|extended|lowered|cut|reduced|delayed|bumped"
+    r"|renamed|called|back|up)){0,2}(?: (?:to|on|at|until|by|for))?(?: now)?"
 )
 _TOPIC = r"(?P<topic>[\w'-]{2,20}(?: [\w'-]{2,20}){0,3}?)"
 _SUBJECTS = (
@@ -242,8 +229,7 @@ SUBJECTS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in _
 """What names a question and its new answer."""
 
 ALONE = re.compile(
-    r"\A(?:(?:(?:it|that|they|this)(?: is| are| was|'s) (?:now |really )?|i meant |i mean |make (?:it|that) "
-    r"|should be "
+    r"\A(?:(?:(?:it|that|they|this)(?: is| are| was|'s) (?:now |really )?|i meant |i mean |make (?:it|that) |should be "
     r"|it should be )(?:on |at |in |an? )?)(?P<new>\S.{0,60})",
     re.IGNORECASE,
 )
@@ -308,13 +294,8 @@ def _by_pair(text: str, ledger: Ledger) -> list[Extracted]:
 def _by_subject(clause: Clause, ledger: Ledger) -> list[Extracted]:
     for pattern in SUBJECTS:
         if (match := pattern.match(clause.text)) is not None and (new := typed(match["new"])) is not None:
-            topic_terms = terms(match["topic"])
-            meant = [entry.statement for entry in ledger.newest() if topic_terms and topic_terms <= entry.terms]
-            fitting = [statement for statement in meant if _fits(statement.object, new)]
-            questions = {
-                (statement.subject, predicate_name(statement.predicate or statement.content)[0])
-                for statement in fitting
-            }
+            fitting = [meant for meant in ledger.all_about(match["topic"]) if _fits(meant.object, new)]
+            questions = {(meant.subject, predicate_name(meant.predicate or meant.content)[0]) for meant in fitting}
             if len(questions) == 1 and (corrected := with_value(fitting[0], new[1])):
                 return [corrected]
     return []
@@ -325,7 +306,7 @@ def _by_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
         number = f"number_of_{counted['topic']}"
         held = [entry.statement for entry in ledger.newest() if entry.statement.predicate == number]
         if not held or not held[0].evidence:
-            return [put_aside(held[0])] if held else []
+            return [_put_aside(held[0])] if held else []
         return [msgspec.structs.replace(held[0], content=f"User has {counted[0]}.", object=counted["new"])]
     match = ALONE.match(clause.text)
     new = typed(match["new"]) if match is not None else None
@@ -404,9 +385,8 @@ ORDER = re.compile(
 )
 _BACK = re.compile(
     r"\A(?:please )?(?:(?:forget|delete|ignore|disregard|scratch|strike) (?:that|it|this"
-    r"|what i (?:just )?said)(?: again)?"
-    r"|(?:that|this) (?:was|is) (?:a joke|wrong|not true|a lie|nonsense)|i was (?:joking|kidding"
-    r"|lying))(?:, (?P<tail>.{1,200}))?\Z",
+    r"|what i (?:just )?said)(?: again)?|(?:that|this) (?:was|is) (?:a joke|wrong|not true|a lie|nonsense)"
+    r"|i was (?:joking|kidding|lying))(?:, (?P<tail>.{1,200}))?\Z",
     re.IGNORECASE,
 )
 """Takes back what was said just before."""
@@ -429,7 +409,7 @@ _OF_MEMORY = re.compile(
 )
 _EVENTS = tuple((re.compile(rf"\b(?:{pattern})", re.IGNORECASE), predicates) for pattern, predicates in EVENTS)
 _OVER = re.compile(r"\bno longer\b|\banymore\b", re.IGNORECASE)
-GONE = (
+_GONE = (
     (
         r"(?:(?:i|we) (?:have )?)?(?:sold|got rid of|gave away|gave up on|gave up|given up on|given up|returned"
         r"|lost|scrapped|cancelled|canceled|called off"
@@ -455,7 +435,7 @@ GONE = (
     r"(?P<topic>\w{2,20}) and i (?:have |are |got )?(?:broke up|broken up|split up|separated|divorced)\b",
     r"i (?:have )?(?:broke|broken|split) up with (?P<topic>\w{2,20})\b",
 )  # fmt: skip
-GONE_PATTERNS = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in GONE)
+GONE = tuple(re.compile(rf"\A(?:{pattern})", re.IGNORECASE) for pattern in _GONE)
 
 
 def is_order(clause: Clause) -> bool:
@@ -489,8 +469,7 @@ def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
         tail = Clause(plain(back["tail"] or ""), corrects=True)
         instead = changed(tail, ledger) or stated(tail.text, ledger.said_at)
         return instead or [taken_back(statement) for statement in ledger.just_said()]
-    match = ORDER.match(text)
-    topic = plain(match["topic"]) if match is not None else ""
+    topic = topic_of(clause)
     if MASK in topic:
         return []
     if THERE.match(topic):
@@ -514,7 +493,7 @@ def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extr
             is_over = _OVER.search(clause.text) is not None
             if denied := _denied(match.expand(instead), ledger, is_over=is_over):
                 return denied
-    for pattern in () if plainly else GONE_PATTERNS:
+    for pattern in () if plainly else GONE:
         if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
             return [taken_back(statement) for statement in ledger.all_about(topic)]
     return []
@@ -524,12 +503,9 @@ def ended_by_event(clause: Clause, ledger: Ledger) -> list[Extracted]:
     """What an event ends ("got a new job"): the known answers to its questions."""
     for pattern, predicates in _EVENTS:
         if pattern.search(clause.text) is not None:
-            held = (entry.statement for entry in ledger.newest() if entry.turn < ledger.index)
-            return [
-                taken_back(statement)
-                for statement in held
-                if statement.predicate in predicates and statement.subject == "user"
-            ]
+            held = [entry.statement for entry in ledger.newest() if entry.turn < ledger.index]
+            own = [statement for statement in held if statement.subject == "user"]
+            return [taken_back(statement) for statement in own if statement.predicate in predicates]
     return []
 
 

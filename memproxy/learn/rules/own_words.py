@@ -57,13 +57,11 @@ _STAGE = re.compile(
 
 _FICTION = re.compile(
     r"\b(?:imagine|suppos(?:e|ing)|hypothetical\w{0,4}|let(?:'|’| u)?s say|assum(?:e|ing)|for the sake of argument"
-    r"|thought experiment|what if|as if i|for (?:the|this) (?:exercise|assignment|scenario|simulation)"
-    r"|in this scenario"
+    r"|thought experiment|what if|as if i|for (?:the|this) (?:exercise|assignment|scenario|simulation)|in this scenario"
     r"|in my (?:novel|story|game|book|screenplay|script|dream|campaign)|my (?:protagonist|hero|villain|avatar|oc|sim)"
     r"|(?:just|only|i am|i'm|i’m) (?:kidding|joking)|point of view of|perspective of|playing the role|play a game"
     r"|(?<!was )(?<!is )\b(?:an?|my|short|this) (?:\w{1,15} )?(?:story|poem|song|novel|scene|dialogue|monologue|joke"
-    r"|limerick|haiku|sonnet"
-    r"|screenplay|fairy tale|fable|riddle|rap|cover letter|personal statement|bio|word problem)"
+    r"|limerick|haiku|sonnet|screenplay|fairy tale|fable|riddle|rap|cover letter|personal statement|bio|word problem)"
     r"|lyrics|probability|lorem|dummy|test user|sample (?:email|bio|profile|person|user))\b",
     re.IGNORECASE,
 )
@@ -71,17 +69,13 @@ _FICTION = re.compile(
 
 _HANDED_OVER = re.compile(
     r"\b(?:translat\w{1,4}|re-?writ\w{1,3}|proof-?read\w{0,3}|paraphras\w{1,3}|(?<!let me )rephras\w{1,3}"
-    r"|summari[sz]\w{1,3}|polish"
-    r"|grammar|spell ?check|transcribe|reword|sentiment|example|e\.g\.|this text|this email|this message"
-    r"|the following"
-    r"|how (?:do|would) (?:i|you|we) say|feedback on|improve|shorten|correct this|fix this|classify|analy[sz]e"
-    r"|explain)"
-    r"(?!\w)",
+    r"|summari[sz]\w{1,3}|polish|grammar|spell ?check|transcribe|reword|sentiment|example|e\.g\.|this text|this email"
+    r"|this message|the following|how (?:do|would) (?:i|you|we) say|feedback on|improve|shorten|correct this|fix this"
+    r"|classify|analy[sz]e|explain)(?!\w)",
     re.IGNORECASE,
 )
 _SECRET = re.compile(
-    r"\b(?:pass ?words?|pass ?codes?|pass ?phrases?|pin|api[- _]?keys?|secrets?|tokens?|private keys?|ssn"
-    r"|credentials?"
+    r"\b(?:pass ?words?|pass ?codes?|pass ?phrases?|pin|api[- _]?keys?|secrets?|tokens?|private keys?|ssn|credentials?"
     r"|social security|credit cards?|card number|debit card|cvv|cvc|iban|account number|seed phrase|recovery \w{4,6}"
     r"|2fa|otp|passwort|kennwort|contraseña|mot de passe|passport number|security \w{4,8}|routing number|tax id"
     r"|bank details|logins?)\b|\[redacted:",
@@ -90,41 +84,34 @@ _SECRET = re.compile(
 _ABBREVIATED = re.compile(r"(?:\A|\s)(?:St|Dr|Mr|Mrs|Ms|Prof|No|approx|vs|e\.g|i\.e|etc|Mt|Jr|Sr)\.\Z")
 _LEAD = re.compile(
     r"\A(?:(?:hi there|hi|hello|hey|well|so|and|but|also|oh|ah|ugh|ok|okay|yes|yeah|yep|nah|nope|no(?! longer\b"
-    r"| more\b)"
-    r"|actually|btw|by the way|fyi|just so you know|for the record|for context|for reference|please note|note"
-    r"|remember"
-    r"|don't forget|honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|thankfully|finally"
-    r"|correction|small correction|quick correction|sorry|update|small update|quick update|quick note|edit|ps"
-    r"|good news|bad news|big news|guess what|my bad|my mistake|oops|whoops|typo|i misspoke|let me rephrase"
-    r"|hang on|hold on|wait"
-    r"|haha|lol|hm{1,5}|it turns out|turns out|sure|thanks|thank you|great|nice|cool|perfect"
-    r"|awesome|like i said|as i said|to be honest|tbh|first of all|good morning|good evening|morning|about me"
-    r"|change of plans?|plot twist|now|currently|plus|then|since|because|as of (?:today|now)|as you know|yup"
-    r"|quick one"
-    r"|from (?:today|now) on|nowadays|these days|i should mention|i forgot to mention|one more thing|fun fact)"
-    r"(?: that)?(?:[ ,.!:;…–—-]{1,4}|\Z)){1,5}",
+    r"| more\b)|actually|btw|by the way|fyi|just so you know|for the record|for context|for reference|please note|note"
+    r"|remember|don't forget|honestly|personally|in fact|basically|anyway|unfortunately|sadly|luckily|thankfully"
+    r"|finally|correction|small correction|quick correction|sorry|update|small update|quick update|quick note|edit|ps"
+    r"|good news|bad news|big news|guess what|my bad|my mistake|oops|whoops|typo|i misspoke|let me rephrase|hang on"
+    r"|hold on|wait|haha|lol|hm{1,5}|it turns out|turns out|sure|thanks|thank you|great|nice|cool|perfect|awesome"
+    r"|like i said|as i said|to be honest|tbh|first of all|good morning|good evening|morning|about me|change of plans?"
+    r"|plot twist|now|currently|plus|then|since|because|as of (?:today|now)|as you know|yup|quick one|from (?:today"
+    r"|now) on|nowadays|these days|i should mention|i forgot to mention|one more thing"
+    r"|fun fact)(?: that)?(?:[ ,.!:;…–—-]{1,4}|\Z)){1,5}",
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(
-    r"\b(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|oops|whoops|edit|typo|misspoke"
-    r"|rephrase|hang on"
-    r"|hold on|scratch that|strike that|turns out|change of plans?|plot twist)\b",
+    r"\b(?:no|nope|nah|actually|correction|sorry|wait|update|my bad|my mistake|oops|whoops|edit|typo|misspoke|rephrase"
+    r"|hang on|hold on|scratch that|strike that|turns out|change of plans?|plot twist)\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"\A(?:should|can|could|do(?! not)|does|did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do"
-    r"|does|are"
-    r"|will|can|should)|why|how|which|whose|would|will|am i|have (?:i|you|we)|has|shall|may i|might|tell me|show me"
-    r"|give me|remind me|guess|isn't|aren't|don't you|any (?:tips|ideas|advice)|please (?!note|remember|forget"
-    r"|always|never|call|no))\b",
+    r"\A(?:should|can|could|do(?! not)|does|did|is|are|was|were|what|what's|who|who's|where|when (?:is|was|did|do|does"
+    r"|are|will|can|should)|why|how|which|whose|would|will|am i|have (?:i|you|we)|has|shall|may i|might|tell me|show me"
+    r"|give me|remind me|guess|isn't|aren't|don't you|any (?:tips|ideas|advice)|please (?!note|remember|forget|always"
+    r"|never|call|no))\b",
     re.IGNORECASE,
 )
 _UNSURE = re.compile(
     r"\b(?:if|unless|would|wouldn't|could|couldn't|should|might|maybe|perhaps|probably|wish|hope|hoping|almost|nearly"
     r"|considering|thinking (?:of|about)|not sure|unsure|i think|i guess|kidding|joking|supposedly|in theory|whether"
     r"|either|as a (?:kid|child|teenager)|growing up|used to|when (?:i|we) (?:was|were)|back when|years ago|one day"
-    r"|some ?day|i'd|we'd|or so|allegedly|yeah,? right|oh sure|as if|apparently everyone|i feel like|tempted"
-    r"|until)\b",
+    r"|some ?day|i'd|we'd|or so|allegedly|yeah,? right|oh sure|as if|apparently everyone|i feel like|tempted|until)\b",
     re.IGNORECASE,
 )
 """What is supposed, wished, past or doubted says nothing of now."""
@@ -136,9 +123,8 @@ _SARCASTIC = re.compile(
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
-    r"\b(?<!\bi )(?:says|said|tell|tells|told|thinks|thought|believes|claims|asked|asks|wrote|writes|heard"
-    r"|reads|quote|according"
-    r"|replied|answered|texted|called me|joked)\b",
+    r"\b(?<!\bi )(?:says|said|tell|tells|told|thinks|thought|believes|claims|asked|asks|wrote|writes|heard|reads|quote"
+    r"|according|replied|answered|texted|called me|joked)\b",
     re.IGNORECASE,
 )
 _SPLIT = re.compile(
@@ -148,9 +134,8 @@ _SPLIT = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(
-    r"(?:[,;]| [-–—])(?: (?:and|so|but))? (?=(?:what|which|how|where|who|why|when|can|could|should|is|are|do"
-    r"|does|would|will|any"
-    r"|tips|ideas|recommend|suggest)\b)",
+    r"(?:[,;]| [-–—])(?: (?:and|so|but))? (?=(?:what|which|how|where|who|why|when|can|could|should|is|are|do|does|would"
+    r"|will|any|tips|ideas|recommend|suggest)\b)",
     re.IGNORECASE,
 )
 """Where a question begins behind what is told ("I live in Utrecht, which gym is open late?")."""
@@ -161,10 +146,9 @@ _SHARED = re.compile(
 )
 _PLACED = re.compile(r"(?<=\w),? (?:and )?(?=(?:currently )?(?:based|living) in )", re.IGNORECASE)
 _TAIL = re.compile(
-    r"(?:[ ,]{1,2}(?:now|btw|by the way|too|as well|though|these days|nowadays|at the moment|right now"
-    r"|currently|haha|lol"
-    r"|thanks|thx|thank you|please|again|anyway|actually|instead|sorry|here|already|of course|tbh|in case it matters"
-    r"|since (?:last )?\w{3,10}|i swear|with a passion|:\)|;\)|:\())\Z",
+    r"(?:[ ,]{1,2}(?:now|btw|by the way|too|as well|though|these days|nowadays|at the moment|right now|currently|haha"
+    r"|lol|thanks|thx|thank you|please|again|anyway|actually|instead|sorry|here|already|of course|tbh"
+    r"|in case it matters|since (?:last )?\w{3,10}|i swear|with a passion|:\)|;\)|:\())\Z",
     re.IGNORECASE,
 )
 _DAY = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w{0,6} \d|(?:mon|tues|wednes|thurs|fri|satur|sun)day"

@@ -89,11 +89,8 @@ def orders_of(turn: Memory) -> list[tuple[str, frozenset[str]]]:
     """The sentences of a message that order to forget something that no statement read so far says, with its terms."""
     (nothing := Ledger(())).read(turn, 0)
     ordering = [sentence for sentence in sentences_said(turn) if _orders(sentence)]
-    return [
-        (sentence.evidence, terms(candidate.content))
-        for sentence in ordering
-        for candidate in order(sentence.whole, nothing)
-    ]
+    orders = [(sentence.evidence, candidate) for sentence in ordering for candidate in order(sentence.whole, nothing)]
+    return [(evidence, terms(candidate.content)) for evidence, candidate in orders]
 
 
 def words_of(turn: Memory) -> str:
@@ -172,12 +169,10 @@ _MOST_OF_IT = 0.6
 
 def names_all_of(text: str, order_terms: frozenset[str]) -> bool:
     """Whether a sentence is about what an order names, and hardly about more."""
+    if not order_terms or not order_terms <= terms(text):
+        return False
     text_terms = frozenset(term for term in terms(text) if not numbers(term))
-    return (
-        bool(order_terms)
-        and order_terms <= terms(text)
-        and len(order_terms & text_terms) > _MOST_OF_IT * len(text_terms)
-    )
+    return len(order_terms & text_terms) > _MOST_OF_IT * len(text_terms)
 
 
 def covered(touches: Sequence[Touched]) -> frozenset[str]:
@@ -198,17 +193,11 @@ def _of_turn(turn: Memory, ledger: Ledger, index: int) -> list[Extracted]:
             candidates.append(evident)
         if len(candidates) >= _MOST_CANDIDATES:
             break
-    distinct = list(
-        {(candidate.intent, candidate.content, candidate.predicate): candidate for candidate in candidates}.values()
-    )
+    distinct = {(each.intent, each.content, each.predicate): each for each in candidates}.values()
     # what is taken back and said anew in one turn is a change of it
-    anew = [candidate for candidate in distinct if candidate.intent is not Intent.FORGET]
-    distinct = [
-        candidate
-        for candidate in distinct
-        if candidate.intent is not Intent.FORGET or not any(same_slot(candidate, new) for new in anew)
-    ]
-    return distinct[:_MOST_CANDIDATES]
+    anew = [each for each in distinct if each.intent is not Intent.FORGET]
+    lasting = [each for each in distinct if each in anew or not any(same_slot(each, new) for new in anew)]
+    return lasting[:_MOST_CANDIDATES]
 
 
 def _of_sentence(sentence: Sentence, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:

@@ -6,8 +6,6 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-import msgspec
-
 from memproxy.core.entities import ABBREVIATED, is_abbreviation
 from memproxy.core.memory import Kind
 from memproxy.core.slots import singular
@@ -230,16 +228,13 @@ _KIND = re.compile(r"\{([A-Z_]{2,20})\}")
 _ARTICLE = re.compile(r"(?:an?|the|some|any)\s(?=\S)", re.IGNORECASE)
 _JOIN = re.compile(r",? (?:and|or|&|as well as|plus) |, ?(?:and |or )?", re.IGNORECASE)
 _SAYS_NOTHING = re.compile(
-    r"\A(?:(?:my|our)\Z|i|me|it|its|that|this|these|those|them|they|he|she|him|her|his|their|we|us|you|your|yours|one|ones|how"
-    r"|what|when"
-    r"|where|why|which|who|everything|nothing|something|anything|someone|anyone|some|none|there|here|more|less"
-    r"|another"
-    r"|both|each|such|as|than|all|like|not|no|never|too|so|very|to|being|if|the first|the second|option|options"
-    r"|version"
-    r"|idea|ideas|suggestion|suggestions|answer|answers|way|part|sound|look|looks|approach|solution|example"
-    r"|plan|change"
-    r"|changes|thing|things|stuff|bit|lot|kind|sort|feeling|tone|draft|name|result|same|rest|now|then|today|tomorrow"
-    r"|tonight|yesterday|done|sure|ok|okay|well|much|sorry|afraid|glad|home|night|nights|mondays?|an? bit|ai)\b",
+    r"\A(?:(?:my|our)\Z|i|me|it|its|that|this|these|those|them|they|he|she|him|her|his|their|we|us|you|your|yours|one"
+    r"|ones|how|what|when|where|why|which|who|everything|nothing|something|anything|someone|anyone|some|none|there|here"
+    r"|more|less|another|both|each|such|as|than|all|like|not|no|never|too|so|very|to|being|if|the first|the second"
+    r"|option|options|version|idea|ideas|suggestion|suggestions|answer|answers|way|part|sound|look|looks|approach"
+    r"|solution|example|plan|change|changes|thing|things|stuff|bit|lot|kind|sort|feeling|tone|draft|name|result|same"
+    r"|rest|now|then|today|tomorrow|tonight|yesterday|done|sure|ok|okay|well|much|sorry|afraid|glad|home|night|nights"
+    r"|mondays?|an? bit|ai)\b",
     re.IGNORECASE,
 )
 """What a value does not begin with: it points elsewhere, or says nothing alone."""
@@ -257,19 +252,10 @@ _CAPITALS = re.compile(rf"(?:{ABBREVIATED})?[A-ZÀ-Þ][\w'’&+#-]{{0,30}}(?: [A
 _RELATIVE = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b", re.IGNORECASE)
 
 
-class _Reads(msgspec.Struct, frozen=True):
-    pattern: re.Pattern[str]
-    row: Row
-
-
 @cache
-def _table() -> tuple[_Reads, ...]:
-    return tuple(_Reads(re.compile(_written_out(row.pattern), re.IGNORECASE), row) for row in ROWS)
-
-
 def patterns() -> tuple[re.Pattern[str], ...]:
     """The patterns of the table, in its order."""
-    return tuple(entry.pattern for entry in _table())
+    return tuple(re.compile(_written_out(row.pattern), re.IGNORECASE) for row in ROWS)
 
 
 def _written_out(pattern: str) -> str:
@@ -279,10 +265,10 @@ def _written_out(pattern: str) -> str:
 def stated(text: str, said_at: datetime) -> list[Extracted]:
     """What a plain clause states; nothing where no row fits, or where its value says nothing by itself."""
     statements: list[Extracted] = []
-    for entry in _table():
-        if (match := entry.pattern.match(text)) is not None and (new := list(_candidates(entry.row, match, said_at))):
+    for row, pattern in zip(ROWS, patterns(), strict=True):
+        if (match := pattern.match(text)) is not None and (new := list(_candidates(row, match, said_at))):
             statements += new
-            if not entry.row.goes_on:
+            if not row.goes_on:
                 break
     return statements
 
@@ -296,10 +282,10 @@ def _candidates(row: Row, match: re.Match[str], said_at: datetime) -> Iterator[E
         return
     value = match.groupdict().get("x") or groups.get("n", "")
     values = _JOIN.split(value) if row.many else [value]
-    if row.many and not all(map(is_value, values)):
+    if not all(map(is_value, values)):
         return
     for item in values:
-        if is_value(item) and _fits(row, item):
+        if _fits(row, item):
             yield _statement(row, groups, _third_person(item), said_at)
 
 
@@ -315,10 +301,8 @@ def _fits(row: Row, value: str) -> bool:
     """Whether what stands where a name is asked for is one; in a table of names the value begins with a capital."""
     if row.category == "preferences" and value.lower().startswith("the "):
         return False  # "the clip-path" is that of the talk
-    is_name = any(kind in row.pattern for kind in ("{NAME}", "{NAMES}", "{PLACE}")) or row.predicate in (
-        "{k}",
-        "has_{k}",
-    )
+    is_name = any(kind in row.pattern for kind in ("{NAME}", "{NAMES}", "{PLACE}"))
+    is_name = is_name or row.predicate in ("{k}", "has_{k}")
     return not is_name or value.split(maxsplit=1)[0].casefold().strip(",.") not in _NO_NAME
 
 
@@ -343,7 +327,7 @@ def _statement(row: Row, groups: Mapping[str, str], value: str, said_at: datetim
         aspect=row.aspect,
         stance=row.stance,
         category=row.category,
-        entities=tuple(names_in(value)),
+        entities=tuple(_names_in(value)),
         confidence=SURE,
         importance=_IMPORTANCE,
     )
@@ -358,7 +342,7 @@ def _day_of(value: str, said_at: datetime) -> str:
     return f" ({spans[0].start.date().isoformat()})" if len(spans) == 1 else ""
 
 
-def names_in(text: str) -> list[str]:
+def _names_in(text: str) -> list[str]:
     """The names in a value: runs of capitalised words, an abbreviation before them included."""
     named = (name for name in _CAPITALS.findall(text) if name.casefold() not in _NO_NAME)
     return [name for name in named if not is_abbreviation(name, stops=f"{name}." in text)]
