@@ -367,7 +367,7 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
     """
     counts: Counter[str] = Counter()
     if body.dream is not None:
-        return await dreamt(view, body)
+        return await dreamt(view, body.dream, body.outcomes)
     await view.load([*body.changes, *body.deletes, *(one.id for one in body.upserts if one.kind is not Kind.TURN)])
     slots = [slot_name(memory) for memory in body.upserts if memory.active]
     graves = [tombstone(memory.id) for memory in body.upserts]

@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 
-import msgspec
-
 from memproxy.core.dream import (
     CATEGORISE,
     COMPATIBLE_WITH,
@@ -62,24 +60,22 @@ _MOST_APART = 12
 """Most words of a statement that are compared one by one for a slip."""
 
 
-class Verdict(enum.Enum):
-    """How two entries relate: they are one statement; a newer one replaces an older one; or they contradict each other
-    and nothing says which is newer. Most pairs are none of these.
+class Verdict(enum.StrEnum):
+    """How two entries relate, as the reason that a dream's record gives: they are one statement (`_SAME`); a newer one
+    replaces an older one; or they contradict each other and nothing says which is newer. Most pairs are none of these.
     """
 
-    SAME = "same"
+    SAME_WORDS = "same_words"
+    SAME_STATEMENT = "same_statement"
+    NEAR = "near"
     CHANGED = "changed"
-    CONFLICT = "conflict"
+    CONFLICT = "same_time"
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """A verdict, and the reason that a dream's record gives."""
-
-    verdict: Verdict
-    reason: str
+_SAME = (Verdict.SAME_WORDS, Verdict.SAME_STATEMENT, Verdict.NEAR)
 
 
-def compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory] = ()) -> Pair | None:
+def _compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory]) -> Verdict | None:
     """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone. ``near``: what else
     the owner's entries say of such things.
     """
@@ -88,14 +84,14 @@ def compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near
     # that something happened again does not mean that it happened once
     same_day = one.kind is not Kind.EPISODIC or begins(one).date() == begins(other).date()
     if same_day and is_worded_alike(one.content, other.content):
-        return Pair(Verdict.SAME, "same_words")
+        return Verdict.SAME_WORDS
     slot = slot_name(one)
     if slot is not None and slot == slot_name(other):
         return _in_one_slot(one, other)
     if one.kind is Kind.EPISODIC or _named_apart(one, other):
         return None
     if cosine is not None and cosine >= bands.same and _is_a_slip(one, other):
-        return Pair(Verdict.SAME, "near")
+        return Verdict.NEAR
     overlap = lexical_overlap(one.content, other.content)
     related = cosine >= bands.related if cosine is not None else overlap >= LEXICAL_RELATED
     older, newer = in_order(one, other)
@@ -136,20 +132,16 @@ def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) 
     """
     middles = set()
     for entry in entries:
-        if not marks_change(entry):
-            words = compared_words(entry.content)
-            if (
-                len(words) > len(head) + len(tail)
-                and words[: len(head)] == head
-                and words[len(words) - len(tail) :] == tail
-            ):
-                middles.add(tuple(words[len(head) : len(words) - len(tail)]))
+        words = compared_words(entry.content)
+        begin, end = len(head), len(words) - len(tail)
+        if begin < end and words[:begin] == head and words[end:] == tail and not marks_change(entry):
+            middles.add(tuple(words[begin:end]))
     return len(middles) > 1
 
 
-def _in_one_slot(one: Memory, other: Memory) -> Pair | None:
+def _in_one_slot(one: Memory, other: Memory) -> Verdict | None:
     if same_value(slot_value(one), slot_value(other)):
-        return Pair(Verdict.SAME, "same_statement")
+        return Verdict.SAME_STATEMENT
     # one of them may only say that something does not hold
     denies = slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
     return None if denies else _by_time(one, other)
@@ -170,10 +162,10 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
     return other.id not in beside[0] and one.id not in beside[1]
 
 
-def _by_time(one: Memory, other: Memory) -> Pair:
+def _by_time(one: Memory, other: Memory) -> Verdict:
     """The newer one holds; where nothing tells which that is, a person is asked."""
     when = {begins(each) if states_beginning(each) else said_at(each) for each in (one, other)}
-    return Pair(Verdict.CONFLICT, "same_time") if len(when) == 1 else Pair(Verdict.CHANGED, "changed")
+    return Verdict.CONFLICT if len(when) == 1 else Verdict.CHANGED
 
 
 def _named_apart(one: Memory, other: Memory) -> bool:
@@ -181,9 +173,8 @@ def _named_apart(one: Memory, other: Memory) -> bool:
     if one.subject and other.subject and subject_name(one.subject) != subject_name(other.subject):
         return True
     if one.predicate and other.predicate:
-        if predicate_name(one.predicate) != predicate_name(other.predicate):
-            return True
-        if has_many(predicate_name(one.predicate)[0]):
+        predicate = predicate_name(one.predicate)
+        if predicate != predicate_name(other.predicate) or has_many(predicate[0]):
             return True
     return not same_aspect(one, other)
 
@@ -211,9 +202,8 @@ def _is_misspelt(one: str, other: str) -> bool:
     """Whether two letters changed places in a long word, or one is missing."""
     if min(len(one), len(other)) < _SLIP or not (one.isalpha() and other.isalpha()):
         return False
-    at = next(
-        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    differing = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    at = next(differing, min(len(one), len(other)))
     if len(one) == len(other):
         return one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
     longer, shorter = sorted((one, other), key=len, reverse=True)
@@ -222,23 +212,17 @@ def _is_misspelt(one: str, other: str) -> bool:
 
 def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
     """What a model is shown beside an entry: the `_SHOWN` likest of those that it is related to."""
-    likeness = {
-        neighbour.memory.id: neighbour.cosine
-        if neighbour.cosine is not None
-        else lexical_overlap(entry.content, neighbour.memory.content)
-        for neighbour in near
-        if may_be_compared(entry, neighbour.memory)
-    }
-    least = {
-        neighbour.memory.id: bands.related if neighbour.cosine is not None else LEXICAL_RELATED for neighbour in near
-    }
-    related = [
-        neighbour.memory for neighbour in near if likeness.get(neighbour.memory.id, -1.0) >= least[neighbour.memory.id]
-    ]
-    return sorted(related, key=lambda memory: -likeness[memory.id])[:_SHOWN]
+    related: list[tuple[float, Memory]] = []
+    for neighbour in near:
+        memory, cosine = neighbour.memory, neighbour.cosine
+        likeness = cosine if cosine is not None else lexical_overlap(entry.content, memory.content)
+        least = bands.related if cosine is not None else LEXICAL_RELATED
+        if likeness >= least and may_be_compared(entry, memory):
+            related.append((likeness, memory))
+    return [memory for _, memory in sorted(related, key=lambda pair: -pair[0])[:_SHOWN]]
 
 
-def by_itself(memory: Memory, now: datetime) -> Change | None:
+def _by_itself(memory: Memory, now: datetime) -> Change | None:
     """What an entry comes to without looking at others: its time is over, or nobody was ever given it and people say
     that it is wrong.
     """
@@ -252,7 +236,7 @@ def by_itself(memory: Memory, now: datetime) -> Change | None:
     return None
 
 
-def by_label(memory: Memory) -> Change | None:
+def _by_label(memory: Memory) -> Change | None:
     """The category in the form of the conventions, and each tag once."""
     labels: dict[str, object] = {}
     if memory.category and (name := category_name(memory.category)) and name != memory.category:
@@ -263,7 +247,7 @@ def by_label(memory: Memory) -> Change | None:
     return Change(action=CATEGORISE, reason="form", memory_id=memory.id, labels=labels) if labels else None
 
 
-def survivor(entries: Sequence[Memory]) -> Memory:
+def _survivor(entries: Sequence[Memory]) -> Memory:
     """Which of entries that say the same stays: one with names of its own before one without, the more trusted, the
     surer, the one that was known first.
     """
@@ -293,43 +277,38 @@ def consolidated(
     for entry in entries:
         if entry.id in handled:
             continue
-        change = by_itself(entry, now)
+        change = _by_itself(entry, now)
         if change is None:
             if entry.quarantined or RETRACTED_BY in entry.metadata:
                 continue
-            beside = [neighbour.memory for neighbour in near.get(entry.id, ())]
-            pairs = [
-                (neighbour.memory, pair)
-                for neighbour in near.get(entry.id, ())
-                if neighbour.memory.id not in handled
-                and by_itself(neighbour.memory, now) is None
-                and (pair := compare(entry, neighbour.memory, neighbour.cosine, bands, beside)) is not None
-            ]
+            neighbours = near.get(entry.id, ())
+            beside = [neighbour.memory for neighbour in neighbours]
+            pairs: list[tuple[Memory, Verdict]] = []
+            for neighbour in neighbours:
+                if neighbour.memory.id not in handled and _by_itself(neighbour.memory, now) is None:
+                    verdict = _compare(entry, neighbour.memory, neighbour.cosine, bands, beside)
+                    pairs += [(neighbour.memory, verdict)] if verdict is not None else []
             change = _by_pairs(entry, pairs)
             if change is None:
-                for memory, pair in pairs:
-                    conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = pair.reason
-                change = by_label(entry)
+                for memory, verdict in pairs:
+                    conflicts[min(entry.id, memory.id), max(entry.id, memory.id)] = verdict.value
+                change = _by_label(entry)
         if change is not None:
             decided.append(change)
             handled |= {change.memory_id, *change.sources}
     return decided, [(one, other, reason) for (one, other), reason in conflicts.items()]
 
 
-def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Pair]]) -> Change | None:
+def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Verdict]]) -> Change | None:
     """What an entry and those that say the same come to; if there are none, it and those that say what changed."""
-    same = [(memory, pair) for memory, pair in pairs if pair.verdict is Verdict.SAME]
-    if same:
-        alike = [entry, *(memory for memory, _ in same)]
-        keeper = survivor(alike)
-        sources = tuple(memory.id for memory in alike if memory.id != keeper.id)
-        return Change(action=MERGE, reason=same[0][1].reason, memory_id=keeper.id, sources=sources)
-    changed = [memory for memory, pair in pairs if pair.verdict is Verdict.CHANGED]
-    if not changed:
-        return None
-    latest = newest([entry, *changed])
-    older = tuple(memory.id for memory in (entry, *changed) if memory.id != latest.id)
-    return Change(action=SUPERSEDE, reason="changed", memory_id=latest.id, sources=older)
+    for verdicts, action, keeper_of in ((_SAME, MERGE, _survivor), ((Verdict.CHANGED,), SUPERSEDE, newest)):
+        fitting = [(memory, verdict) for memory, verdict in pairs if verdict in verdicts]
+        if fitting:
+            entries = [entry, *(memory for memory, _ in fitting)]
+            keeper = keeper_of(entries)
+            sources = tuple(memory.id for memory in entries if memory.id != keeper.id)
+            return Change(action=action, reason=fitting[0][1].value, memory_id=keeper.id, sources=sources)
+    return None
 
 
 def newest(entries: Sequence[Memory]) -> Memory:

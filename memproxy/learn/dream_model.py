@@ -55,8 +55,8 @@ log = logging.getLogger(__name__)
 WINDOW = 30
 """Memories that one question shows."""
 
-MOST_DELETED = 0.2
-MOST_SET_ASIDE = 0.5
+_MOST_DELETED = 0.2
+_MOST_SET_ASIDE = 0.5
 """Shares of a window that an answer may delete, and set aside in all (merged, superseded, deleted); one may always."""
 
 _MOST_SOURCES = 8
@@ -169,13 +169,12 @@ class DreamModel:
             *(pair.old for pair in answer.supersede),
             *itertools.chain(*(merge.numbers[1:] for merge in answer.merge)),
         }
-        if len(aside) > max(1, MOST_SET_ASIDE * len(window)):
-            self._refuse(dream, f"an answer of the model that set aside {len(aside)} of {len(window)} entries")
+        deleted, shown = len(set(answer.delete)), len(window)
+        if len(aside) > max(1, _MOST_SET_ASIDE * shown):
+            self._refuse(dream, f"an answer of the model that set aside {len(aside)} of {shown} entries")
             return Step(dream=dream.id)
-        if len(set(answer.delete)) > max(1, MOST_DELETED * len(window)):
-            self._refuse(
-                dream, f"an answer of the model that deleted {len(set(answer.delete))} of {len(window)} entries"
-            )
+        if deleted > max(1, _MOST_DELETED * shown):
+            self._refuse(dream, f"an answer of the model that deleted {deleted} of {shown} entries")
             answer.delete = []
         return _step(dream, self._check_answer(owner, dream, window, answer), window)
 
@@ -228,11 +227,8 @@ class DreamModel:
         origin = {"extractor": self._prompts["dream"].version, SOURCES: list(_ids(sources))}
         fields["metadata"] = origin | fields["metadata"]
         fields["relations"] = list({str(edge): edge for source in sources for edge in source.relations}.values())
-        named = (
-            latest
-            if one_slot
-            else msgspec.structs.replace(latest, subject=None, predicate=None, object=None, aspect=None)
-        )
+        nameless = {} if one_slot else dict.fromkeys(("subject", "predicate", "object", "aspect"))
+        named = msgspec.structs.replace(latest, **nameless)
         return msgspec.structs.replace(
             named,
             **fields,
@@ -266,18 +262,15 @@ class DreamModel:
                 for evidence in preference.shown
                 if 0 < evidence.number <= len(turns) and _is_quoted(evidence.quote, turns[evidence.number - 1].content)
             }
-            shown_turns = list(shown.values())
-            if len(shown_turns) < _NEEDED[preference.strength] or not _may_stand(
-                preference.text, [turn.content for turn in shown_turns]
-            ):
+            evident, text = list(shown.values()), preference.text
+            is_shown = len(evident) >= _NEEDED[preference.strength]
+            if not is_shown or not _may_stand(text, [turn.content for turn in evident]):
                 self._refuse(dream, "a preference that too few messages show")
                 continue
-            if any(is_worded_alike(preference.text, text) for text in known_texts):
+            if any(is_worded_alike(text, known) for known in known_texts):
                 continue
             delicate = preference.about is None or bool(self._delicate & set(preference.about))
-            change, memory = self._new_memory(
-                owner, INFER, shown_turns, preference.text, f"user-preferences/{preference.topic}"
-            )
+            change, memory = self._new_memory(owner, INFER, evident, text, f"user-preferences/{preference.topic}")
             memory.metadata |= {INFERRED: True, "strength": preference.strength}
             memory.metadata |= {PERMISSION: True} if delicate and self._delicate else {}
             changes.append((change, memory))
@@ -288,9 +281,8 @@ class DreamModel:
         lines = []
         for number, (memory, right) in enumerate(wrong, start=1):
             notes = {"said": feedback_of(memory).text, "right": right.content if right is not None else None}
-            lines.append(
-                _line(number, memory, **{name: quote(text)[:_MOST_TEXT] for name, text in notes.items() if text})
-            )
+            quoted = {name: quote(text)[:_MOST_TEXT] for name, text in notes.items() if text}
+            lines.append(_line(number, memory, **quoted))
         answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
         changes = NewChanges()
         for pattern in answer.patterns if answer is not None else ():
@@ -433,9 +425,9 @@ def _line(number: int, memory: Memory, **more: str) -> str:
 
 def _superseded(old: Memory, new: Memory) -> Change | None:
     fits = may_be_compared(old, new) and old.kind is not Kind.EPISODIC and trusted_enough(new, old)
-    is_newer = in_order(old, new) == (old, new) and begins(old) != begins(new)
-    change = Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
-    return change if fits and is_newer else None
+    if not fits or begins(old) == begins(new) or in_order(old, new) != (old, new):
+        return None
+    return Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
 
 
 def _deleted(entry: Memory) -> Change | None:

@@ -23,6 +23,7 @@ from memproxy.core.dream import (
     SUPERSEDE,
     UNDOABLE,
     Change,
+    Step,
     made_by,
     mark_of,
     marks_of,
@@ -30,7 +31,6 @@ from memproxy.core.dream import (
 )
 from memproxy.core.facts import LAST_SAID, SAID, begins, ended, last_said_at, said_at, take_back
 from memproxy.core.memory import Kind, Memory, is_told, noted_ids, version_of, without
-from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.slots import value_name
 from memproxy.errors import Conflict
@@ -39,12 +39,12 @@ from memproxy.learn.consolidate import is_worded_alike
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import MemoryFilter, every
 
-OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELETE: "deleted"}
+_OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELETE: "deleted"}
 """What the activity calls it; whatever else a dream does is ``stored`` or ``edited``."""
 
 
-async def dreamt(view: PlanView, body: PlanBody) -> Counter[str]:
-    """Add to the plan what a row's step does; returns how many of each operation. The outcomes are noted as the row's.
+async def dreamt(view: PlanView, step: Step, outcomes: list[Outcome]) -> Counter[str]:
+    """Add to the plan what a step does, and to the row's ``outcomes``; returns how many of each operation.
 
     A change is left out where a memory that it rests on is another than it was when the change was decided: the next
     dream looks again.
@@ -52,11 +52,8 @@ async def dreamt(view: PlanView, body: PlanBody) -> Counter[str]:
     Raises:
         Conflict: a dream cannot be taken back (any more).
     """
-    step = body.dream
-    if step is None:
-        return Counter()
     if step.undo:
-        return await undone(view, step.dream)
+        return await _undone(view, step.dream)
     new = {memory.id: memory for memory in step.new}
     named = {name for change in step.changes for name in (change.memory_id, *change.sources)} - new.keys()
     await view.load(sorted([*named, *new]))
@@ -74,7 +71,7 @@ async def dreamt(view: PlanView, body: PlanBody) -> Counter[str]:
         if {change.memory_id, *change.sources} - new.keys() <= as_seen:
             await _carry_out(view, step.dream, change, new_memory)
             counts[change.action] += 1
-            body.outcomes += _outcomes(change, step.dream)
+            outcomes += _outcomes(change, step.dream)
     return counts
 
 
@@ -139,12 +136,9 @@ def joined(entries: Sequence[Memory]) -> dict[str, Any]:
         for edge in entry.relations
     }
     first, last = min(map(said_at, entries)), max(map(last_said_at, entries))
-    return {
+    lists = {name: [getattr(entry, name) for entry in entries] for name in ("turn_ids", "entities", "tags")}
+    return {name: list(dict.fromkeys(itertools.chain(*each))) for name, each in lists.items()} | {
         "created_at": min(entry.created_at for entry in entries),
-        **{
-            name: list(dict.fromkeys(itertools.chain(*(getattr(entry, name) for entry in entries))))
-            for name in ("turn_ids", "entities", "tags")
-        },
         "relations": list(relations.values())[::-1],
         "confidence": max(entry.confidence for entry in entries),
         "importance": max(entry.importance for entry in entries),
@@ -154,10 +148,10 @@ def joined(entries: Sequence[Memory]) -> dict[str, Any]:
 
 def _taken_over(survivor: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
     """What changes of the one that stays by what it takes over from the others."""
-    every = [survivor, *sources]
-    fields = joined(every)
-    fields["category"] = next((entry.category for entry in every if entry.category), None)
-    was_said = any(SAID in entry.metadata for entry in every)
+    entries = [survivor, *sources]
+    fields = joined(entries)
+    fields["category"] = next((entry.category for entry in entries if entry.category), None)
+    was_said = any(SAID in entry.metadata for entry in entries)
     fields["metadata"] = survivor.metadata | fields["metadata"] if was_said else survivor.metadata
     if len(fields["relations"]) <= len(survivor.relations):
         del fields["relations"]
@@ -172,11 +166,11 @@ def _outcomes(change: Change, dream: str) -> list[Outcome]:
             for name in change.sources
         ]
     is_new = change.action in (INFER, AVOID, REFLECT)
-    result = OUTCOMES.get(change.action, "stored" if is_new else "edited")
+    result = _OUTCOMES.get(change.action, "stored" if is_new else "edited")
     return [Outcome(result=result, reason=dream, memory_id=change.memory_id)]
 
 
-async def undone(view: PlanView, dream: str) -> Counter[str]:
+async def _undone(view: PlanView, dream: str) -> Counter[str]:
     """Add to the plan what takes a dream back: everything that notes it is as it was before, what it made goes.
 
     Raises:
@@ -186,10 +180,8 @@ async def undone(view: PlanView, dream: str) -> Counter[str]:
     touched = [memory async for memory in stored if mark_of(memory, dream) is not None]
     later = sorted({marks_of(memory)[-1]["id"] for memory in touched} - {dream})
     if later:
-        raise Conflict(
-            f"A later dream changed memories that this one did: undo that one first ({', '.join(later[:5])}).",
-            param="id",
-        )
+        message = f"A later dream changed memories that this one did: undo that one first ({', '.join(later[:5])})."
+        raise Conflict(message, param="id")
     counts: Counter[str] = Counter()
     merged = {memory.id: str(memory.metadata[MERGED_INTO]) for memory in touched if MERGED_INTO in memory.metadata}
     for memory in sorted(touched, key=lambda entry: _merges(entry.id, merged)):

@@ -95,6 +95,8 @@ _MOST_LOOKED_AT = 10_000
 
 _AFTER = {INFER: AVOID, AVOID: REFLECT, REFLECT: "end"}
 
+_ACTIVE_FACTS = MemoryFilter(kinds=FACTS, active=True)
+
 
 class Dreamer:
     """Dreams for everybody; one instance beside a worker.
@@ -291,10 +293,9 @@ class Dreamer:
 
     async def _steps(self, owner: Scope, dream: Dream) -> AsyncIterator[Step]:
         """What is to be done, page by page; the dream's record says how far it is, before each is carried out."""
-        where = MemoryFilter(kinds=FACTS, active=True)
         if dream.started_at is None:
             dream.started_at = self._parts.clock.now()
-            dream.entries = await self._parts.store.count(owner, where)
+            dream.entries = await self._parts.store.count(owner, _ACTIVE_FACTS)
             last = await self._last(owner, whole=True)
             dream.cursor = last.cursor if last is not None and not last.complete else None  # where it stopped
         dream.state = dream.state if dream.state != WAITING else RUNNING
@@ -308,7 +309,8 @@ class Dreamer:
                 dream.complete, dream.stage = False, INFER
                 break
             try:
-                page = await self._parts.store.page(owner, where, limit=min(_PAGE, remaining), cursor=dream.cursor)
+                size = min(_PAGE, remaining)
+                page = await self._parts.store.page(owner, _ACTIVE_FACTS, limit=size, cursor=dream.cursor)
             except RequestError:  # a cursor of another form, of an earlier version
                 dream.cursor = None
                 continue
@@ -342,13 +344,12 @@ class Dreamer:
         """What a model makes of what the rules left of a page, and of what is nearest to each, window by window."""
         if not self._thinks(owner):
             return
-        shown = [[entry, *likest(entry, near.get(entry.id, ()), self._bands)] for entry in entries]
-        ids = list(dict.fromkeys(entry.id for some in shown for entry in some))
+        alike = [[entry, *likest(entry, near.get(entry.id, ()), self._bands)] for entry in entries]
+        ids = list(dict.fromkeys(entry.id for some in alike for entry in some))
         stored = await self._parts.store.get(owner, ids)
         remaining = [stored[name] for name in ids if name in stored and name not in handled]
-        for window in windows(
-            [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
-        ):
+        shown = [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
+        for window in windows(shown):
             step = await self._model.tidy(owner, dream, window)
             handled |= _named(step.changes)
             yield step
@@ -357,13 +358,9 @@ class Dreamer:
         """Preferences from what the user said last, place by place."""
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
         turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
-        own = [
-            turn
-            for turn in turns
-            if turn.trust is Trust.USER and PLANTED not in turn.metadata and not turn.superseded_by
-        ]
-        where = MemoryFilter(kinds=FACTS, active=True)
-        memories = (await self._parts.store.page(owner, where, limit=_KNOWN)).memories
+        own = [turn for turn in turns if turn.trust is Trust.USER and not turn.superseded_by]
+        own = [turn for turn in own if PLANTED not in turn.metadata]
+        memories = (await self._parts.store.page(owner, _ACTIVE_FACTS, limit=_KNOWN)).memories
         texts = [memory.content for memory in memories if (memory.category or "").startswith("user-preferences")]
         steps = []
         for place in dict.fromkeys(turn.place for turn in own):
@@ -391,18 +388,14 @@ class Dreamer:
         return [await self._model.infer_lessons(owner, dream, pairs)]
 
     async def _reflected(self, owner: Scope, dream: Dream) -> list[Step]:
-        """Insights over what is remembered, where enough was learned since the last time."""
         return [await self._model.reflect(owner, dream, window) for window in await self._with_news(owner)]
 
     async def _with_news(self, owner: Scope) -> list[list[Memory]]:
         """What is reflected on together, as far as enough of it was learned since the last time."""
-        last = await self._last(owner, whole=False)
+        last, least = await self._last(owner, whole=False), self._settings.reflect_from
         since = last.started_at if last is not None else None
-        return [
-            window
-            for window in await self._to_reflect_on(owner, None)
-            if sum(since is None or memory.created_at > since for memory in window) >= self._settings.reflect_from
-        ]
+        all_windows = await self._to_reflect_on(owner, None)
+        return [some for some in all_windows if sum(since is None or each.created_at > since for each in some) >= least]
 
     def learned(self, scope: Scope, *, over: bool) -> None:
         """Something was learned in a session, which may be ``over``: reflect behind it, where `dream.reflect` says so
@@ -486,10 +479,8 @@ class Dreamer:
             for one, other, reason in conflicts
             if one not in handled and other not in handled
         ]
-        by_id = {
-            memory.id: memory
-            for memory in (*entries, *(neighbour.memory for some in near.values() for neighbour in some))
-        }
+        neighbours = (neighbour.memory for some in near.values() for neighbour in some)
+        by_id = {memory.id: memory for memory in (*entries, *neighbours)}
         return Step(dream=dream.id, changes=changes, seen={name: version_of(by_id[name]) for name in _named(changes)})
 
     async def _near(self, owner: Scope, entries: Sequence[Memory], handled: set[str]) -> dict[str, list[Neighbour]]:
@@ -516,9 +507,8 @@ class Dreamer:
             }
             for memory in by_slot.get(slot_name(entry) or "", ()):
                 near.setdefault(memory.id, Neighbour(memory))
-            nearest[entry.id] = [
-                neighbour for name, neighbour in near.items() if name != entry.id and name not in handled
-            ]
+            aside = {entry.id, *handled}
+            nearest[entry.id] = [neighbour for name, neighbour in near.items() if name not in aside]
         return nearest
 
     async def _by_schedule(self, schedule: str) -> None:
@@ -551,7 +541,7 @@ class Dreamer:
             return False
         dreams = await self._parts.state.dreams(owner, after=0, limit=_DREAMS)
         last = next((dream for dream in dreams if dream.is_whole), None)
-        newest = (await self._parts.store.page(owner, MemoryFilter(kinds=FACTS, active=True), limit=1)).memories
+        newest = (await self._parts.store.page(owner, _ACTIVE_FACTS, limit=1)).memories
         if last is None or last.started_at is None or not last.complete:
             return bool(newest)
         return bool(newest) and newest[0].created_at > last.started_at
