@@ -12,7 +12,7 @@
 
 A kill between any two of them loses nothing: the row is there, and what was done is done again to no effect. Whatever
 reads or writes the store or the state raises `StoreUnavailable` or `StateUnavailable`, and its row is tried again:
-where that is all that can go wrong, a docstring does not repeat it. `cooperative` lets requests go before learning;
+no docstring repeats it. `cooperative` lets requests go before learning;
 `model_outages` and `budget` say when a model may be asked. Beside the facts, `summary` sums up a session that is over,
 and `compress` makes the state that stands for what requests leave out of a long one.
 """

@@ -9,17 +9,7 @@ from time import monotonic
 
 from memproxy import errors
 from memproxy.core.scope import OwnerKey
-from memproxy.errors import (
-    BudgetSpent,
-    MemproxyError,
-    ModelAwaited,
-    ModelRefused,
-    ModelUnavailable,
-    NotFound,
-    RequestError,
-    StateUnavailable,
-    StoreUnavailable,
-)
+from memproxy.errors import MemproxyError, ModelAwaited, ModelRefused, StateUnavailable
 from memproxy.learn.model_outages import COUNTED, OUTAGE, WaitingRows, delay_s
 from memproxy.learn.parts import Parts
 from memproxy.logs import LogLimit
@@ -37,12 +27,12 @@ _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000
 
 _REASONS: dict[type[Exception], str] = {
-    StoreUnavailable: "store",
+    errors.StoreUnavailable: "store",
     StateUnavailable: "store",
     ModelRefused: "key",
-    ModelUnavailable: "model",
-    BudgetSpent: "tokens",
-    RequestError: "refused",
+    errors.ModelUnavailable: "model",
+    errors.BudgetSpent: "tokens",
+    errors.RequestError: "refused",
     MemproxyError: "failed",
 }
 """What the metric calls a failure, the first that fits."""
@@ -99,11 +89,10 @@ class Acknowledger:
 
     async def release_all(self) -> None:
         """Release all claims, so that the next start takes the rows up at once."""
+        now = self._parts.clock.now()
         for number in list(self._held):
             try:
-                await self._parts.state.retry(
-                    number, error="released at shutdown", due=self._parts.clock.now(), counted=False
-                )
+                await self._parts.state.retry(number, error="released at shutdown", due=now, counted=False)
             except StateUnavailable as error:
                 log.warning("row %d could not be released (%s); the next start takes it up", number, error)
 
@@ -130,9 +119,7 @@ class Acknowledger:
             self._tasks.start(self._go_on(numbers), f"rows after outage {outage}")
 
     async def _go_on(self, numbers: Sequence[int]) -> None:
-        """Make waiting rows due now. The state decides whether a row still waits: it may be claimed or parked by the
-        time this is written, and putting it back then would lose it.
-        """
+        """Make rows due, if they still wait: one that is claimed or parked by now would be lost if it was put back."""
         await self._settle(lambda: self._parts.state.make_due(numbers, self._parts.clock.now()))
         self._wake()
 
@@ -174,39 +161,35 @@ class Acknowledger:
         message = error.message if error is not None else None
         if error is not None:
             # a row that is gone is nobody's fault: its owner was erased, or another replica has it
-            level = logging.INFO if isinstance(error, NotFound) else logging.ERROR
+            level = logging.INFO if isinstance(error, errors.NotFound) else logging.ERROR
             log.log(level, "row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
         kind = MemproxyError.__name__ if error is None else type(error).__name__
         await self._settle(lambda: self._parts.state.finish(row.number, error=message, kind=kind))
         self._settled(row, error)
 
     def rows_erased(self, numbers: Sequence[int]) -> None:
-        """These rows were erased, even if they are being handled. Their waiters return at once, as if the row had been
-        done before it was erased.
-        """
+        """These rows were erased, even while they are handled. Their waiters return as if they had been done before."""
         for number in numbers:
             self._outages.pop(number, None)
             self._has_key(number)
             self._tell(number, None)
 
     async def failed(self, row: JournalRow, error: Exception, keys_before: int) -> bool:
-        """Settle a row by its error; returns whether the rows behind it may go on. ``keys_before`` is `new_keys` from
-        when the row was begun.
-        """
+        """Settle a row by its error; whether those behind it may go on. ``keys_before``: `new_keys` at its begin."""
         reason = next((word for kind, word in _REASONS.items() if isinstance(error, kind)), "fault")
         metrics().learn_failures.labels(reason).inc()
         if not isinstance(error, ModelRefused):
             self._has_key(row.number)
         match error:
-            case StoreUnavailable() | StateUnavailable():
+            case errors.StoreUnavailable() | StateUnavailable():
                 await self._postpone(row, error)
             case ModelRefused():
                 await self._await_key(row, error, keys_before)
             case ModelAwaited():
                 await self._await_model(row, error)
-            case BudgetSpent():
+            case errors.BudgetSpent():
                 await self._put_back(row, error.message, error.until, counted=False)
-            case RequestError():
+            case errors.RequestError():
                 await self.end(row, error)
                 return True
             case MemproxyError():
@@ -266,7 +249,7 @@ class Acknowledger:
         tenant = row.entry.scope.tenant
         log.warning("row %d waits for a model key: %s", row.number, error)
         self._keyless[row.number] = tenant
-        self._tell_keyless()
+        self._count_keyless()
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         wait_s = _KEY_WAIT_S
         if self._parts.state.is_shared:
@@ -278,10 +261,10 @@ class Acknowledger:
 
     def _has_key(self, number: int) -> None:
         """The row does not wait for a key (any more). Until this is called, a retried row counts as waiting."""
-        if self._keyless.pop(number, None) is not None:
-            self._tell_keyless()
+        self._keyless.pop(number, None)
+        self._count_keyless()
 
-    def _tell_keyless(self) -> None:
+    def _count_keyless(self) -> None:
         metrics().learn_key_waits.set(len(set(self._keyless.values())))
 
     def _in(self, delay_s: float) -> datetime:
@@ -325,13 +308,11 @@ def error_of(ending: Ending) -> MemproxyError:
     """The error that a row ended with at another engine."""
     kind = getattr(errors, ending.kind, MemproxyError)
     is_ours = isinstance(kind, type) and issubclass(kind, MemproxyError)
-    return kind(ending.error or "") if is_ours else MemproxyError(ending.error or "")
+    return (kind if is_ours else MemproxyError)(ending.error or "")
 
 
 def state_trouble(limit: LogLimit, where: str, error: MemproxyError) -> None:
-    """Note that the state or the store did not answer; the caller tries again, every second or so. ``limit`` bounds how
-    often that is logged.
-    """
+    """Note that the state or the store did not answer; the caller tries again. ``limit`` bounds what is logged."""
     metrics().internal_errors.labels(where=f"learn.{where}").inc()
     if count := limit.due(f"{where}: {error.message}"):
         log.warning("%s: %s; tried again (%d times since this was told)", where, error, count)

@@ -44,7 +44,7 @@ from memproxy.learn.pending import CHANGES
 from memproxy.learn.plan_view import GONE_PREFIX, PlanView, matching, tombstone
 from memproxy.ports import MemoryFilter, every
 
-MOST_TOLD = 100
+_MOST_TOLD = 100
 """Outcomes noted of one plan: an import of thousands is not thousands of events."""
 
 
@@ -53,34 +53,32 @@ def outcomes_written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
     ``import``; of what was pruned ``expired`` or ``limit``), and one for a deletion by scope (``reason`` is the scope).
     Facts that went with a message, as ``plan`` has it, get the message's outcome.
     """
-    outcomes = [
-        Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=memory.kind.value)
-        for memory in request.upserts
-    ]
+    outcomes = list(request.outcomes)
+    for memory in request.upserts:
+        kind = memory.kind.value
+        outcomes.append(Outcome(result="stored", reason=memory.source.value, memory_id=memory.id, kind=kind))
     outcomes += [Outcome(result="edited", reason="api", memory_id=name) for name in request.changes]
-    outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in request.deletes]
-    if (gone := request.delete_where) is not None:
-        outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in gone.ids]
+    deleted = list(request.deletes)
+    if (gone := request.delete_where) is not None and gone.ids:
+        deleted += [*gone.ids, *(name for name in plan.deletes if name not in request.deletes)]
+    outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in deleted]
+    if gone is not None and not gone.ids:
         scopes = {"session": gone.session_ids, "project": gone.project_ids, "agent": gone.agent_ids}
-        reason = next((name for name, ids in scopes.items() if ids), "user")
-        outcomes += [] if gone.ids else [Outcome(result="deleted", reason=reason)]
-        along = [name for name in plan.deletes if name not in request.deletes] if gone.ids else []
-        outcomes += [Outcome(result="deleted", reason=request.deleted_by, memory_id=name) for name in along]
+        outcomes.append(Outcome(result="deleted", reason=next((name for name, ids in scopes.items() if ids), "user")))
     if request.undo_session is not None:
         outcomes.append(Outcome(result="deleted", reason="session"))
-    return [*request.outcomes, *outcomes][:MOST_TOLD]
+    return outcomes[:_MOST_TOLD]
 
 
-EVIDENCE = "evidence"
+_EVIDENCE = "evidence"
 """Name in ``metadata``: the words of a message from which a fact was read."""
 
 _PAGE = 200
 
 
-async def unlearn(view: PlanView, turn: Memory) -> list[Memory]:
+async def _unlearn(view: PlanView, turn: Memory) -> list[Memory]:
     """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
-    Others lose in the plan what they have of it. A fact that was edited to say something else than the turn stays: it
-    is the person's own word.
+    Others lose what they have of it; one that was edited to say something else stays.
     """
     same_id = await _all(view, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
     elsewhere = {other.session_id for other in same_id} - {turn.session_id}
@@ -102,18 +100,13 @@ async def unlearn(view: PlanView, turn: Memory) -> list[Memory]:
 
 
 def _without(fact: Memory, gone: Set[str], remaining: Sequence[Memory], now: datetime) -> dict[str, Any]:
-    """The fields of a fact that stays, without the turns that are ``gone``: its words, and when it was said by the
-    ``remaining`` ones.
-    """
+    """A staying fact's fields without turns that are ``gone``: its words, and when the ``remaining`` ones said it."""
     noted = dict(fact.metadata)
-    quoted = noted.get(EVIDENCE)
+    quoted = noted.get(_EVIDENCE)
     if isinstance(quoted, str) and not any(quoted in turn.content for turn in remaining):
-        del noted[EVIDENCE]
-    fields: dict[str, Any] = {
-        "turn_ids": [name for name in fact.turn_ids if name not in gone],
-        "metadata": noted,
-        "updated_at": now,
-    }
+        del noted[_EVIDENCE]
+    turn_ids = [name for name in fact.turn_ids if name not in gone]
+    fields: dict[str, Any] = {"turn_ids": turn_ids, "metadata": noted, "updated_at": now}
     if remaining:
         first, last = min(turn.created_at for turn in remaining), max(turn.created_at for turn in remaining)
         fields["metadata"] = noted | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
@@ -129,10 +122,9 @@ async def _all(view: PlanView, where: MemoryFilter) -> list[Memory]:
 
 
 class _Owned(msgspec.Struct, frozen=True):
-    """All that the owner has, as the undoing sees it.
-
-    ``going`` are the turns that are undone, ``turns`` the others; ``gone`` the ids that only the former use; ``lost``
-    facts that rest on nothing else; ``orders`` those to forget everything that still stand, oldest first.
+    """What the owner has: the turns that are undone (``going``) and the others, ids that only the former use
+    (``gone``), facts that rest on nothing else (``lost``), and orders to forget everything that still stand, oldest
+    first.
     """
 
     turns: list[Memory]
@@ -143,9 +135,9 @@ class _Owned(msgspec.Struct, frozen=True):
     orders: list[Memory]
 
 
-async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
-    """Add to the plan what undoes the session as far as who stands ``within`` sees it; how many of each operation that
-    is. What another project has there stays, without what it knows from messages that go.
+async def _undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
+    """Undo the session as far as who stands ``within`` sees it; how many of each operation that is. What another
+    project has there stays, without what it knows from messages that go.
     """
     owned = await _read_owned(view, session, within)
     for fact in owned.facts:
@@ -155,14 +147,9 @@ async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     for fact in owned.lost.values():
         await _undo_fact(view, fact, owned)
     for fact in owned.facts:
-        survivor = owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "")
         # what a dream merged into a fact that is undone, and that was told elsewhere, is active again
-        if (
-            survivor is not None
-            and fact.id not in owned.lost
-            and fact.superseded_by == survivor.id
-            and is_told(survivor)
-        ):
+        survivor = owned.lost.get(noted_id(fact.metadata, MERGED_INTO) or "") if fact.id not in owned.lost else None
+        if survivor is not None and fact.superseded_by == survivor.id and is_told(survivor):
             noted = without(fact.metadata, MERGED_INTO)
             await view.change(fact.id, {"superseded_by": None, "metadata": noted, "updated_at": view.now})
             await _give_back(view, fact.id, owned.orders)
@@ -179,21 +166,19 @@ async def undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
 
 
 async def _read_owned(view: PlanView, session: str, within: Scope) -> _Owned:
+
+    def is_here(memory: Memory) -> bool:
+        return memory.session_id == session and within.sees(memory.project_id, memory.agent_id)
+
     stored = await _all(view, MemoryFilter())
-    memories = [view.current(memory) if memory.kind is not Kind.TURN else memory for memory in stored]
-    here = {
-        id(memory)
-        for memory in memories
-        if memory.session_id == session and within.sees(memory.project_id, memory.agent_id)
-    }
-    turns = [memory for memory in memories if memory.kind is Kind.TURN and id(memory) not in here]
-    going = [memory for memory in memories if memory.kind is Kind.TURN and id(memory) in here]
-    facts = [memory for memory in memories if memory.kind is not Kind.TURN]
+    facts = [view.current(memory) for memory in stored if memory.kind is not Kind.TURN]
+    going = [memory for memory in stored if memory.kind is Kind.TURN and is_here(memory)]
+    turns = [memory for memory in stored if memory.kind is Kind.TURN and not is_here(memory)]
     elsewhere = {turn.id for turn in turns}
     gone = frozenset(turn.id for turn in going) - elsewhere
 
     def rests_on_it_alone(fact: Memory) -> bool:
-        if id(fact) in here:
+        if is_here(fact):
             return not elsewhere & set(fact.turn_ids[1:])
         return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
@@ -246,14 +231,11 @@ async def _give_back_all(view: PlanView, owned: _Owned) -> dict[str, str]:
 
 
 async def _give_back_summaries(view: PlanView, owned: _Owned) -> None:
-    """Make active again the summaries that ended with what the undone session replaced or took back, if all of what
-    they tell holds again.
-    """
+    """Make active again the summaries that ended with what is undone, if all of what they tell holds again."""
     undone = owned.gone | owned.lost.keys()
-    ended = [
-        fact for fact in owned.facts if fact.id not in owned.lost and undone & set(noted_ids(fact.metadata, ENDED_BY))
-    ]
-    for summary in ended:
+    for summary in owned.facts:
+        if summary.id in owned.lost or undone.isdisjoint(noted_ids(summary.metadata, ENDED_BY)):
+            continue
         facts = [now_so for fact in owned.facts if (now_so := await view.memory(fact.id)) is not None]
         turns = [msgspec.structs.replace(turn, **view.turn_changes(turn)) for turn in (*owned.turns, *owned.going)]
         causes = still_ended_by(summary, facts, turns)
@@ -291,9 +273,7 @@ async def _give_back(view: PlanView, name: str, orders: Sequence[Memory]) -> Non
 
 
 def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
-    """The fields that hide another session's turn in which the assistant only repeats what was undone ("Your dog is
-    Rex"). Turns of the user's own stay: they say it anew.
-    """
+    """The fields that hide a turn in which the assistant only repeats what was undone. The user's own say it anew."""
     if turn.trust is not Trust.ASSISTANT or not turn.active:
         return {}
     repeated = next((fact for fact in lost if repeats(turn.content, fact, None)), None)
@@ -301,9 +281,7 @@ def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
 
 
 async def _without_marks(view: PlanView, turn: Memory, owned: _Owned, replaced: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of another session's turn that the undone session had marked as stale, or hidden. ``replaced`` names
-    what took the place of what such a turn says.
-    """
+    """Fields of another session's turn that the undone one marked as stale, or hid. ``replaced``: by what."""
     fields: dict[str, Any] = {}
     noted = after_forgetting(turn.metadata, owned.gone)
     lifted = is_all_forgotten(turn.metadata) and not is_all_forgotten(noted)
@@ -333,9 +311,7 @@ def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | 
 
 
 async def _successor(view: PlanView, lost: Memory, owned: _Owned) -> str | None:
-    """What still supersedes a turn's statement: the next in the chain that stays, if it says something else than the
-    one that the lost fact had replaced.
-    """
+    """What still supersedes a turn: the next in the chain that stays, if it says something else than before."""
     after, visited = lost.superseded_by, {lost.id}
     while after in owned.lost and after not in visited:
         visited.add(after)
@@ -386,7 +362,7 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
         await _delete(view, body)
         counts["delete"] += len(body.deletes)
     if body.undo_session is not None:
-        counts += await undo(view, body.undo_session, within)
+        counts += await _undo(view, body.undo_session, within)
     if body.delete_where is not None:
         by_call = body.deleted_by == _BY_CALL
         counts += Counter(delete=await _delete_where(view, body.delete_where, by_call=by_call))
@@ -413,9 +389,8 @@ async def _put(view: PlanView, memory: Memory) -> str:
 
 
 async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
-    """Change fields, under the same id (docs/decisions/0020); when the memory's slot changes by it, it and the new
-    slot's holder stand there in the order of their times. What its turns say is not learned from them again where
-    the statement was changed, nor given out of them beside what it says now.
+    """Change fields, under the same id (docs/decisions/0020); in a new slot it and the holder stand in the order of
+    their times. Its turns are not read again where the statement was changed, nor given out beside it.
     """
     before = await view.memory(name)
     if before is not None:
@@ -435,24 +410,18 @@ async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
         for other, changed in effects.changes.items():
             await view.change(other, changed)
         if effects.new is not None:
-            differing = [
-                field for field in memory.__struct_fields__ if getattr(effects.new, field) != getattr(memory, field)
-            ]
-            await view.change(name, {field: getattr(effects.new, field) for field in differing})
+            new = {field: getattr(effects.new, field) for field in memory.__struct_fields__}
+            await view.change(name, {field: value for field, value in new.items() if value != getattr(memory, field)})
     await view.take(name)
 
 
 def _hides_turns(memory: Memory) -> bool:
-    """Whether the messages that state it go with it. A summary tells of a whole conversation: what is wrong with it, or
-    too much of it, is so of no message, and the facts that were read from them stay, too.
-    """
+    """Whether the messages that state it go with it. A summary's do not: no one of them says what it says."""
     return memory.kind is not Kind.TURN and memory.predicate != SUMMARY
 
 
 async def _tell_turns(view: PlanView, before: Memory, after: Memory) -> None:
-    """Hide or mark the turns that state what an edit ended, set aside, replaced or reworded to something else; what
-    it made hold again they may tell again.
-    """
+    """Hide or mark the turns that state what an edit ended, replaced or reworded; show those of what holds again."""
     if not is_told(before):
         if is_told(after):
             await succession.show_stated(view, before)
@@ -466,9 +435,9 @@ async def _tell_turns(view: PlanView, before: Memory, after: Memory) -> None:
 
 
 async def _delete(view: PlanView, body: PlanBody) -> None:
-    """Delete by id. A chain closes over the gap; while learning is under way the id is noted as gone, so that a
-    plan that was saved before cannot bring it back, and always what it said, for when its turns are read again.
-    What somebody deleted is not given out of its turns either; what was pruned was only too much.
+    """Delete by id. While learning is under way the id is noted as gone, so that a plan that was saved before cannot
+    bring it back, and always what it said. What somebody deleted is not given out of its turns either; what was pruned
+    is.
     """
     learning = await _is_learning(view)
     by_call = body.deleted_by == _BY_CALL
@@ -502,18 +471,11 @@ async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory
 
 
 def _concluded(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory]:
-    """What a dream concluded from memories that somebody deleted: its sentence may say what they said. What they were
-    merged into holds without them.
-    """
+    """What a dream concluded from deleted memories: it may say what they said. What they were merged into stays."""
     names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
-    merged = {memory.superseded_by for memory in gone}
-    return [
-        fact
-        for fact in facts
-        if fact.source is Source.DREAM
-        and fact.id not in names | merged
-        and not names.isdisjoint(noted_ids(fact.metadata, SOURCES))
-    ]
+    kept = names | {memory.superseded_by for memory in gone}
+    dreamt_up = [fact for fact in facts if fact.source is Source.DREAM and fact.id not in kept]
+    return [fact for fact in dreamt_up if not names.isdisjoint(noted_ids(fact.metadata, SOURCES))]
 
 
 async def _is_learning(view: PlanView) -> bool:
@@ -527,7 +489,7 @@ async def _is_learning(view: PlanView) -> bool:
 
 async def _drop_learned(view: PlanView, turn: Memory) -> list[Memory]:
     """Delete what goes with a deleted message; where the assistant repeats it, that is hidden."""
-    lost = await unlearn(view, turn)
+    lost = await _unlearn(view, turn)
     learning = await _is_learning(view) if lost else False
     for memory in lost:
         if memory.predicate != SUMMARY:
@@ -537,8 +499,8 @@ async def _drop_learned(view: PlanView, turn: Memory) -> list[Memory]:
 
 
 async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int:
-    """Delete by scope, when the plan is applied; the slots that are held there now become free with it. What was
-    learned from messages alone that a call names goes with them: how many memories that is.
+    """Delete by scope, when the plan is applied; its slots become free now. With messages that a call names goes what
+    was learned from them alone: how many memories that is.
     """
     lost: list[Memory] = []
     for session in gone.session_ids if gone.ids and by_call else ():
@@ -568,9 +530,7 @@ async def _drop(view: PlanView, name: str, *, bury: bool) -> None:
 
 
 def _with_our_notes(memory: Memory, requested: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The requested changes of a memory, with its notes on how it ended and was said kept. The caller may not know them
-    (they came after its read, or it sends metadata of its own), and they decide what is learned and given back.
-    """
+    """The requested changes with our notes on how a memory ended and was said, which callers may not know."""
     if "metadata" not in requested:
         return requested
     ours = _NOTED | (_NOTED_OF_LEARNED if _EXTRACTOR in memory.metadata else frozenset())

@@ -1,6 +1,4 @@
-"""Apply: carries a plan out. Doing it twice is harmless, wherever the first time stopped. A plan that lay saved for a
-while brings nothing back that has been taken back since.
-"""
+"""Apply: carries a plan out. Twice is harmless, and nothing comes back that was taken back while it lay saved."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
@@ -31,9 +29,8 @@ log = logging.getLogger(__name__)
 
 
 async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: datetime) -> PlanBody:
-    """A plan that was saved before a crash or an outage, without what a later order to forget covers (retracted facts
-    are written as ended and free their slots, and ended ones are not changed), and without what rests on turns that
-    were deleted meanwhile.
+    """A saved plan without what a later order to forget covers (facts are written as ended and free their slots, ended
+    ones are not changed), and without what rests on turns that were deleted meanwhile.
     """
     store = parts.store
     owner = scope.at(None, None)
@@ -52,39 +49,46 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
         if before.active and not after.active and before.slot:
             change = SlotChange(slot=before.slot, expected=before.id, new=None)
             await parts.state.change_slots(owner, [change])
-    current_changes = {
-        name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)
-    }
+    changes = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
     turns = {}
-    for session, changes in plan.turn_changes.items():
+    for session, changed in plan.turn_changes.items():
         session_scope = msgspec.structs.replace(owner, session=session or None)
-        there = await store.get(session_scope, list(changes)) if changes else {}
-        turns[session] = {name: fields for name, fields in changes.items() if not _shows(there.get(name), fields)}
-    plan = msgspec.structs.replace(plan, upserts=upserts, changes=current_changes, turn_changes=turns)
+        there = await store.get(session_scope, list(changed)) if changed else {}
+        turns[session] = {name: fields for name, fields in changed.items() if not _shows(there.get(name), fields)}
+    plan = msgspec.structs.replace(plan, upserts=upserts, changes=changes, turn_changes=turns)
     return await _without_forgotten(parts, owner, plan)
 
 
 async def _without_forgotten(parts: Parts, owner: Scope, plan: PlanBody) -> PlanBody:
-    """The plan without memories that were deleted since it was made, or whose turns all were, and without what
-    these would have changed; their slots go back to what they would have superseded.
+    """The plan without memories that were deleted since, or whose turns all were, and without what they would have
+    changed; their slots go back to what they would have superseded.
     """
     names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
     turns = await parts.store.get(owner, names) if names else {}
     graves = [tombstone(memory.id) for memory in plan.upserts]
     buried = await parts.state.slots(owner, graves) if graves else {}
-    gone = {
-        memory.id: memory
-        for memory in plan.upserts
-        if tombstone(memory.id) in buried or (memory.turn_ids and _is_unsaid(memory, turns.keys()))
-    }
-    if not gone:
-        return plan
-    log.info("%d planned memories were forgotten before they were written; they are left out", len(gone))
-    for memory in gone.values():
+    upserts, gone = [], set[str]()
+    for memory in plan.upserts:
+        if tombstone(memory.id) not in buried and not _is_unsaid(memory, turns.keys()):
+            upserts.append(memory)
+            continue
+        gone.add(memory.id)
         if memory.slot and memory.active:
             change = SlotChange(slot=memory.slot, expected=memory.id, new=memory.supersedes)
             await parts.state.change_slots(owner, [change])
-    return _without(plan, gone.keys())
+    if not gone:
+        return plan
+    log.info("%d planned memories were forgotten before they were written; they are left out", len(gone))
+
+    def stays(fields: Mapping[str, Any]) -> bool:
+        return gone.isdisjoint((fields.get("superseded_by"), fields.get("supersedes")))
+
+    changes = {name: fields for name, fields in plan.changes.items() if stays(fields)}
+    turn_changes = {}
+    for session, changed in plan.turn_changes.items():
+        if remaining := {name: fields for name, fields in changed.items() if stays(fields)}:
+            turn_changes[session] = remaining
+    return msgspec.structs.replace(plan, upserts=upserts, changes=changes, turn_changes=turn_changes)
 
 
 async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: datetime) -> Memory:
@@ -96,10 +100,8 @@ async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: date
     by = {str(turn.metadata[ALL_FORGOTTEN_BY]) for turn in turns.values() if is_all_forgotten(turn.metadata)}
     orders = (await store.get(owner, sorted(by))).values() if by else ()
     meant = [order for order in orders if last_said_at(memory) <= order.created_at]
-    if not meant:
-        return memory
-    first = min(meant, key=lambda order: order.created_at)
-    return msgspec.structs.replace(memory, **ended_with(memory, first, now=now))
+    first = min(meant, key=lambda order: order.created_at, default=None)
+    return msgspec.structs.replace(memory, **ended_with(memory, first, now=now)) if first is not None else memory
 
 
 def _is_learned(memory: Memory) -> bool:
@@ -111,9 +113,8 @@ def _with_its_chain(memory: Memory, before: Memory | None, now: datetime) -> Mem
     retraction_time = retracted_at(before) if before is not None and not before.active else None
     if before is None or retraction_time is None or not _is_learned(memory) or last_said_at(memory) >= retraction_time:
         return memory
-    return msgspec.structs.replace(
-        memory, **take_back(memory, str(before.metadata[RETRACTED_BY]), retraction_time, now=now)
-    )
+    fields = take_back(memory, str(before.metadata[RETRACTED_BY]), retraction_time, now=now)
+    return msgspec.structs.replace(memory, **fields)
 
 
 def _is_outdated(stored: Memory | None, fields: Mapping[str, Any]) -> bool:
@@ -157,15 +158,10 @@ class Applier:
         self._deleted = callback
 
     async def apply(
-        self,
-        scope: Scope,
-        plan: PlanBody,
-        *,
-        now: datetime,
-        given_vectors: Mapping[str, GivenVectors] | None = None,
+        self, scope: Scope, plan: PlanBody, *, now: datetime, given_vectors: Mapping[str, GivenVectors] | None = None
     ) -> None:
-        """Write everything the plan holds; durable after the store's next flush. ``given_vectors`` came with memories
-        (`core.transfer_lines.vector_key`).
+        """Write what the plan holds, durable after the next flush. ``given_vectors``: by
+        `core.transfer_lines.vector_key`.
         """
         # The session only tells which turn is meant where an id is used in several.
         owner = scope.at(None, None)
@@ -183,9 +179,8 @@ class Applier:
     ) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._split_changes(owner, plan.changes)
-        points = await self._points(owner, memories, given_vectors) + await self._parts.vectors.with_neighbours(
-            owner, whole
-        )
+        points = await self._points(owner, memories, given_vectors)
+        points += await self._parts.vectors.with_neighbours(owner, whole)
         if points:
             await self._parts.store.upsert(owner, points)
         if fields:
@@ -214,11 +209,9 @@ class Applier:
         self, owner: Scope, memories: Sequence[Memory], given_vectors: Mapping[str, GivenVectors]
     ) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""
-        came_with = [given_vectors.get(vector_key(memory)) if given_vectors else None for memory in memories]
-        pairs = list(zip(memories, came_with, strict=True))
-        new_points = iter(
-            await self._parts.vectors.points(owner, [memory for memory, came in pairs if not (came and came.dense)])
-        )
+        pairs = [(memory, given_vectors.get(vector_key(memory)) if given_vectors else None) for memory in memories]
+        without = [memory for memory, came in pairs if not (came and came.dense)]
+        new_points = iter(await self._parts.vectors.points(owner, without))
         points = []
         for memory, came in pairs:
             words = SparseVector(indices=came.indices, values=came.values) if came is not None else None
@@ -233,9 +226,8 @@ class Applier:
         return points
 
     async def _erase_lines(self, owner: Scope, plan: PlanBody) -> None:
-        """Take what changed out of the blocks that sessions repeat; after the store, so that no later recall can bring
-        it back. When a deletion by scope is repeated after a crash it is not known which memories it removed: then no
-        block of the owner is repeated.
+        """Take what changed out of the blocks that sessions repeat; after the store, so that no later recall brings it
+        back. After a deletion by scope, done again after a crash, nobody knows which these were: all blocks end.
         """
         gone = plan.delete_where
         if gone is not None and not gone.ids:
@@ -249,10 +241,8 @@ class Applier:
             await self._parts.state.drop_from_blocks(owner, ids)
 
     async def _still_due(self, owner: Scope, memories: Sequence[Memory], now: datetime) -> list[Memory]:
-        """The memories as they are to be written now.
-
-        Between a plan's saving and this (a crash, an outage) another row may have taken or freed its slots; the
-        register is right: what lost its slot is written as superseded, what was freed is not written at all.
+        """The memories as the register of slots, which other rows may have changed since the plan was saved, has them:
+        what lost its slot is written as superseded, what was freed not at all.
         """
         claimed = [memory.slot for memory in memories if memory.slot and memory.active]
         held = await self._parts.state.slots(owner, claimed) if claimed else {}
@@ -272,29 +262,25 @@ class Applier:
     async def _split_changes(
         self, owner: Scope, changes: Mapping[str, Mapping[str, Any]]
     ) -> tuple[list[Memory], dict[str, Mapping[str, Any]]]:
-        """What must be embedded again as a whole, and what changes in its payload only; of facts whose subject,
-        conversation or topic changes the new places, too.
-        """
+        """What must be embedded again, and what changes in payloads only: of moving facts the new places, too."""
         read = [name for name, fields in changes.items() if (_PLACING_FIELDS | _SEARCHED_FIELDS) & fields.keys()]
         stored = await self._parts.store.get(owner, read) if read else {}
         facts = {name: merged(memory, changes[name]) for name, memory in stored.items()}
         moving = [memory for name, memory in facts.items() if _PLACING_FIELDS & changes[name].keys()]
         placed = await self._palace.place_anew(owner, [memory for memory in moving if memory.kind is not Kind.TURN])
         facts |= {memory.id: memory for memory in placed}
-        whole = [
-            after
-            for name, after in facts.items()
-            if _SEARCHED_FIELDS & changes[name].keys() and _searched_texts(stored[name]) != _searched_texts(after)
-        ]
-        again = {memory.id for memory in whole}
+        said_anew = [name for name in facts if _SEARCHED_FIELDS & changes[name].keys()]
+        whole = {
+            name: facts[name] for name in said_anew if _searched_texts(stored[name]) != _searched_texts(facts[name])
+        }
         payload = {**changes, **{memory.id: {**changes[memory.id], **places_of(memory)} for memory in placed}}
-        return whole, {name: fields for name, fields in payload.items() if name not in again}
+        return list(whole.values()), {name: fields for name, fields in payload.items() if name not in whole}
 
 
 def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
-    """Whether none of its messages is left; a summary rests on all of its messages."""
+    """Whether none of the messages that it rests on is left; a summary rests on all of its messages."""
     turn_ids = set(memory.turn_ids)
-    return not turn_ids <= there if memory.predicate == SUMMARY else not turn_ids & there
+    return not turn_ids <= there if memory.predicate == SUMMARY else bool(turn_ids) and not turn_ids & there
 
 
 def _deletes(plan: PlanBody) -> bool:
@@ -304,21 +290,3 @@ def _deletes(plan: PlanBody) -> bool:
 def _searched_texts(memory: Memory) -> tuple[str, str]:
     """The texts that its vectors are made of (of a turn those without its neighbours, which stay)."""
     return dense_text(memory), bm25_text(memory, None, None)
-
-
-def _without(plan: PlanBody, gone: Set[str]) -> PlanBody:
-    """The plan without these new memories, and without changes that name them as a successor or predecessor."""
-    turns = {
-        session: {name: fields for name, fields in changes.items() if fields.get("superseded_by") not in gone}
-        for session, changes in plan.turn_changes.items()
-    }
-    return msgspec.structs.replace(
-        plan,
-        upserts=[memory for memory in plan.upserts if memory.id not in gone],
-        changes={
-            name: fields
-            for name, fields in plan.changes.items()
-            if fields.get("superseded_by") not in gone and fields.get("supersedes") not in gone
-        },
-        turn_changes={session: changes for session, changes in turns.items() if changes},
-    )

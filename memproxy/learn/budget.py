@@ -1,6 +1,4 @@
-"""What model calls of learning cost, and the budgets that bound it; what questions cost an embedder that is paid by the
-token is added up beside the answers.
-"""
+"""What learning's model calls and paid embeddings cost, and the budgets that bound it."""
 
 import asyncio
 import logging
@@ -73,11 +71,9 @@ class Budget(NamedTuple):
 
 def budgets(learn: LearnSettings) -> list[Budget]:
     """Those that are set."""
-    named = {
-        "learn.model_tokens_per_hour": (learn.model_tokens_per_hour, timedelta(hours=1)),
-        "learn.model_tokens_per_day": (learn.model_tokens_per_day, timedelta(days=1)),
-    }
-    return [Budget(name, tokens, span) for name, (tokens, span) in named.items() if tokens is not None]
+    hour = ("learn.model_tokens_per_hour", learn.model_tokens_per_hour, timedelta(hours=1))
+    day = ("learn.model_tokens_per_day", learn.model_tokens_per_day, timedelta(days=1))
+    return [Budget(name, tokens, span) for name, tokens, span in (hour, day) if tokens is not None]
 
 
 async def spent_on_learning(state: UsageStore, tenant: str, since: datetime) -> int:
@@ -118,10 +114,8 @@ class TokenMeter:
             spent = await spent_on_learning(self._state, tenant, begun)
             if spent >= budget.tokens:
                 self._tell(tenant, budget, begun, spent, until)
-                raise BudgetSpent(
-                    f"{budget.name}: {spent} of {budget.tokens} tokens are used up; learning goes on at {until}",
-                    until=until,
-                )
+                used = f"{spent} of {budget.tokens} tokens are used up"
+                raise BudgetSpent(f"{budget.name}: {used}; learning goes on at {until}", until=until)
 
     async def _admit_user(self) -> None:
         owner, now = _OWNER.get(), self._clock.now()
@@ -130,11 +124,8 @@ class TokenMeter:
         spent = await self._state.spent(token_charge(*owner), now)
         if spent.used >= self._per_user:
             metrics().learn_budget_waits.inc()
-            until = now + timedelta(seconds=spent.wait_s)
-            raise BudgetSpent(
-                f"limits.user.model_tokens_per_hour: {self._per_user} tokens are used up; learning goes on at {until}",
-                until=until,
-            )
+            until, used = now + timedelta(seconds=spent.wait_s), f"{self._per_user} tokens are used up"
+            raise BudgetSpent(f"limits.user.model_tokens_per_hour: {used}; learning goes on at {until}", until=until)
 
     async def ask(
         self,
@@ -159,20 +150,13 @@ class TokenMeter:
         return reply
 
     def _tell(self, tenant: str, budget: Budget, begun: datetime, spent: int, until: datetime) -> None:
-        """Log once an hour (day) and tenant."""
         metrics().learn_budget_waits.inc()
         if self._logged.get((tenant, budget.name)) == begun:
             return
         day = begun - timedelta(days=1)
         self._logged = {what: at for what, at in self._logged.items() if at > day} | {(tenant, budget.name): begun}
-        log.warning(
-            "learning of tenant %s waits until %s: %d tokens are used up, %s is %d",
-            tenant,
-            until.isoformat(),
-            spent,
-            budget.name,
-            budget.tokens,
-        )
+        used = f"{spent} tokens are used up, {budget.name} is {budget.tokens}"
+        log.warning("learning of tenant %s waits until %s: %s", tenant, until.isoformat(), used)
 
     async def note(self, tenant: str, source: str, reply: ModelReply, prompt: str) -> None:
         """Count what a call cost; estimated from the texts when the provider does not say."""
@@ -180,22 +164,16 @@ class TokenMeter:
         output_tokens = reply.output_tokens or estimate(reply.text)
         metrics().model_tokens.labels(source=source, direction="input").inc(input_tokens)
         metrics().model_tokens.labels(source=source, direction="output").inc(output_tokens)
-        await self._write(tenant, source, input_tokens, output_tokens)
+        await self.add(tenant, source, input_tokens, output_tokens)
 
-    async def note_input(self, tenant: str, source: str, tokens: int) -> None:
-        """Count input tokens that were added up before, or of texts that went to a model (an embedder) which several
-        tenants may share in one call. The metric is the caller's, who knows the whole.
-        """
-        await self._write(tenant, source, tokens, 0)
-
-    async def _write(self, tenant: str, source: str, input_tokens: int, output_tokens: int) -> None:
+    async def add(self, tenant: str, source: str, input_tokens: int, output_tokens: int = 0) -> None:
+        """Count tokens of the tenant's. Of an embedder, whose calls tenants share, the caller counts for the metric."""
         if (tally := _TALLY.get()) is not None:
             before = tally.get(source, (0, 0))
             tally[source] = (before[0] + input_tokens, before[1] + output_tokens)
         now = self._clock.now()
-        await self._state.note_tokens(
-            tenant, source, input_tokens=input_tokens, output_tokens=output_tokens, at=_hour(now)
-        )
+        amounts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        await self._state.note_tokens(tenant, source, **amounts, at=_hour(now))
         owner = _OWNER.get()
         if self._per_user is not None and owner is not None and source in _LEARNING:
             await self._state.spend([token_charge(*owner, amount=input_tokens + output_tokens)], now)
@@ -217,10 +195,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class QuestionTally:
-    """Adds up tokens of questions by tenant and writes the sums, at most once every ``write_s`` seconds and at the end.
-
-    What cannot be written is kept and tried again.
-    """
+    """Adds up tokens of questions by tenant, and writes them every ``write_s`` seconds and at the end."""
 
     def __init__(self, meter: TokenMeter, *, write_s: float = WRITE_SECONDS) -> None:
         self._meter = meter
@@ -259,7 +234,7 @@ class QuestionTally:
         while self._due:
             tenant, tokens = self._due.popitem()
             try:
-                await self._meter.note_input(tenant, "embed", tokens)
+                await self._meter.add(tenant, "embed", tokens)
             except StateUnavailable:
                 self._due[tenant] = self._due.get(tenant, 0) + tokens
                 raise

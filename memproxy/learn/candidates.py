@@ -1,6 +1,4 @@
-"""What an extraction reads and nominates, by a model or by the rules of ``learn.mode: verbatim``, the JSON
-schema of a model's answer, and the memory that a candidate would become.
-"""
+"""What an extraction reads and nominates, its JSON schema, and the memory that a candidate would become."""
 
 import enum
 import uuid
@@ -103,16 +101,11 @@ _UNQUOTED_ROLES = frozenset({"system", "developer"})
 
 
 def is_read(turn: Memory) -> bool:
-    """Whether the extractor sees this turn: no instructions to the assistant, nothing that the user ordered to forget,
-    and something left without its block.
-    """
+    """Whether the extractor sees this turn: said by the user or the assistant, not forgotten, and not empty."""
     if noted_id(turn.metadata, "role") in _UNQUOTED_ROLES or is_all_forgotten(turn.metadata):
         return False
     return bool(strip_blocks(turn.content).strip())
 
-
-_INTENTS = (Intent.STATE, Intent.CORRECT, Intent.FORGET)
-"""What a model may say; the order to forget everything is read by code."""
 
 TEXT = {"type": "string"}
 _MAYBE = {"type": ["string", "null"]}
@@ -131,7 +124,7 @@ _RELATION = object_schema(
 )
 _CANDIDATE = object_schema(
     {
-        "intent": {"type": "string", "enum": [intent.value for intent in _INTENTS]},
+        "intent": {"type": "string", "enum": ["state", "correct", "forget"]},
         "kind": {"type": "string", "enum": ["semantic", "procedural", "episodic"]},
         "content": TEXT,
         "subject": _MAYBE,
@@ -203,9 +196,6 @@ def _relations(candidate: Extracted, begins: datetime) -> list[Relation]:
     named = list(candidate.relations)
     if not named and candidate.subject and candidate.predicate and candidate.object:
         named = [Relation(subject=candidate.subject, predicate=candidate.predicate, object=candidate.object)]
-    return [
-        msgspec.structs.replace(
-            relation, valid_from=relation.valid_from or begins, valid_to=relation.valid_to or candidate.valid_to
-        )
-        for relation in named
-    ]
+    spans = [(edge.valid_from or begins, edge.valid_to or candidate.valid_to) for edge in named]
+    pairs = zip(named, spans, strict=True)
+    return [msgspec.structs.replace(edge, valid_from=begin, valid_to=end) for edge, (begin, end) in pairs]

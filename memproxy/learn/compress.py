@@ -75,7 +75,6 @@ class Compressor:
             ModelRefused: the key is not accepted.
             BudgetSpent: the tenant's tokens are used up.
             ModelError: the call failed.
-            StoreUnavailable, StateUnavailable: try again later.
         """
         saved = await self._parts.state.find_blocks(scope, [STATE])
         lines = saved.blocks.get(STATE, [])
@@ -123,9 +122,7 @@ class Compressor:
         return _Held(brought, stored) if brought else None
 
     async def _brought(self, scope: Scope, request: CompressAsked, first: int, turns: Sequence[Memory]) -> list[Memory]:
-        """The first messages of a history as turns, which are written soon, before all others; none where something
-        was deleted.
-        """
+        """The first messages of a history as turns, to be written before all; none where something was deleted."""
         noted = await self._parts.state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
         if any(row.outcome.result == "deleted" for row in noted):
             return []
@@ -209,8 +206,8 @@ def _pieces(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _read_state(text: str, source_text: str, *, most: int) -> State | None:
-    """The state in a model's answer, of at most ``most`` characters; None when there is none. Lines with numbers or
-    names that ``source_text`` does not hold, and lines that give orders to a model, are left out of it.
+    """The state in an answer, ``most`` characters at most; None without one. Lines with numbers or names that
+    ``source_text`` does not hold, and lines that give orders to a model, are left out.
     """
     objects = (value for value in values(text) if isinstance(value, dict))
     value = next((value for value in objects if "topic" in value or _LISTS[0] in value), None)

@@ -15,16 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 
-from memproxy.core.dream import (
-    CATEGORISE,
-    COMPATIBLE_WITH,
-    DELETE,
-    END,
-    MERGE,
-    SUPERSEDE,
-    Change,
-    category_name,
-)
+from memproxy.core.dream import CATEGORISE, COMPATIBLE_WITH, DELETE, END, MERGE, SUPERSEDE, Change, category_name
 from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, states_beginning
 from memproxy.core.memory import Kind, Memory, noted_ids
 from memproxy.core.memory_feedback import feedback_of
@@ -41,15 +32,7 @@ from memproxy.core.similar import (
     names,
     same_aspect,
 )
-from memproxy.core.slots import (
-    has_many,
-    numbers,
-    predicate_name,
-    same_value,
-    slot_name,
-    slot_value,
-    subject_name,
-)
+from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, slot_value, subject_name
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 
 _SLIP = 6
@@ -127,9 +110,7 @@ def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
 
 
 def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) -> bool:
-    """Whether statements that differ in this place alone stand side by side, though none says that something changed:
-    then it is whom they are about, or one of many answers.
-    """
+    """Whether statements that differ here alone stand side by side, without a change: it is one of many answers."""
     middles = set()
     for entry in entries:
         words = compared_words(entry.content)
@@ -223,9 +204,7 @@ def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memor
 
 
 def _by_itself(memory: Memory, now: datetime) -> Change | None:
-    """What an entry comes to without looking at others: its time is over, or nobody was ever given it and people say
-    that it is wrong.
-    """
+    """What becomes of an entry by itself: its time is over, or nobody was given it and people call it wrong."""
     if is_expired(memory, now):
         return Change(action=END, reason="expired", memory_id=memory.id)
     if memory.valid_to is not None and memory.valid_to <= now:
@@ -248,9 +227,7 @@ def _by_label(memory: Memory) -> Change | None:
 
 
 def _survivor(entries: Sequence[Memory]) -> Memory:
-    """Which of entries that say the same stays: one with names of its own before one without, the more trusted, the
-    surer, the one that was known first.
-    """
+    """Which of entries that say the same stays: the one with names, the more trusted, the surer, the first."""
     return min(
         entries,
         key=lambda entry: (
@@ -268,9 +245,7 @@ def _survivor(entries: Sequence[Memory]) -> Memory:
 def consolidated(
     entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], bands: Bands, now: datetime
 ) -> tuple[list[Change], list[tuple[str, str, str]]]:
-    """The changes for these entries by what is near each, every memory in one change at most; and the conflicts that a
-    person has to settle, as two ids and a reason.
-    """
+    """The changes for these entries, every memory in one at most; and conflicts for a person, two ids and a reason."""
     handled: set[str] = set()
     decided: list[Change] = []
     conflicts: dict[tuple[str, str], str] = {}

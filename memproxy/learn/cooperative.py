@@ -8,19 +8,14 @@ candidate that is compared, a read of what is known, a plan that is applied) whe
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from memproxy.core.scope import OwnerKey
 from memproxy.tasks import happens
 
-Step = Callable[[], Awaitable[None]]
-"""Awaited between two steps of learning; returns when the next may run."""
-
 STEP_EVERY_S = 0.05
-"""While requests wait one step is let through this often: a step takes some 2 ms, so learning has 5 % of the time and
-never stands still.
-"""
+"""While requests wait one step of some 2 ms is let through this often: learning has 5 % of the time."""
 
 LATELY_S = 1.0
 BUSY_FROM = 20
@@ -103,7 +98,3 @@ class Scheduler:
 
     def _hurries(self, owner: OwnerKey) -> bool:
         return owner in self._hurrying or self._has_waiters(owner)
-
-
-async def no_wait() -> None:
-    """A step of work that requests wait for themselves."""

@@ -313,9 +313,7 @@ class DreamModel:
     def _new_memory(
         self, owner: Scope, action: str, sources: Sequence[Memory], text: str, category: str
     ) -> tuple[Change, Memory]:
-        """A new memory that rests on others: no more trusted than the least of them, in their place, with an id that
-        the same sentence has again.
-        """
+        """A memory that rests on others: of the least trust among them; the same sentence has the same id again."""
         kind, prompt = _MAKES[action]
         first, least = sources[0], min(sources, key=lambda source: source.trust.level)
         turns = [[source.id] if source.kind is Kind.TURN else source.turn_ids for source in sources]
@@ -391,7 +389,6 @@ def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
 
 
 def _step(dream: Dream, changes: NewChanges, shown: Iterable[Memory]) -> Step:
-    """What was decided about memories, as a step."""
     by_id = {memory.id: memory for memory in shown}
     named = {name for change, _ in changes for name in (change.memory_id, *change.sources)} & by_id.keys()
     return Step(
@@ -455,9 +452,7 @@ def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, No
 
 
 def _may_stand(text: str, sources: Sequence[str]) -> bool:
-    """Whether a sentence of the model's may become a memory: short, no instruction to a model, and without a name or
-    number that nobody said.
-    """
+    """Whether a model's sentence may be stored: short, no instruction, no name or number that nobody said."""
     heard = "\n".join(sources)
     if not text.strip() or len(text) > _MOST_TEXT or plants(text):
         return False

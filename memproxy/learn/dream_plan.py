@@ -1,6 +1,4 @@
-"""A step of a dream as a plan, made under the owner's lock: its decisions are carried out where the memories are still
-as it saw them, and every memory notes its former values. Also the undoing of a whole dream.
-"""
+"""A dream's step as a plan: what is still as the dream saw it changes, and notes what it was; and a dream undone."""
 
 import itertools
 from collections import Counter
@@ -213,8 +211,8 @@ def _made_at(memory: Memory) -> datetime:
 
 
 async def _restore(view: PlanView, memory: Memory, fields: dict[str, Any]) -> None:
-    """Make an entry what it was. Where somebody else took its slot since the dream, it stays in the history; so it does
-    where what it was merged into said the same in the same words and was corrected, taken back or called wrong since.
+    """Make an entry what it was. It stays in the history where somebody else took its slot since, or where what it was
+    merged into said the same words and was corrected, taken back or called wrong since.
     """
     slot, opens = memory.slot, fields.get("active") is True
     survivor = await view.memory(str(memory.metadata.get(MERGED_INTO))) if opens else None

@@ -71,9 +71,7 @@ _POLL_S = 5.0
 _PAGE = 100
 _NEAR = 12
 _MATES = 50
-"""Entries near one: those it may be the same as; and, where it says that something changed, those that show what of it
-is a value.
-"""
+"""Entries near one; more of them where it says that something changed, to show what of it is a value."""
 
 _KNOWN = 200
 """Newest entries among which the preferences are that are known already."""
@@ -330,7 +328,6 @@ class Dreamer:
                 dream.stage = _AFTER[stage]
 
     def _thinks(self, owner: Scope) -> bool:
-        """Whether a model may be asked about the user's memories."""
         return self._model.credential(owner.tenant) is not None
 
     async def _thought_about(
@@ -398,9 +395,7 @@ class Dreamer:
         return [some for some in all_windows if sum(since is None or each.created_at > since for each in some) >= least]
 
     def learned(self, scope: Scope, *, over: bool) -> None:
-        """Something was learned in a session, which may be ``over``: reflect behind it, where `dream.reflect` says so
-        and enough is new.
-        """
+        """Something was learned in a session (``over``?): reflect, where `dream.reflect` says so and enough is new."""
         is_due = self._settings.reflect == "count" or (over and self._settings.reflect == "session_end")
         if is_due and self._parts.by_model and scope.owner not in self._asking:
             self._asking.add(scope.owner)

@@ -13,9 +13,9 @@ from memproxy.core.protocol import Deletion, TurnsBody
 from memproxy.core.scope import OwnerKey
 from memproxy.core.similar import repeats
 from memproxy.core.turn import make_turns
-from memproxy.learn.erasure import RowsErased
 from memproxy.learn.index import decoded
-from memproxy.ports import JournalKind, JournalRow, MemoryStore, OwnerStore
+from memproxy.learn.parts import Parts
+from memproxy.ports import JournalKind, JournalRow
 
 
 class _Deletions(msgspec.Struct, frozen=True):
@@ -32,11 +32,8 @@ class _Deletions(msgspec.Struct, frozen=True):
 class EarlyDeletes:
     """Says which deletions may go ahead of which rows."""
 
-    def __init__(self, store: MemoryStore, state: OwnerStore, on_rows_erased: RowsErased) -> None:
-        """``on_rows_erased`` is told which rows went with a conversation."""
-        self._on_rows_erased = on_rows_erased
-        self._store = store
-        self._state = state
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._users: dict[OwnerKey, JournalRow] = {}
 
     def note(self, row: JournalRow) -> None:
@@ -80,22 +77,19 @@ class EarlyDeletes:
         ids = [*deletions.deletes, *(where.ids if where is not None else ())]
         if not ids:
             return True
-        going = await self._store.get(row.entry.scope.at(None, None), ids)
+        going = await self._parts.store.get(row.entry.scope.at(None, None), ids)
         facts = [memory for memory in going.values() if memory.kind is not Kind.TURN]
         bodies = [(earlier.entry.scope, decoded(earlier.entry.body, TurnsBody)) for earlier in remaining]
         turns = [turn for scope, body in bodies for turn in make_turns(scope, body.messages, now=body.said_at)]
         return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
 
     async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
-        """Take the earlier rows of a conversation that is undone out of the journal; answers which. The plan names the
-        turns that go, so that these must not become turns when it is made already.
-        """
+        """Take earlier rows of an undone conversation, whose turns its plan cannot name, out of the journal."""
         deletions, erased = _deletions_of(row), self.erased(row, before)
         if deletions is None or deletions.undo_session is None or not erased:
             return []
-        self._on_rows_erased(
-            await self._state.forget(row.entry.scope.whole, session=deletions.undo_session, until=row.number - 1)
-        )
+        session, until = deletions.undo_session, row.number - 1
+        self._parts.on_rows_erased(await self._parts.state.forget(row.entry.scope.whole, session=session, until=until))
         return erased
 
     def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
@@ -112,11 +106,8 @@ def _deletions_of(row: JournalRow) -> _Deletions | None:
     agents = deletions.delete_where.agent_ids if deletions.delete_where is not None else []
     if agents or (deletions.undo_session is not None and row.entry.scope.is_narrow):
         return None  # what others said there stays in the journal, so this one waits for its turn
-    return (
-        deletions
-        if deletions.deletes or deletions.delete_where is not None or deletions.undo_session is not None
-        else None
-    )
+    does = deletions.deletes or deletions.delete_where is not None or deletions.undo_session is not None
+    return deletions if does else None
 
 
 def _decoded(row: JournalRow) -> _Deletions | None:
@@ -134,7 +125,7 @@ def _is_whole(deletions: _Deletions) -> bool:
 
 
 def _erases(deletions: _Deletions, row: JournalRow) -> bool:
-    """Whether the deletion takes the earlier row out of the journal (`erasure.Erasure.complete`)."""
+    """Whether the deletion takes the earlier row out of the journal (`erasure.complete`)."""
     session, where = row.entry.scope.session, deletions.delete_where
     if deletions.undo_session is not None:
         return deletions.undo_session == session

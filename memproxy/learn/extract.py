@@ -38,9 +38,7 @@ MINE = "mine"
 """Reason of a row that reads the whole session again."""
 
 _SLACK = 2
-"""Turns before the new ones that are read as new too: an exchange that came while the row was made is not missed, and
-what is read twice changes nothing.
-"""
+"""Turns before the new ones that are read again: an exchange that came while the row was made is not missed."""
 
 
 async def turns_of(
@@ -57,9 +55,8 @@ async def turns_of(
 
 
 async def unlearned(store: MemoryStore, scope: Scope, body: LearnBody, most: int) -> list[Window]:
-    """The windows of a session, in whatever project and agent, that a row asks for: the turns that it counts as
-    unlearned, or all of them. ``most`` is ``learn.window_turns``, turns of one window. A longer conversation has at
-    most two thirds of them new in each, the rest are those before (10 and 5 of 15).
+    """A session's windows that a row asks for, of ``most`` turns each: the turns that it counts as unlearned, or all.
+    Of a longer conversation two thirds of each are new, the rest are those before (10 and 5 of 15).
     """
     if body.reason != MINE and not body.unlearned:
         return []
@@ -137,15 +134,14 @@ def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
     label, _, version = first.partition(":")
     if label.strip() != "version" or not version.strip():
         where = own or name
-        raise ConfigError(
-            f"learn.prompts_dir: the first line of {where} must be `version: N`, so that memories can tell"
-        )
+        must = "must be `version: N`, so that memories can tell"
+        raise ConfigError(f"learn.prompts_dir: the first line of {where} {must}")
     return Prompt(f"{name.partition('.')[0]}/{version.strip()}", rest.strip())
 
 
 def window_text(window: Window) -> str:
     """The request's user message: known memories and the conversation, as JSON lines."""
-    known_lines = [_line(_memory_fields(memory)) for memory in window.related]
+    known_lines = [json.dumps(_memory_fields(memory), ensure_ascii=False) for memory in window.related]
     turn_lines = conversation_lines(window.turns, window.new_ids)
     parts = ["Known memories (data):", *(known_lines or ["(none)"]), "", "Conversation (data):", *turn_lines]
     return "\n".join([*parts, "", "Answer with the JSON object only."])
@@ -162,9 +158,7 @@ def _memory_fields(memory: Memory) -> dict[str, object]:
 
 
 def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None = None) -> list[str]:
-    """The messages that a model is shown, as data: one JSON object a line, with which of them are new if given, and of
-    several conversations which one each is of.
-    """
+    """Messages as data, a JSON object a line: which are new, if given, and of which of several conversations."""
     sessions = list(dict.fromkeys(turn.session_id for turn in turns))
     lines = []
     for turn in filter(is_read, turns):
@@ -177,12 +171,9 @@ def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None =
         line["date"] = turn.created_at.isoformat()
         if new_ids is not None:
             line["new"] = turn.id in new_ids
-        lines.append(_line(line | {"text": quote(strip_blocks(turn.content))[:_MOST_MESSAGE]}))
+        line["text"] = quote(strip_blocks(turn.content))[:_MOST_MESSAGE]
+        lines.append(json.dumps(line, ensure_ascii=False))
     return lines
-
-
-def _line(value: dict[str, object]) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _read(text: str) -> list[Extracted]:
@@ -228,11 +219,8 @@ class Reader:
 
         Raises:
             ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
-            StoreUnavailable, StateUnavailable: try again later.
         """
-        window, order = split_at_order(
-            msgspec.structs.replace(window, turns=[turn for turn in window.turns if is_read(turn)])
-        )
+        window, order = split_at_order(msgspec.structs.replace(window, turns=list(filter(is_read, window.turns))))
         reading = await self._nominate(scope, body, window, is_new=order is not None)
         return reading if order is None else msgspec.structs.replace(reading, grounded=[order, *reading.grounded])
 

@@ -41,9 +41,7 @@ class OwnerLocks:
 
 
 GATHER_S = 0.3
-"""How long a flush without a waiting caller gathers others' writes: a flush takes as long for many rows as for one, and
-more processor time than all else behind an answer.
-"""
+"""How long a flush gathers others' writes: it takes as long for many as for one, and much processor time."""
 
 
 PATIENT_S = 2.5
@@ -118,9 +116,7 @@ class Flushes:
             shared.set_result(result)
 
     async def flush_with_others(self) -> None:
-        """As `flush_soon`, but for `PATIENT_S` it waits for a flush that others ask for: while requests are served each
-        flush stops them for as long as it takes.
-        """
+        """As `flush_soon`, but waits `PATIENT_S` for a flush that others ask for: each one stops requests."""
         if not self._waiting and self._store.is_flushed:
             if self._patient is None:
                 self._patient = asyncio.get_running_loop().create_future()

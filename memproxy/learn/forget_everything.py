@@ -62,9 +62,7 @@ def split_at_order(window: Window) -> tuple[Window, Grounded | None]:
 
 
 def without_covered(windows: Sequence[Window]) -> list[Window]:
-    """The windows of one reading, without the turns that an order among their new ones covers: those before it are
-    empty, those behind it do not begin with what leads up to the order.
-    """
+    """The windows of one reading, without the turns before the last order among their new ones, or leading up to it."""
     last, order = -1, None
     for index, window in enumerate(windows):
         read = msgspec.structs.replace(window, turns=list(filter(is_read, window.turns)))
@@ -130,10 +128,8 @@ def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any
 
 
 async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tuple[Memory, ...] | None:
-    """Add to a plan what an order does: end what its turn means, and hide what was said; answers what ended. None: it
-    was carried out before.
-
-    That is what a request of the order's project and agent sees: all of the user's without one.
+    """End what an order's turn means, in what a request of its project and agent sees, and hide what was said; what
+    ended. None: it was carried out before.
     """
     stored = await view.turns(order.session_id, [order.id])
     if any(is_all_forgotten(turn.metadata) for turn in stored):
@@ -153,9 +149,7 @@ async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tupl
 
 
 def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
-    """The fields of a turn that falls under the order. The order itself is shown as long as it tells something behind
-    the order, and nothing before; an earlier order stays one.
-    """
+    """The fields of a turn under the order. An order that tells something behind it, and nothing before, is shown."""
     noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
     goes_on = False
     if turn.id == order.id:

@@ -33,9 +33,7 @@ from memproxy.metrics import metrics
 _KINDS = frozenset({"greeting", "smalltalk"})
 
 _TELLS = -2.5
-"""Log odds from which a message may tell something: of parts that do and were not fitted on, 0.2 % lie below, of the
-questions in our open lives 27 %.
-"""
+"""Log odds from which a message may tell something: 0.2 % of parts that do lie below, of questions 27 %."""
 
 _ANSWERS = -3.55
 """The same behind a question of the assistant's: "yes" and "around five" say something there, "thanks" does not."""
@@ -164,9 +162,7 @@ _RECURS = re.compile(
 
 
 def with_end(candidate: Extracted, said_at: datetime) -> Extracted:
-    """The candidate with the end of what it says as a time, counted from ``said_at``; as it is where it gives none, or
-    one that was over by then.
-    """
+    """The candidate with its end as a time, counted from ``said_at``; as it is without one, or one that was over."""
     if candidate.valid_to is not None or candidate.kind is Kind.EPISODIC or candidate.intent is not Intent.STATE:
         return candidate
     stays = None if _RECURS.search(candidate.content) else _STAYS.search(candidate.content)
@@ -185,9 +181,7 @@ def moment_of(text: str, said_at: datetime) -> datetime | None:
 
 
 _LEAST_SAID = 0.3
-"""Share of a repeated statement's words that its message must hold, beside its value. Mistaking a repetition for an
-echo only loses that it was said once more.
-"""
+"""Share of a repeated statement's words that its message must hold; else it is an echo, and loses a repetition."""
 
 _REPLY = 3
 """Words of a message that may do no more than agree to what it was asked."""
@@ -446,9 +440,7 @@ def _does(clause: str, value: str, verbs: frozenset[str]) -> bool:
 
 
 def _has(clause: str, value: str, of: frozenset[str]) -> bool:
-    """Whether a clause says of another person's possession what the statement says of the user's own; a further clause
-    about the user ("and my name is Tom") does not count.
-    """
+    """Whether a clause says of another's possession what is said of the user's, before it comes to the user."""
     match = _OF_OTHERS.search(clause)
     if match is None or not of:
         return False

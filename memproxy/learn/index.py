@@ -12,9 +12,9 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
+from memproxy.learn import erasure
 from memproxy.learn.api_plan import outcomes_written
 from memproxy.learn.apply import Applier
-from memproxy.learn.erasure import Erasure, RowsErased
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
@@ -29,6 +29,7 @@ from memproxy.retention.leftovers import erase_empty_places
 from memproxy.traces import spans_in, step, work
 
 _T = TypeVar("_T")
+_Parsed = tuple[JournalRow, TurnsBody, list[Memory]]
 _MOST_IDS = 200
 _PLANNING_TRIES = 5
 
@@ -36,23 +37,17 @@ _PLANNING_TRIES = 5
 class Indexer:
     """Handles rows of kind ``turns`` and ``plan``. What it writes is found at once, and durable after a flush."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        planner: Planner,
-        applier: Applier,
-        *,
-        on_rows_erased: RowsErased,
-        corrected: Callable[[Scope, int], None],
-    ) -> None:
-        """``corrected`` is called with the number of a user's messages in a chat that corrected earlier ones."""
+    def __init__(self, parts: Parts, planner: Planner, applier: Applier) -> None:
         self._parts = parts
         self._planner = planner
         self._applier = applier
         self._palace = Palace(parts.state)
-        self._erasure = Erasure(parts, on_rows_erased)
-        self._corrected = corrected
+        self._corrected: Callable[[Scope, int], None] | None = None
         self._noted: set[int] = set()
+
+    def on_corrected(self, callback: Callable[[Scope, int], None]) -> None:
+        """``callback`` is called with how many messages of a chat corrected something that was said before."""
+        self._corrected = callback
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
         """Index the messages of rows of one scope; those known already change nothing. Answers whether to learn at
@@ -60,7 +55,6 @@ class Indexer:
 
         Raises:
             RequestError: a row cannot be read; it never will.
-            StoreUnavailable, StateUnavailable: try again later.
         """
         scope = rows[0].entry.scope
         parsed = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
@@ -73,14 +67,7 @@ class Indexer:
                     await self._note(rows, await self._from_the_end(scope, new, near))
                     marks = await pending_marks(self._parts, scope, new, self._parts.clock.now())
                     if marks is not None:
-                        changes = marks.plan.turn_changes
-                        new, near = (
-                            marks.turns,
-                            [
-                                msgspec.structs.replace(turn, **changes.get(turn.session_id or "", {}).get(turn.id, {}))
-                                for turn in near
-                            ],
-                        )
+                        new, near = marks.turns, [_changed(turn, marks.plan) for turn in near]
                         await self._carry_out(scope, marks, parsed)
                     with self._parts.flushes.of("index", scope.owner):
                         await self._write(scope, new, near)
@@ -91,9 +78,7 @@ class Indexer:
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return any(body.learn_now for _, body, _ in parsed) or any(order_of(turn) is not None for turn in new)
 
-    async def _carry_out(
-        self, scope: Scope, marks: Marks, parsed: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]
-    ) -> None:
+    async def _carry_out(self, scope: Scope, marks: Marks, parsed: Sequence[_Parsed]) -> None:
         """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
         if marks.plan == PlanBody():
             return
@@ -107,9 +92,11 @@ class Indexer:
             outcomes = [outcome for outcome in marks.outcomes if outcome.turn_id in ids]
             await self._parts.state.note_outcomes(row.number, outcomes, self._parts.clock.now())
         in_chats = {turn.id for _, body, turns in parsed if body.source == Source.CONVERSATION for turn in turns}
-        self._corrected(scope, len(in_chats & {outcome.turn_id for outcome in marks.outcomes}))
+        correcting = in_chats & {outcome.turn_id for outcome in marks.outcomes}
+        if correcting and self._corrected is not None:
+            self._corrected(scope, len(correcting))
 
-    async def _tell(self, parsed: Sequence[tuple[JournalRow, TurnsBody, list[Memory]]]) -> None:
+    async def _tell(self, parsed: Sequence[_Parsed]) -> None:
         """Put what was decided for the requests into their receipts."""
         parts = []
         for row, body, turns in parsed:
@@ -132,9 +119,7 @@ class Indexer:
         return [turn for turn in unique if turn.id not in known_ids]
 
     async def _note(self, rows: Sequence[JournalRow], count: int) -> None:
-        """Count the turns as unlearned before they are written: a crash between the two then costs a look at turns
-        that were learned from already, not the learning.
-        """
+        """Count turns as unlearned before they are written: a crash then costs a second look, not the learning."""
         numbers = {row.number for row in rows}
         scope = rows[0].entry.scope
         noted = await self._parts.state.progress(scope) if numbers <= self._noted else None
@@ -144,9 +129,7 @@ class Indexer:
             self._noted |= numbers
 
     async def _from_the_end(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> int:
-        """How many turns, counted back from the session's end, hold all new ones: more than these when they are of an
-        earlier time than what is known (learning reads a session's last turns).
-        """
+        """How many turns, from the session's end, hold all new ones, which may be older than what is known."""
         first = in_order(new)[0]
         if all(in_order([turn, first])[0] is turn for turn in near):
             return len(new)
@@ -164,11 +147,8 @@ class Indexer:
         new = await self._palace.turns(scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
-        touched = [
-            turn
-            for turn in near
-            if any(neighbour and turn_key(neighbour) in fresh for neighbour in around[turn_key(turn)])
-        ]
+        beside = {turn_key(turn): {turn_key(each) for each in around[turn_key(turn)] if each} for turn in near}
+        touched = [turn for turn in near if not fresh.isdisjoint(beside[turn_key(turn)])]
         with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
             points = await self._parts.vectors.points(owner, [*new, *touched], around)
         with step("memory.store", {"memproxy.points": len(points)}):
@@ -189,7 +169,6 @@ class Indexer:
 
         Raises:
             RequestError: the row cannot be read, or a field does not take its value; it never will.
-            StoreUnavailable, StateUnavailable: try again later.
         """
         scope = row.entry.scope
         planned: Planned | None = None
@@ -201,7 +180,8 @@ class Indexer:
                 await self._parts.flushes.settle("learn", scope.owner)
                 planned = await self._planned(row, request)
                 plan = planned.plan
-            going = await self._erasure.going(scope, plan)
+            ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
+            going = list((await self._parts.store.get(scope.at(None, None), ids)).values()) if ids else []
             try:
                 with self._parts.flushes.of("index", scope.owner):
                     await self._applier.apply(scope, plan, now=self._parts.clock.now(), given_vectors=request.vectors)
@@ -210,7 +190,7 @@ class Indexer:
                 await erase_empty_places(self._parts.store, self._parts.state, scope, going)
                 raise
             await self._parts.state.note_outcomes(row.number, outcomes_written(request, plan), self._parts.clock.now())
-            await self._erasure.complete(row, request, going)
+            await erasure.complete(self._parts, row, request, going)
         return planned
 
     async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
@@ -249,6 +229,10 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         raise RequestError(f"a journal row cannot be read as {kind.__name__}: {error}; it is given up") from error
 
 
+def _changed(turn: Memory, plan: PlanBody) -> Memory:
+    return msgspec.structs.replace(turn, **plan.turn_changes.get(turn.session_id or "", {}).get(turn.id, {}))
+
+
 async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
     metadata = body.metadata or None
     source = Source(body.source) if body.source in set(Source) else Source.CONVERSATION
@@ -257,9 +241,7 @@ async def _turns(scope: Scope, body: TurnsBody) -> list[Memory]:
 
 
 def together(rows: Sequence[JournalRow]) -> Iterator[list[JournalRow]]:
-    """Rows in their order, together those of turns of one scope, and those of one owner's sessions that fell silent:
-    a model reads several of them in one call.
-    """
+    """Rows in order; in groups those of one scope's turns, and of one owner's silent sessions (read in one call)."""
 
     def joins(row: JournalRow) -> tuple[JournalKind, object, bool]:
         entry = row.entry

@@ -56,9 +56,7 @@ class Judge:
     async def verdicts(
         self, tenant: str, candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands
     ) -> dict[str, str]:
-        """``same``, ``replaces`` or ``separate`` by the id of each doubtful known memory; those without an answer are
-        left out.
-        """
+        """``same``, ``replaces`` or ``separate`` by id of each doubtful memory for which there is an answer."""
         verdicts = {}
         for memory in doubtful(candidate, chain, near, bands)[:_MOST_PAIRS]:
             verdict = await self._ask(tenant, candidate, memory)
@@ -94,9 +92,7 @@ def read_verdict(text: str) -> str | None:
 
 
 def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbour], bands: Bands) -> list[Memory]:
-    """The known memories that the rules are unsure of: neighbours in the gray zone, and the holder of its slot whose
-    value could be the same in other words.
-    """
+    """Known memories that the rules are unsure of: those in the gray zone, or a holder whose value may be the same."""
     if chain:
         holder = chain[-1]
         asks = holder.active and not is_older(candidate, holder) and trusted_enough(candidate, holder)

@@ -23,7 +23,6 @@ from memproxy.learn.apply import Applier, without_what_went
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
-from memproxy.learn.cooperative import Step
 from memproxy.learn.extract import MINE, Reader, is_visible, scope_of_turn, turns_of, unlearned
 from memproxy.learn.forget_everything import split_at_order, without_covered
 from memproxy.learn.grounding import hold_nothing
@@ -49,9 +48,7 @@ _OVER = frozenset({MINE, END, SILENT})
 """Reasons of rows that have work to do where nothing is new."""
 
 _LEAST_MESSAGES = 2
-"""Least messages of the user in a session that is summarised although no call ended it: a single turn says as much as
-its summary would.
-"""
+"""Least messages of the user in a session that is summarised because it fell silent."""
 
 _PLANNING_TRIES = 5
 
@@ -69,7 +66,6 @@ _LATEST = 30
 
 _MOST_HOUSED = 500
 """Newest turns of a session that move when it gets a wing of its own."""
-
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
 
@@ -123,9 +119,7 @@ class Learner:
         await self.learn(rows[-1], all_read=all_read)
 
     async def _read_together(self, rows: Sequence[JournalRow]) -> None:
-        """Read the rows' windows in one call, as far as they fit into one and were said in one place. An order to
-        forget everything is read alone, and what holds nothing needs no call.
-        """
+        """Read small windows of one place in one call. An order to forget everything is read alone."""
         first = decoded(rows[0].entry.body, LearnBody)
         joined: list[_Progress] = []
         turns: list[Memory] = []
@@ -168,7 +162,6 @@ class Learner:
             ModelAwaited: the model does not answer just now.
             BudgetSpent: the tenant's hour of tokens is used up.
             ModelError: the model failed or its answer cannot be read.
-            StoreUnavailable, StateUnavailable: try again later.
         """
         if row.plan is not None:
             all_read()
@@ -188,7 +181,6 @@ class Learner:
             await self._learn(row, body, all_read)
 
     async def _learn(self, row: JournalRow, body: LearnBody, all_read: Callable[[], None]) -> None:
-        """Read the row's turns, and plan and apply what they tell."""
         began, scope = perf_counter(), row.entry.scope
         before = self._progress.get(row.number)
         is_read = before is not None and len(before.read) == len(before.windows)
@@ -198,12 +190,8 @@ class Learner:
         progress = await self._progress_of(row, body)
         progress.all_read = all_read
         about: Attributes = {"memproxy.reason": body.reason, "memproxy.row": row.number}
-        with (
-            tallied(progress.spent),
-            work(
-                self._parts.traces, "memory.learn", spans_in(turn.metadata for turn in progress.new_turns), about
-            ) as span,
-        ):
+        links = spans_in(turn.metadata for turn in progress.new_turns)
+        with tallied(progress.spent), work(self._parts.traces, "memory.learn", links, about) as span:
             try:
                 await self._extract(body, progress)
             except ModelAwaited:
@@ -227,8 +215,8 @@ class Learner:
         return self._reader.asks_model and (await self._parts.state.choices(scope)).learns
 
     async def _refine(self, row: JournalRow, body: LearnBody, name: str, all_read: Callable[[], None]) -> None:
-        """Put statements in the place of a memory that was saved as it was told, where it holds several; one gets its
-        labels alone. Who says it stays who said it. It is left as it is where no model may read it.
+        """Put several statements in the place of a memory that was saved as it was told; one gives it labels alone. It
+        is left as it is where no model may read it.
         """
         scope = row.entry.scope
         saved = (await self._parts.store.get(scope, [name])).get(name)
@@ -258,7 +246,7 @@ class Learner:
         self, scope: Scope, saved: Memory, statements: Sequence[Grounded], now: datetime
     ) -> Planned:
         """The plan for a saved memory: what it holds in its place, if all of that may stand there; else its labels."""
-        plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version, step=self._steps(scope))
+        plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version)
         if len(statements) > 1 and saved.slot is None:
             planned = await plan(statements, aside=saved)
             stored_as = (Operation.ADD, Operation.COEXIST, Operation.UPDATE, Operation.DUPLICATE)
@@ -352,9 +340,7 @@ class Learner:
     async def _plan_and_apply(
         self, progress: _Progress, plan_at: Callable[[datetime], Awaitable[Planned | None]]
     ) -> tuple[Planned | None, list[Outcome]]:
-        """Make a plan as things stand, save it and apply it, again when slots changed meanwhile; with it what became of
-        each candidate. No plan: nothing is left to plan.
-        """
+        """Plan, save and apply, again when slots changed meanwhile; with every outcome. None: nothing to do."""
         row, scope = progress.row, progress.row.entry.scope
         async with self._turn_to_plan(progress.all_read), self._settled(scope.owner):
             for _ in range(_PLANNING_TRIES):
@@ -375,9 +361,7 @@ class Learner:
 
     @asynccontextmanager
     async def _turn_to_plan(self, all_read: Callable[[], None]) -> AsyncIterator[None]:
-        """One of those that plan within it. Where many wait for that already, no model is asked meanwhile: what it has
-        read would only be held in memory, and be read again after a crash.
-        """
+        """One of those that plan. Where many wait, no model is asked: what it reads would only lie in memory."""
         if self._unplanned < _MOST_UNPLANNED:
             all_read()
         self._unplanned += 1
@@ -415,13 +399,10 @@ class Learner:
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
         there = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in candidates}))
-        still = [
-            grounded for grounded in candidates if grounded.turn.id in there
-        ]  # others were deleted while the model was asked
-        version = self._reader.version
-        planned = await self._planner.plan(
-            scope, still, now=now, extractor=version, advice=advice, read=progress.new_turns, step=self._steps(scope)
-        )
+        # others were deleted while the model was asked
+        still = [grounded for grounded in candidates if grounded.turn.id in there]
+        plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version)
+        planned = await plan(still, advice=advice, read=progress.new_turns)
         await self._step(scope)
         summary = await still_so(progress.summary, planned.view) if progress.summary is not None else None
         if summary is not None:
@@ -439,16 +420,12 @@ class Learner:
             return []
         where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(questions))
         learned = await self._parts.store.page(scope.whole, where, limit=_MOST_LEARNED)
-        telling_ids = {name for memory in learned.memories for name in memory.turn_ids} | {
-            grounded.turn.id for window in progress.read for grounded in window.grounded
-        }
+        telling_ids = {name for memory in learned.memories for name in memory.turn_ids}
+        telling_ids |= {grounded.turn.id for window in progress.read for grounded in window.grounded}
         return [turn for name, turn in questions.items() if name not in telling_ids]
 
     async def _step(self, scope: Scope) -> None:
         await self._parts.scheduler.step(scope.owner)
-
-    def _steps(self, scope: Scope) -> Step:
-        return partial(self._parts.scheduler.step, scope.owner)
 
     async def _move_turns(self, scope: Scope) -> None:
         """Move the session's turns into the wing of what it is about, where that had none when they came."""

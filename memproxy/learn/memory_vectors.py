@@ -40,9 +40,7 @@ def turn_key(turn: Memory) -> tuple[str | None, str]:
 
 
 def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
-    """The turns right before and after each, of its session, project and agent, among those given. A turn is found by
-    its neighbours' words, so these must be visible to the same callers.
-    """
+    """The turns right before and after each, among those given that the same callers see: their words find it."""
     sessions: dict[tuple[str | None, ...], list[Memory]] = {}
     for turn in turns:
         sessions.setdefault((turn.session_id, turn.project_id, turn.agent_id), []).append(turn)
@@ -80,9 +78,7 @@ class Vectors:
 
     @contextmanager
     def unneeded(self, owner: OwnerKey) -> Iterator[None]:
-        """Inside, this owner's memories are written without vectors, those that are being embedded included: its
-        erasure waits for them, and a long message is embedded for many seconds.
-        """
+        """Inside, this owner's memories are written without vectors, even those under way: its erasure waits."""
         self._unneeded[owner] += 1
         for limit, other in self._making.items():
             if other == owner and not limit.expired():
@@ -96,10 +92,7 @@ class Vectors:
     async def points(
         self, scope: Scope, memories: Sequence[Memory], around: Mapping[tuple[str | None, str], Around] | None = None
     ) -> list[Point]:
-        """Points of these memories. Without an embedder they have no dense vector, and the owner is noted before.
-
-        ``around`` gives the turns next to a turn; what is not given has none.
-        """
+        """Points of these memories, without dense vectors while there is no embedder; ``around``: the turns beside."""
         passages = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
         points, read = [], 0
         for memory, passage in zip(memories, passages, strict=True):
@@ -129,7 +122,7 @@ class Vectors:
 
     async def _count(self, tenant: str | None, texts: Sequence[str]) -> None:
         if self._meter is not None and tenant is not None and texts:
-            await self._meter.note_input(tenant, "embed", sum(map(estimate, texts)))
+            await self._meter.add(tenant, "embed", sum(map(estimate, texts)))
 
     async def _embed(self, owner: OwnerKey, texts: Sequence[str]) -> list[Passage]:
         if not texts:

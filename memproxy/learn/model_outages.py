@@ -131,17 +131,15 @@ class ModelOutages:
         shared, own = _accounts_of(asking.credential)
         account = own if error.limited else shared
         outage = self._outages.get(account)
-        if outage is None:
-            outage = self._began(account, error)
-        elif outage.number in asking.probes:
-            outage.tries += 1
-        else:
-            # several calls were under way when it began
-            return self._awaited(outage, error, shared)
-        wait_s = max(delay_s(MODEL, outage.tries), min(error.retry_after_s or 0.0, _MOST_RETRY_AFTER_S))
-        outage.until = self._clock.now() + timedelta(seconds=wait_s)
-        outage.reason = error.message
-        return self._awaited(outage, error, shared)
+        is_new = outage is None
+        outage = outage or self._began(account, error)
+        if is_new or outage.number in asking.probes:  # else several calls were under way when it began
+            outage.tries += not is_new
+            wait_s = max(delay_s(MODEL, outage.tries), min(error.retry_after_s or 0.0, _MOST_RETRY_AFTER_S))
+            outage.until = self._clock.now() + timedelta(seconds=wait_s)
+            outage.reason = error.message
+        answers = None if error.limited else self._answers.get(shared) or 0
+        return ModelAwaited(error.message, until=outage.until, outage=outage.number, asked=True, answers=answers)
 
     def gave_up(self, asking: "Asking") -> None:
         """The call ended without telling anything of the model (the engine stops)."""
@@ -162,10 +160,6 @@ class ModelOutages:
         outage = self._outages.pop(account)
         metrics().learn_model_outages.set(len(self._outages))
         self._over(outage.number)
-
-    def _awaited(self, outage: _Outage, error: ModelUnavailable, shared: _Account) -> ModelAwaited:
-        answers = None if error.limited else self._answers.get(shared) or 0
-        return ModelAwaited(error.message, until=outage.until, outage=outage.number, asked=True, answers=answers)
 
     def _of(self, credential: Credential) -> list[_Outage]:
         return [self._outages[account] for account in _accounts_of(credential) if account in self._outages]
@@ -190,13 +184,7 @@ class SparedModel:
         self._outages = outages
 
     async def complete(
-        self,
-        credential: Credential,
-        *,
-        system: str,
-        user: str,
-        json_mode: bool,
-        schema: dict[str, Any] | None = None,
+        self, credential: Credential, *, system: str, user: str, json_mode: bool, schema: dict[str, Any] | None = None
     ) -> ModelReply:
         asking = self._outages.begin(credential)
         try:
@@ -224,9 +212,7 @@ def _accounts_of(credential: Credential) -> tuple[_Account, _Account]:
 
 
 _OTHERS_FIRST_S = 2.0
-"""Extra delay before retrying a row whose own call failed: it may be the row's fault, and then another row finds out
-that the model answers.
-"""
+"""Extra delay of a row whose own call failed: another row finds out whether the model or the row is at fault."""
 
 _GIVES_WAY = 3
 """How often such a row lets others go first when it is claimed before them; some of these may have been erased."""
@@ -298,7 +284,13 @@ class WaitingRows:
         now = self._clock.now()
         if self._outages.is_over(error.outage):
             return now + timedelta(seconds=_OTHERS_FIRST_S if error.asked else 0)
-        wait = self._note(row, error)
+        wait = self._wait(row)
+        if wait.outage != error.outage:
+            self._leave(row.number, wait)
+            waiting = self._of.setdefault(error.outage, set())
+            wait.finds_out = len(waiting) < _FIND_OUT
+            waiting.add(row.number)
+        wait.outage, wait.reason = error.outage, error.message
         if error.asked:
             self._last_asked[error.outage] = row.number
             return error.until + timedelta(seconds=_OTHERS_FIRST_S)
@@ -316,16 +308,6 @@ class WaitingRows:
         """The row is done, or given up."""
         if (wait := self._waits.pop(row.number, None)) is not None:
             self._leave(row.number, wait)
-
-    def _note(self, row: JournalRow, error: ModelAwaited) -> _Wait:
-        wait = self._wait(row)
-        if wait.outage != error.outage:
-            self._leave(row.number, wait)
-            waiting = self._of.setdefault(error.outage, set())
-            wait.finds_out = len(waiting) < _FIND_OUT
-            waiting.add(row.number)
-        wait.outage, wait.reason = error.outage, error.message
-        return wait
 
     def _leave(self, number: int, wait: _Wait) -> None:
         if wait.outage is not None:

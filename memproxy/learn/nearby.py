@@ -1,6 +1,4 @@
-"""Which known memories a candidate is compared with: those of its slot, those that are near in words or meaning, and
-traces of retractions that came before the statement.
-"""
+"""Which known memories, and which retractions from before, a candidate is compared with."""
 
 import itertools
 import uuid
@@ -70,10 +68,8 @@ async def note_forget_request(view: PlanView, request: Memory) -> None:
 async def ended(view: PlanView, candidate: Memory, decision: Decision) -> Memory | None:
     """The candidate as it was taken back after it was said; None when it was not, or is not what would hold now."""
     is_new = decision.operation in (Operation.ADD, Operation.COEXIST) and candidate.active
-    is_latest = decision.operation is Operation.UPDATE and not (
-        decision.target and is_older(candidate, decision.target)
-    )
-    if not is_new and not is_latest:
+    is_late = decision.target is not None and is_older(candidate, decision.target)
+    if not is_new and (decision.operation is not Operation.UPDATE or is_late):
         return None
     if view.traces is None:
         view.traces = await traces_of(view.store, view.owner, view.now)
@@ -103,9 +99,8 @@ _TO_FORGET = 32
 
 
 async def chain(view: PlanView, candidate: Memory) -> list[Memory]:
-    """The history of the candidate's slot, oldest first: that which has it already from the same turn, else that
-    which was taken back after the candidate was said, else that of its active holder; where there is none, that of
-    what was known by another name of its subject.
+    """The history of the candidate's slot, oldest first: of what it stated before, else what was taken back after it
+    was said, else of the holder; else the same by another name of its subject.
     """
     if candidate.slot is None:
         return []
@@ -130,16 +125,12 @@ async def neighbours(view: PlanView, scope: Scope, candidate: Memory) -> list[Ne
     slot = await view.past(candidate.slot) if candidate.slot else []
     cosines = {hit.memory.id: hit.cosine for hit in hits}
     near = _unique([*(Neighbour(memory, cosines.get(memory.id)) for memory in slot), *hits])
-    same_place = [
-        neighbour for neighbour in near if neighbour.memory.place == candidate.place and not is_trace(neighbour.memory)
-    ]
-    return sorted(same_place, key=lambda neighbour: not neighbour.memory.active)
+    here = [hit for hit in near if hit.memory.place == candidate.place and not is_trace(hit.memory)]
+    return sorted(here, key=lambda neighbour: not neighbour.memory.active)
 
 
 async def to_replace(view: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:
-    """What a correction could be about: its neighbours, those of what it calls wrong, and what was learned last in
-    its session.
-    """
+    """What a correction could mean: its neighbours, those of what it calls wrong, and the session's latest."""
     hits = await neighbours(view, scope, candidate)
     if wrong:
         named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
@@ -180,9 +171,8 @@ async def _search(
     stored = await view.search(scope, query, candidate.content)
     by_vector = sorted((hit for hit in stored if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0))
     by_words = sorted((hit for hit in stored if hit.bm25), key=lambda hit: -(hit.bm25 or 0))
-    in_turn = {
-        hit.memory.id: hit for row in itertools.zip_longest(by_vector, by_words) for hit in row if hit is not None
-    }
+    ranks = itertools.zip_longest(by_vector, by_words)
+    in_turn = {hit.memory.id: hit for rank in ranks for hit in rank if hit is not None}
     near = [Neighbour(view.current(hit.memory), hit.cosine) for name, hit in in_turn.items() if name != view.aside]
     new = []
     for memory in view.new_memories():

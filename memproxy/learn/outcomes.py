@@ -28,9 +28,8 @@ def requests_of(turns: Iterable[Memory]) -> list[str]:
 
 
 def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision) -> list[Outcome]:
-    """What became of ``memory``, a candidate that rests on ``turn``: one outcome (of what was taken back, one for each
-    memory that ended), or none when the same was learned from the same turn before. An ``operation`` other than the
-    decision's is why the decision was not carried out.
+    """What became of ``memory``, a candidate from ``turn``: one outcome (of what was taken back one each), or none when
+    it was learned from that turn before. Another ``operation`` than the decision's is why it was not carried out.
     """
     outcome = Outcome(
         result="rejected", reason=operation, request_ids=requests_of([turn]), kind=memory.kind.value, turn_id=turn.id
@@ -51,10 +50,7 @@ def outcome_of(turn: Memory, memory: Memory, operation: str, decision: Decision)
 def of_reading(
     noted: Sequence[Outcome], windows: Sequence[Window], reads: Sequence[Read], spent: Mapping[str, tuple[int, int]]
 ) -> list[Outcome]:
-    """The ``noted`` outcomes of what windows were read for, and what else is to tell: the candidates that
-    extraction rejected (they rest on no message, so on none of their window's in particular), that nothing was found in
-    the new turns of a request, and what model calls the reading took.
-    """
+    """The ``noted`` outcomes of a reading, what extraction rejected, what brought nothing, and tokens spent."""
     outcomes = list(noted)
     requests: list[str] = []
     for window, read in zip(windows, reads, strict=True):

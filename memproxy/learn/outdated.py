@@ -58,9 +58,7 @@ async def end_outdated(view: PlanView) -> None:
 
 
 def outdated_with(summary: Memory, causes: Sequence[str | None]) -> dict[str, Any]:
-    """The fields of a summary that ends with what it tells. ``causes`` are ids of the facts and turns that ended that;
-    None among them is nothing that an undoing takes away.
-    """
+    """A summary's fields when it ends by ``causes``: ids of facts and turns; None is what no undoing takes away."""
     noted = without(summary.metadata, ENDED_BY)
     if causes and None not in causes:
         noted[ENDED_BY] = sorted({cause for cause in causes if cause is not None})
@@ -91,7 +89,6 @@ async def _ended_by(view: PlanView, old: Memory, new: Memory | None) -> str | No
 
 
 def _hidden_by(fields: Mapping[str, Any]) -> str | None:
-    """What superseded a turn, or took it back; None where it is withheld."""
     by: str | None = fields.get("superseded_by")
     return by or noted_id(fields.get("metadata", {}), RETRACTED_BY)
 

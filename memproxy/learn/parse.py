@@ -282,9 +282,7 @@ def parse(text: str) -> Answer:
 
 
 def _answered(text: str) -> list[Any] | None:
-    """The items of the answer: of the last value that has a container for them (models repeat the prompt or reason
-    first), else of all values together (one object a line).
-    """
+    """The items of the last value with a container for them (models repeat the prompt first), else of all values."""
     whole = nested(_unquoted(text))
     loose: list[Any] | None = None
     contained: list[Any] | None = None

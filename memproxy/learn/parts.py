@@ -1,5 +1,6 @@
 """What learning's steps share: the stores, the models' ways, the locks and flushes under which they write."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memproxy.core.facts import Bands
@@ -31,6 +32,8 @@ class Parts:
     flushes: Flushes
     scheduler: Scheduler
     clock: Clock
+    on_rows_erased: Callable[[Sequence[int]], None]
+    """Is told the numbers of rows that an erasure took out of the journal."""
     working: WorkingApart | None = None
     traces: Traces | None = None
 

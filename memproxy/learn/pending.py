@@ -42,9 +42,7 @@ from memproxy.learn.rules.corrections import terms
 from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
 
 CHANGES = "changes_pending"
-"""Name in the ``metadata`` of the message that changes something: what is pending by it, ``facts`` by id and ``turns``
-by session and id.
-"""
+"""Metadata of a message that changes something: the ``facts`` that are pending, and ``turns`` by session and id."""
 
 SUPERSEDED, TAKEN_BACK = "superseded", "retracted"
 """What ``pending`` says: another value took its place, or it is over."""
@@ -71,9 +69,7 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
-    """What these messages, which are not written yet, surely end; None where none of them changes anything. Callers
-    hold the owner's lock.
-    """
+    """What these new messages surely end; None where none changes anything. Callers hold the owner's lock."""
     messages = [(turn, strip_blocks(turn.content)) for turn in new if turn.trust is Trust.USER and turn.active]
     messages = [(turn, text) for turn, text in messages if 0 < len(text) <= _LONGEST and not plants(text)]
     asking = [turn for turn, _ in messages if await asyncio.to_thread(reader.may_change, turn)]
@@ -88,10 +84,7 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
     plan = view.plan()
     here = plan.turn_changes.get(scope.session or "", {})
     written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
-    stored = {
-        session: {name: fields for name, fields in changed.items() if changed is not here or name not in turns}
-        for session, changed in plan.turn_changes.items()
-    }
+    stored = plan.turn_changes | {scope.session or "": {name: here[name] for name in here if name not in turns}}
     plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
     return Marks(written, plan, view.slot_changes(), outcomes)
 
@@ -118,15 +111,11 @@ async def _mark(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outco
         if own_touches and len(terms(" ".join(_telling(earlier))) - reader.covered(own_touches)) <= _BESIDE:
             gone.append(_hide(view, earlier, turn, _reason(own_touches)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
-    for _, order_terms in orders if not touches else ():
-        one_thing = [
-            (earlier, statements[0]) for earlier in before.values() if len(statements := _telling(earlier)) == 1
-        ]
-        about = [earlier for earlier, statement in one_thing if reader.names_all_of(statement, order_terms)]
+    telling = [(earlier, _telling(earlier)) for earlier in before.values()] if not touches else []
+    for _, order_terms in orders:
+        about = [each for each, said in telling if len(said) == 1 and reader.names_all_of(said[0], order_terms)]
         gone += [_hide(view, earlier, turn, TAKEN_BACK) for earlier in about]
-    outcomes += [
-        _pending_outcome(turn, earlier, str(view.turn_changes(earlier)["metadata"][PENDING])) for earlier in gone
-    ]
+    outcomes += [_pending_outcome(turn, each, view.turn_changes(each)["metadata"][PENDING]) for each in gone]
     noted = without(turn.metadata, CHANGES)
     if ended or gone:
         noted[CHANGES] = {"facts": ended, "turns": [[earlier.session_id, earlier.id] for earlier in gone]}
@@ -168,9 +157,7 @@ async def _facts(view: PlanView, turn: Memory, words: str) -> list[Memory]:
 async def _earlier_messages(
     view: PlanView, turn: Memory, new: Mapping[str, Memory], words: str
 ) -> tuple[dict[int, Memory], int]:
-    """The user's earlier messages nearest to this one, by their place, and the place of this one: those of this
-    conversation stand last, with what was said just before at the very end.
-    """
+    """The user's earlier messages nearest to this one by their place, those just said last; and this one's place."""
     scope = view.owner.whole.at(*turn.place)
     where = MemoryFilter(kinds=(Kind.TURN,))
     query = HybridQuery(bm25=view.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
@@ -186,14 +173,11 @@ async def _earlier_messages(
     others = in_order([message for message in nearest if (message.session_id, message.id) not in recent])
     last = 2 * _APART + len(others)
     placed = dict(enumerate(others)) | {last + number: message for number, message in enumerate(just_said)}
-    current = {
-        number: msgspec.structs.replace(message, **view.turn_changes(message)) for number, message in placed.items()
-    }
-    return {number: message for number, message in current.items() if _is_read(message, turn)}, last + len(just_said)
+    current = [(place, msgspec.structs.replace(each, **view.turn_changes(each))) for place, each in placed.items()]
+    return {place: message for place, message in current if _is_read(message, turn)}, last + len(just_said)
 
 
 def _pending_outcome(turn: Memory, ended: Memory, how: str) -> Outcome:
-    """What a message ended, for the receipt."""
     outcome = Outcome(result="pending", reason=how, memory_id=ended.id, kind=ended.kind.value, turn_id=turn.id)
     return msgspec.structs.replace(outcome, request_ids=requests_of([turn]))
 
@@ -219,9 +203,8 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
 
 
 def _telling(turn: Memory) -> list[str]:
-    return [
-        sentence for sentence in sentences(strip_blocks(turn.content)) if not sentence.rstrip().endswith(("?", "？"))
-    ]
+    said = sentences(strip_blocks(turn.content))
+    return [sentence for sentence in said if not sentence.rstrip().endswith(("?", "？"))]
 
 
 class _Changes(msgspec.Struct, frozen=True):
@@ -245,7 +228,7 @@ def changed_by(turns: Sequence[Memory]) -> dict[str, Memory]:
 
 def taken_back_with(turn: Memory, candidate: Memory, read_ids: Collection[str], now: datetime) -> Memory | None:
     """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
-    and where that one is among the ``read_ids``: whoever read both has said what holds.
+    and where that one is among the ``read_ids``.
     """
     by, at = turn.metadata.get(RETRACTED_BY), retracted_at(turn)
     if not isinstance(by, str) or at is None or by == turn.id or by in read_ids:
@@ -254,9 +237,7 @@ def taken_back_with(turn: Memory, candidate: Memory, read_ids: Collection[str], 
 
 
 async def reopen_pending(view: PlanView, turns: Sequence[Memory]) -> dict[str, Memory]:
-    """The facts that are pending by these messages hold again in the plan, for learning to look at; by id, with the
-    message. One whose place was taken meanwhile stays as it is.
-    """
+    """Facts pending by these messages hold again, for learning to look at, unless their place was taken; by id."""
     turns_by_fact: dict[str, Memory] = {}
     for name, turn in changed_by(turns).items():
         fact = await view.memory(name)
@@ -270,9 +251,7 @@ async def reopen_pending(view: PlanView, turns: Sequence[Memory]) -> dict[str, M
 
 
 async def settle_pending(view: PlanView, turns: Sequence[Memory], facts: Mapping[str, Memory]) -> list[Outcome]:
-    """What learning left of the facts of `reopen_pending`: those that their message only told once more hold again,
-    with what was hidden for them; all else stays ended, and is pending no more.
-    """
+    """What learning left of the facts of `reopen_pending`: those that were only told once more hold again."""
     outcomes: list[Outcome] = []
     for name, turn in facts.items():
         fact = await view.memory(name)

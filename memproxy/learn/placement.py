@@ -64,9 +64,8 @@ class Palace:
 
     async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
         places = await self._state.allot_numbers(scope, names) if names else []
-        return [
-            msgspec.structs.replace(
-                memory, wing=placed.wing, room=name.room, closet=name.closet, pointer=placed.pointer
-            )
-            for memory, name, placed in zip(memories, names, places, strict=True)
-        ]
+        placed = []
+        for memory, name, place in zip(memories, names, places, strict=True):
+            where = {"wing": place.wing, "room": name.room, "closet": name.closet, "pointer": place.pointer}
+            placed.append(msgspec.structs.replace(memory, **where))
+        return placed

@@ -34,7 +34,6 @@ from memproxy.core.telling import LEAST, PLAINLY, telling
 from memproxy.learn import nearby, succession
 from memproxy.learn.api_plan import add_requested
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, is_read, memory_of
-from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.extract import scope_of_turn
 from memproxy.learn.forget_everything import forget_everything
 from memproxy.learn.grounding import contradict, goes_back_unsaid
@@ -48,8 +47,8 @@ from memproxy.metrics import metrics
 
 
 def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
-    """Add to the plan that the user's turns of which nothing but requests to forget was read are not recalled; they
-    are listed, and read again as any turn. One that was hidden for that, and tells something, is shown again.
+    """Hide the user's turns of which nothing but requests to forget was read, from recall alone. One that was hidden
+    for that, and tells something, is shown again.
     """
     by_turn: dict[tuple[str | None, str], list[Grounded]] = {}
     for grounded in extracted:
@@ -68,29 +67,19 @@ def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
 
 
 def mere_questions(window: Window, read: Read) -> list[Memory]:
-    """The user's new turns in which a model that read them found nothing told, and that do not plainly tell something
-    either. None where it named what the turns do not hold: it may have misread what one of them tells.
+    """The user's new turns in which a model found nothing, and that tell nothing plainly; none where it named what the
+    turns do not hold, as it may have misread them.
     """
     if any(rejected.reason not in _SAYS_NOTHING_NEW for rejected in read.rejected):
         return []
     named = {(grounded.turn.session_id, grounded.turn.id) for grounded in read.grounded}
-    return [
-        turn
-        for turn in window.turns
-        if turn.id in window.new_ids
-        and turn.trust is Trust.USER
-        and turn.active
-        and ASKED not in turn.metadata
-        and (turn.session_id, turn.id) not in named
-        and is_read(turn)
-        and LEAST <= telling(turn.content) < PLAINLY
-    ]
+    own = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is Trust.USER and turn.active]
+    silent = [turn for turn in own if ASKED not in turn.metadata and (turn.session_id, turn.id) not in named]
+    return [turn for turn in silent if is_read(turn) and LEAST <= telling(turn.content) < PLAINLY]
 
 
 def hide_questions(view: PlanView, questions: Sequence[Memory], extracted: Sequence[Grounded]) -> None:
-    """Add to the plan that ``questions`` are no candidates of recall, and that turns are again of which something was
-    ``extracted`` when they were read once more.
-    """
+    """Mark ``questions`` as no candidates of recall, and unmark turns of which something was ``extracted`` since."""
     telling_turns = [grounded.turn for grounded in extracted if grounded.turn.metadata.get(ASKED) is True]
     for turn, asks in (*((turn, True) for turn in questions), *((turn, False) for turn in telling_turns)):
         view.change_turn(turn, {"metadata": view.turn_changes(turn).get("metadata", turn.metadata) | {ASKED: asks}})
@@ -100,14 +89,11 @@ _SAYS_NOTHING_NEW = frozenset({"echo", "question", "pleasantry"})
 """Reasons of rejected candidates by which their message tells nothing (`learn.grounding`)."""
 
 _DONE_BEFORE = "again"
-"""Marks an intent that was carried out when the same words were read before: nothing happens, and no outcome is noted.
-"""
+"""Marks an intent that was carried out when the same words were read before: nothing is noted."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan (with what became of each candidate), the slot changes that go with it, and how many of each operation it
-    holds.
-    """
+    """A plan with its outcomes, its slot changes (in the view), and how many of each operation it holds."""
 
     plan: PlanBody
     view: PlanView
@@ -115,9 +101,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One candidate and what its decision is made from; ``named`` is what it names as replaced, ``read_ids``
-    are the messages that were read with its own.
-    """
+    """A candidate, what its decision is made from, what it names as replaced, and the messages read with its own."""
 
     scope: Scope
     grounded: Grounded
@@ -137,9 +121,7 @@ class Planner:
         self._judge = judge
 
     async def advice(self, scope: Scope, extracted: Sequence[Grounded], *, now: datetime) -> Advice:
-        """What the judge holds of the doubtful pairs, as things stand now; empty with ``judge: rules``. Asks a model,
-        so it is called before the lock is taken; what changed meanwhile makes the advice void, never wrong.
-        """
+        """The judge's advice on doubtful pairs, asked before the lock is taken; what changes then makes it void."""
         if self._judge is None or any(grounded.candidate.intent is Intent.FORGET_ALL for grounded in extracted):
             return {}  # nothing that is known is to be shown to a model, nor compared with
         view = PlanView(self._parts, scope, now)
@@ -165,13 +147,11 @@ class Planner:
         advice: Advice | None = None,
         read: Sequence[Memory] = (),
         aside: Memory | None = None,
-        step: Step = no_wait,
     ) -> Planned:
-        """The plan for what was extracted, each candidate against what is known and against those before it. ``read``
-        are the messages that it was extracted from: what is pending by them is settled. The memory ``aside`` is told by
-        what was extracted, and holds no longer by itself.
+        """The plan for what was extracted from the messages ``read`` (what is pending by them is settled), each
+        candidate against what is known and those before it. It stands for the memory ``aside``, which holds no longer.
         """
-        view = PlanView(self._parts, scope, now, step)
+        view = PlanView(self._parts, scope, now, in_steps=True)
         if aside is not None:
             await view.refine(aside)
         held = await reopen_pending(view, read)
@@ -180,7 +160,7 @@ class Planner:
         counts: Counter[str] = Counter()
         outcomes: list[Outcome] = []
         for grounded, candidate in zip(extracted, candidates, strict=True):
-            await step()
+            await view.step()
             verdicts = (advice or {}).get(candidate_key(candidate), {})
             turn_scope = scope_of_turn(scope, grounded.turn)
             case = _Case(turn_scope, grounded, candidate, verdicts, read_ids=read_ids)
@@ -199,15 +179,13 @@ class Planner:
     async def _candidates(
         self, view: PlanView, scope: Scope, extracted: Sequence[Grounded], extractor: str
     ) -> list[Memory]:
-        view.aliases = aliases = await Aliases.of(view.state, scope)
-        stated = [
-            memory_of(grounded, scope_of_turn(scope, grounded.turn), now=view.now, extractor=extractor)
-            for grounded in extracted
-        ]
-        candidates = [aliases.resolved(memory) for memory in stated]
-        vectors = await self._parts.vectors.statement_vectors(
-            [candidate.content for candidate in candidates], scope.tenant
-        )
+        view.aliases = aliases = Aliases(await view.state.palace_names(scope, writing=True))
+        candidates = []
+        for grounded in extracted:
+            turn_scope = scope_of_turn(scope, grounded.turn)
+            candidates.append(aliases.resolved(memory_of(grounded, turn_scope, now=view.now, extractor=extractor)))
+        texts = [candidate.content for candidate in candidates]
+        vectors = await self._parts.vectors.statement_vectors(texts, scope.tenant)
         view.vectors = dict(zip((candidate.id for candidate in candidates), vectors, strict=True))
         return candidates
 
@@ -220,7 +198,9 @@ class Planner:
             return (_DONE_BEFORE, Decision(Operation.NOTHING)) if everything is None else (over.operation.value, over)
         if intent is Intent.FORGET:
             return await self._forget(view, case)
-        case = await self._with_named(view, case)
+        if replaced := case.grounded.candidate.replaces:
+            worded = await nearby.worded(view, case.scope, candidate, replaced)
+            case = msgspec.structs.replace(case, named=named_by(replaced, worded))
         if await view.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(view, case)
@@ -238,7 +218,6 @@ class Planner:
         return decision.operation.value, decision
 
     async def _carry_out(self, view: PlanView, case: _Case, decision: Decision) -> None:
-        """Add to the plan what a statement does."""
         candidate = case.candidate
         if decision.operation is Operation.DUPLICATE and decision.target is not None:
             chain = await view.chain_of(decision.target)
@@ -255,9 +234,8 @@ class Planner:
             await view.add(candidate)
 
     async def _refused(self, view: PlanView, case: _Case, decision: Decision) -> str | None:
-        """Why a decision is not carried out: a value of before that a model took from elsewhere is an echo; what only
-        the assistant (a tool) said confirms and changes nothing; a correction of nothing that is known cannot be
-        understood.
+        """Why a decision is not carried out: a former value that a model took from elsewhere (``echo``), a correction
+        of nothing known, or a change that only the assistant (a tool) said.
         """
         candidate, target = case.candidate, decision.target
         chain = await nearby.chain(view, candidate) if self._by_model else ()
@@ -290,9 +268,7 @@ class Planner:
         return apply_verdicts(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
 
     async def _out_of_others_way(self, view: PlanView, candidate: Memory, target: Memory) -> Memory:
-        """A statement that names what it replaces, under the names of that where its own are those of a third one that
-        says something else: nothing but what is named ends.
-        """
+        """A statement under the names of what it replaces, where a third one, which must stay, holds its slot."""
         holder = await view.holder(candidate.slot) if candidate.slot else None
         other = await view.memory(holder) if holder is not None and holder != target.id else None
         if other is None or says_exactly(other, candidate.content):
@@ -305,19 +281,8 @@ class Planner:
             return there
         return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
-    async def _with_named(self, view: PlanView, case: _Case) -> _Case:
-        """The case with the statement that it names as replaced."""
-        read = case.grounded.candidate
-        if read.replaces:
-            worded = await nearby.worded(view, case.scope, case.candidate, read.replaces)
-            if (named := named_by(read.replaces, worded)) is not None:
-                return msgspec.structs.replace(case, named=named)
-        return case
-
     def _turned(self, candidate: Memory, decision: Decision) -> Decision:
-        """The decision; what says of something known that it is over is no repetition of it, though its value is the
-        same ("cancelled the trip to Japan").
-        """
+        """The decision; what says of something known that it is over ("cancelled the trip") is no repetition of it."""
         target = decision.target
         if not self._by_model or decision.operation is not Operation.DUPLICATE or target is None or not target.active:
             return decision

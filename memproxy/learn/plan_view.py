@@ -1,6 +1,4 @@
-"""What is known of an owner while a plan is made: the store and the slot register, with the plan so far laid over; the
-names that the user said are one, and the statements that were deleted while their turns stay.
-"""
+"""What is known of an owner while a plan is made: the store and the register of slots under the plan so far."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,10 +14,9 @@ from memproxy.core.protocol import Deletion, PlanBody
 from memproxy.core.scope import Scope
 from memproxy.core.similar import alike, terms
 from memproxy.core.slots import slot_name, slot_value, value_name
-from memproxy.learn.cooperative import Step, no_wait
 from memproxy.learn.memory_vectors import merged
 from memproxy.learn.parts import Parts
-from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, PalaceStore, SlotChange
+from memproxy.ports import Candidate, HybridQuery, MemoryFilter, Page, SlotChange
 
 Vector = list[float] | None
 
@@ -27,16 +24,11 @@ _MOST_VARIANTS = 8
 
 
 class Aliases:
-    """The owner's names, made anew for every attempt at a plan."""
+    """The owner's names that hold in a scope, made anew for every attempt at a plan."""
 
     def __init__(self, names: dict[str, str]) -> None:
         """``names`` maps every name and alias of a wing to the wing's own."""
         self._names = dict(names)
-
-    @classmethod
-    async def of(cls, state: PalaceStore, scope: Scope) -> "Aliases":
-        """The names that hold in a scope: a name given in one project does not hold in another."""
-        return cls(await state.palace_names(scope, writing=True))
 
     def resolved(self, memory: Memory) -> Memory:
         """The statement with the main names of its subject and object; a statement about names stays as it is."""
@@ -46,9 +38,8 @@ class Aliases:
             self._names |= {one: main_name if is_role(one) else self._names.get(one, main_name), other: main_name}
         if pairs:
             return memory
-        changed = msgspec.structs.replace(
-            memory, subject=self._named(memory.subject), object=self._named(memory.object, thing=True)
-        )
+        subject, thing = self._named(memory.subject), self._named(memory.object, thing=True)
+        changed = msgspec.structs.replace(memory, subject=subject, object=thing)
         return msgspec.structs.replace(changed, slot=slot_name(changed)) if changed != memory else memory
 
     def _named(self, text: str | None, *, thing: bool = False) -> str | None:
@@ -66,9 +57,7 @@ class Aliases:
         return self._names.get(name) == self._names.get(USER, USER)
 
     def slots(self, memory: Memory) -> list[str]:
-        """The slots that the statement would have under the other names of its subject and object: it may have been
-        stored there before these names were known.
-        """
+        """Slots of the statement under other names, where it may stand from before these names were known."""
         variants: list[str] = []
         for field in ("subject", "object"):
             for other in self._others(getattr(memory, field)):
@@ -93,41 +82,33 @@ _MOST_OF_A_TURN = 50
 _SHORT = 8
 
 
-def marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
-    """The register's entries for a statement, for each turn that states it: by its words, and by slot and value.
-    ``sessions`` are those of the turns; by default all are the memory's.
+def _marks(memory: Memory, sessions: Mapping[str, str | None]) -> tuple[list[str], list[str]]:
+    """The register's entries for a statement, for each turn that states it, of these sessions: those by its words and
+    by slot and value; and those that hold the words of what was forgotten of the turn.
     """
     if memory.kind is Kind.TURN:
-        return []
+        return [], []
     stated = {f"words|{value_name(memory.content)}"}
     if memory.object and (slot := slot_name(memory)) is not None:
         stated.add(f"slot|{slot}|{slot_value(memory)}")
-    return [f"{of_turn}{_hashed(key)}" for of_turn in _turns_of(memory, sessions) for key in sorted(stated)]
+    turns = [of_turn(sessions.get(turn, memory.session_id), turn) for turn in memory.turn_ids]
+    return [f"{turn}{_hashed(key)}" for turn in turns for key in sorted(stated)], [f"{turn}{_WORDS}" for turn in turns]
 
 
-def word_marks(memory: Memory, sessions: Mapping[str, str | None] | None = None) -> list[str]:
-    """The register's entries, one for each of its turns, that hold the words of what was forgotten of the turn."""
-    return [] if memory.kind is Kind.TURN else [f"{of_turn}{_WORDS}" for of_turn in _turns_of(memory, sessions)]
-
-
-def with_words(held: str | None, memory: Memory) -> str:
-    """What such an entry holds when the words of this statement are added."""
+def _with_words(held: str | None, memory: Memory) -> str:
+    """What an entry of words holds when those of this statement are added."""
     entries = [*(held.split(_NEXT) if held else ()), ".".join(sorted(_hashed_terms(memory)))]
     return _NEXT.join(list(dict.fromkeys(entries))[-_MOST_OF_A_TURN:])
 
 
-def is_about(held: str, memory: Memory) -> bool:
-    """Whether a statement says what such an entry holds, in other words."""
+def _is_about(held: str, memory: Memory) -> bool:
+    """Whether a statement says what an entry of words holds, in other words."""
     own = _hashed_terms(memory)
     return any(alike(own, frozenset(words.split("."))) for words in held.split(_NEXT) if words)
 
 
 def _hashed_terms(memory: Memory) -> frozenset[str]:
     return frozenset(_hashed(term)[:_SHORT] for term in terms(memory.content))
-
-
-def _turns_of(memory: Memory, sessions: Mapping[str, str | None] | None) -> list[str]:
-    return [of_turn((sessions or {}).get(turn, memory.session_id), turn) for turn in memory.turn_ids]
 
 
 def of_session(session: str) -> str:
@@ -171,15 +152,15 @@ def matching(gone: Deletion) -> MemoryFilter:
 class PlanView:
     """A view that changes with the plan; nothing is written. Made anew for every attempt at a plan."""
 
-    def __init__(self, parts: Parts, scope: Scope, now: datetime, step: Step = no_wait) -> None:
-        """``now`` is the time of the plan; ``step`` is awaited before what takes time."""
+    def __init__(self, parts: Parts, scope: Scope, now: datetime, *, in_steps: bool = False) -> None:
+        """``now`` is the time of the plan; ``in_steps``: learning makes it, and lets requests go before each step."""
         # The session only tells which turn is meant where an id is used in several.
         self.owner = scope.at(None, None)
         self.now = now
         self.store = parts.store
         self.state = parts.state
         self.lexical = parts.lexical
-        self._step = step
+        self._scheduler = parts.scheduler if in_steps else None
         self._stored: dict[str, Memory] = {}
         self._new: dict[str, Memory] = {}
         self._changes: dict[str, dict[str, Any]] = {}
@@ -201,6 +182,11 @@ class PlanView:
         """The owner's names, where a plan is made of statements."""
         self.aside: str | None = None
         """The memory that the plan puts others in the place of: it is no neighbour of theirs."""
+
+    async def step(self) -> None:
+        """Return when the next step of making the plan may run."""
+        if self._scheduler is not None:
+            await self._scheduler.step(self.owner.owner)
 
     async def refine(self, memory: Memory) -> None:
         """Replace a memory by others, as if it had never held."""
@@ -240,7 +226,7 @@ class PlanView:
         """What holds or held a slot, newest first; of a long history the newest part."""
         page = self._past.get(slot)
         if page is None:
-            await self._step()
+            await self.step()
             page = self._past[slot] = await self.store.page(self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST)
         self._unread.setdefault(slot, page.next_cursor)
         stored = [self.current(memory) for memory in page.memories]
@@ -249,12 +235,10 @@ class PlanView:
         return [memory for memory in (*new, *stored) if memory.id not in self._deletes]
 
     async def search(self, scope: Scope, query: HybridQuery, content: str) -> list[Candidate]:
-        """Stored memories that a search for this content finds; kept, because one candidate is searched for several
-        times.
-        """
+        """What a search for this content finds; kept, because one candidate is searched for several times."""
         key = (scope, content, query.dense is None, query.limit, query.where.kinds)
         if key not in self._searched:
-            await self._step()
+            await self.step()
             self._searched[key] = await self.store.search(scope, query)
         return self._searched[key]
 
@@ -280,9 +264,7 @@ class PlanView:
         return chain if any(link.id == memory.id for link in chain) else [memory]
 
     async def chain(self, last: str | None) -> list[Memory]:
-        """A chain of supersession ending in ``last``, oldest first, of a long one the newest part; empty when that
-        memory is not there.
-        """
+        """The chain of supersession that ends in ``last``, oldest first (of a long one the newest part), if any."""
         links: dict[str, Memory] = {}
         slot: str | None = None
         while last is not None and last not in links and len(links) < _LONGEST_CHAIN:
@@ -295,8 +277,8 @@ class PlanView:
         return list(links.values())[::-1]
 
     async def chain_for(self, candidate: Memory, last: str) -> list[Memory]:
-        """The chain ending in ``last``; of a long one the part in which the candidate has its place. A statement that
-        arrives late would otherwise be put at the beginning of the part that was read, and cut off the rest.
+        """The chain ending in ``last``; of a long one the part that the candidate belongs to: at the beginning of
+        another part a late statement would cut off what is before.
         """
         part, visited = await self.chain(last), set[str]()
         while part and part[0].supersedes is not None and part[0].id not in visited and not position(candidate, part):
@@ -308,16 +290,13 @@ class PlanView:
         return part
 
     async def _read_slot(self, slot: str | None, memory_id: str) -> None:
-        """Read a slot's history, newest first and many at once, until it holds the wanted memory: a chain is walked
-        without asking for each.
-        """
+        """Read a slot's history, many at once, until it holds this memory: a chain is walked without many calls."""
         while slot is not None and memory_id not in self._stored and memory_id not in self._new:
             cursor = self._unread.get(slot, "")
             if cursor is None:
                 return
-            page = await self.store.page(
-                self.owner, MemoryFilter(slots=(slot,)), limit=MOST_PAST, cursor=cursor or None
-            )
+            where = MemoryFilter(slots=(slot,))
+            page = await self.store.page(self.owner, where, limit=MOST_PAST, cursor=cursor or None)
             for memory in page.memories:
                 self.current(memory)
             self._unread[slot] = page.next_cursor
@@ -400,20 +379,19 @@ class PlanView:
 
     async def forgotten(self, candidate: Memory, sessions: Mapping[str, str | None]) -> bool:
         """Whether what a candidate says was deleted while its turn, of one of these sessions, stayed."""
-        exact, about = marks(candidate, sessions), word_marks(candidate, sessions)
+        exact, about = _marks(candidate, sessions)
         held = await self.state.slots(self.owner, [*exact, *about]) if exact else {}
-        return any(name in held for name in exact) or any(is_about(held.get(name, ""), candidate) for name in about)
+        return any(name in held for name in exact) or any(_is_about(held.get(name, ""), candidate) for name in about)
 
     async def forget(self, memory: Memory) -> None:
         """Note that a statement is not to be read from its turns again, in the same commit as the plan."""
         turns = await self.store.get(self.owner, memory.turn_ids) if memory.turn_ids else {}
-        there = {name: turn.session_id for name, turn in turns.items()}
-        sessions = {name: there.get(name, memory.session_id) for name in memory.turn_ids}
-        for mark in marks(memory, sessions):
-            await self.holder(mark)
+        exact, about = _marks(memory, {name: turn.session_id for name, turn in turns.items()})
+        await self.load_slots([*exact, *about])
+        for mark in exact:
             self._held[mark] = _GONE
-        for mark in word_marks(memory, sessions):
-            self._held[mark] = with_words(await self.holder(mark), memory)
+        for mark in about:
+            self._held[mark] = _with_words(self._held[mark], memory)
 
     async def unbury(self, name: str) -> None:
         """A memory of a deleted one's id is written on purpose (an import)."""
@@ -456,17 +434,11 @@ class PlanView:
         return pairs
 
     def note_before(self, noting: Callable[[Memory, Mapping[str, Any]], dict[str, Any]]) -> None:
-        """Replace the changed fields of each stored memory (turns too) by what ``noting`` makes of its former state and
-        of these fields.
-        """
+        """Replace the changed fields of stored memories by what ``noting`` makes of them and their former state."""
         self._changes = {name: noting(self._before[name], fields) for name, fields in self._changes.items() if fields}
-        self._turn_changes = {
-            session: {
-                name: msgspec.to_builtins(noting(self._changed_turns[session, name], fields))
-                for name, fields in turns.items()
-            }
-            for session, turns in self._turn_changes.items()
-        }
+        for session, turns in self._turn_changes.items():
+            for name, fields in turns.items():
+                turns[name] = msgspec.to_builtins(noting(self._changed_turns[session, name], fields))
 
     def plan(self) -> PlanBody:
         """The writes, JSON types only."""
@@ -481,8 +453,5 @@ class PlanView:
 
     def slot_changes(self) -> list[SlotChange]:
         """The register's changes, against what was read."""
-        return [
-            SlotChange(slot=slot, expected=self._registered[slot], new=held)
-            for slot, held in self._held.items()
-            if held != self._registered[slot]
-        ]
+        changed = [(slot, held) for slot, held in self._held.items() if held != self._registered[slot]]
+        return [SlotChange(slot=slot, expected=self._registered[slot], new=held) for slot, held in changed]

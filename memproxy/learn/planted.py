@@ -133,9 +133,7 @@ def plants(text: str) -> bool:
 
 
 def planting(text: str) -> Iterator[bool]:
-    """`plants` of a long text, answered again and again until it is True or the text is at its end: a megabyte takes
-    0.2 seconds, in which nobody else would be served.
-    """
+    """`plants` of a long text, in pieces, between which others are served: a megabyte takes 0.2 seconds."""
     # a word, to which a pattern sets no bound, in a length that it has one in
     low = _LONG_WORD.sub(lambda run: f"{run[0][:_KEPT]}{run[0][-_KEPT:]}", _folded(text))
     yield _TAGGED.search(low) is not None
@@ -160,9 +158,7 @@ def _folded(text: str) -> str:
 
 
 def is_request(quote: str) -> bool:
-    """Whether it asks for a text to be made and says nothing else: what is given to work on (quoted, after a colon)
-    aside.
-    """
+    """Whether it only asks for a text to be made; what is given to work on (quoted, after a colon) aside."""
     request = _GIVEN.split(unquoted(quote), maxsplit=1)[0]
     return _REQUEST.match(request) is not None and not _OWN.search(request) and not _LASTING.search(quote)
 
@@ -187,8 +183,8 @@ _ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
 
 
 async def marked(turn: Memory) -> Memory:
-    """The turn, or other memory, with ``planted`` in its metadata when it plants instructions; injected blocks in a
-    turn aside, which nothing keeps. While a long one is read others have their turn of the event loop.
+    """The turn, or memory, noted as ``planted`` when it plants instructions (a turn's blocks aside). While a long one
+    is read others have their turn of the event loop.
     """
     text = strip_blocks(turn.content) if turn.kind is Kind.TURN else turn.content
     if not (plants(text) if len(text) <= PIECE else await _plants_somewhere(text)):
@@ -197,9 +193,7 @@ async def marked(turn: Memory) -> Memory:
 
 
 async def marked_unless_own(memory: Memory) -> Memory:
-    """The memory, `marked` unless its text is the user's own: no matter how it came in, a marked one is never in a
-    block.
-    """
+    """The memory, `marked` unless its text is the user's own: a marked one is never in a block."""
     return memory if memory.trust is Trust.USER else await marked(memory)
 
 
@@ -241,9 +235,8 @@ def admitted(grounded: Grounded, min_trust: Trust) -> Grounded | str:
     """A grounded candidate as its source allows it, or why it is rejected.
 
     ``instructions``: what plants instructions is no source of facts; of a short message of the user only the sentence
-    that does. ``source``: a long text in which the user writes nothing about himself, and one that tells its reader
-    what to do, say nothing about him. What is under ``min_trust``, and what anybody else says about the user, waits in
-    quarantine.
+    that does. ``source``: a long text without its writer, or one that tells its reader what to do, says nothing about
+    the user. What is under ``min_trust``, or said by others about the user, waits in quarantine.
     """
     text = strip_blocks(grounded.turn.content)
     by_user = grounded.turn.trust is Trust.USER

@@ -6,7 +6,7 @@ wrote already, and that would be written the same now, is passed over: that is h
 """
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Sequence, Set
 from time import monotonic
 
 from memproxy.core.memory import Kind, Memory
@@ -51,7 +51,6 @@ class Reindexer:
         embedder: Embedder,
         lexical: LexicalEncoder,
         progress: ReindexTold | None = None,
-        now: Callable[[], float] = monotonic,
         flush_every_s: float = FLUSH_EVERY_S,
         page: int = PAGE,
         batch: int = BATCH,
@@ -59,11 +58,10 @@ class Reindexer:
         self._rebuild = rebuild
         self._embedder = embedder
         self._lexical = lexical
-        self._now = now
         self._flush_every_s = flush_every_s
         self._page = page
         self._batch = batch
-        self._flushed = now()
+        self._flushed = monotonic()
         self._late = False
         self.progress = progress or ReindexTold()
         self.progress.total = rebuild.total
@@ -101,9 +99,9 @@ class Reindexer:
     async def _copied(self, batch: Sequence[_Task]) -> None:
         await self._bring(batch)
         self.progress.done += len(batch)
-        if self._now() - self._flushed >= self._flush_every_s:
+        if monotonic() - self._flushed >= self._flush_every_s:
             await self._rebuild.flush()
-            self._flushed = self._now()
+            self._flushed = monotonic()
 
     async def _tasks(self) -> AsyncIterator[_Task]:
         """Every memory with the turns next to it: those that are no turns first, then session by session."""
@@ -176,12 +174,11 @@ class Reindexer:
         """Write to the new collection what it does not have like this yet."""
         encoded = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
-            stored = await self._rebuild.stored([self._rebuild.point_id(memory) for memory, _ in encoded])
-            missing = [
-                pair for pair in encoded if not self._is_unchanged(*pair, stored.get(self._rebuild.point_id(pair[0])))
-            ]
-            self.progress.kept += len(encoded) - len(missing)
-            encoded = missing
+            ids = [self._rebuild.point_id(memory) for memory, _ in encoded]
+            stored, all_encoded = await self._rebuild.stored(ids), encoded
+            pairs = zip(ids, all_encoded, strict=True)
+            encoded = [pair for name, pair in pairs if not self._is_unchanged(*pair, stored.get(name))]
+            self.progress.kept += len(all_encoded) - len(encoded)
         if encoded:
             passages = await self._embedded([dense_text(memory) for memory, _ in encoded])
             points = [
@@ -212,8 +209,6 @@ class Reindexer:
 
 
 def _settled_from(order: Sequence[Memory]) -> int:
-    """Which of these turns, and all after it, have their place however many older ones there are: those later than the
-    first time of all, of which there may be more, without the one that follows that time.
-    """
+    """The first turn whose place is sure, however many older ones there are: behind the second time of these."""
     later = (index for index, turn in enumerate(order) if turn.created_at != order[0].created_at)
     return next(later, len(order)) + 1

@@ -46,9 +46,7 @@ async def supersede(view: PlanView, candidate: Memory, target: Memory) -> None:
 
 
 async def retract(view: PlanView, memory: Memory, turn: str, at: datetime) -> None:
-    """End a memory because ``turn`` took it back, and hide the turns that state it; not ``turn`` itself where it
-    tells what is so now ("I'm not vegan any more, I eat fish again").
-    """
+    """End a memory that ``turn`` took back, and hide what states it; not ``turn`` where that tells what is so now."""
     await view.change(memory.id, take_back(memory, turn, at, now=view.now))
     await _hide(view, memory, turn, at)
 
@@ -86,9 +84,7 @@ async def show_stated(view: PlanView, memory: Memory) -> None:
 
 
 async def mark_stated(view: PlanView, old: Memory, new: Memory) -> None:
-    """Note on the turns that state ``old`` that ``new`` was put in its place from outside, also on those that both
-    rest on: whoever wrote it knows better than what was read there.
-    """
+    """Note on all turns that state ``old`` that ``new`` was put in its place from outside: that is known better."""
     await mark_superseded(view, old, msgspec.structs.replace(new, turn_ids=[]))
 
 

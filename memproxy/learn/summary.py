@@ -62,9 +62,7 @@ _TAKES_BACK = re.compile(
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A conversation in a few sentences, the turns it is of, who made it (the prompt's version, or `EXTRACTS`), and the
-    id of the last turn that was read for it.
-    """
+    """A conversation in a few sentences, its turns, its maker (a prompt or `EXTRACTS`), and the last turn read."""
 
     content: str
     turns: Sequence[Memory]
@@ -86,7 +84,6 @@ class Summariser:
         Raises:
             ModelRefused: the key is not accepted.
             BudgetSpent: the tenant's hour of tokens is used up.
-            StoreUnavailable, StateUnavailable: try again later.
         """
         spoken = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _may_be_summarised(turn)]
         if hold_nothing(spoken, frozenset(turn.id for turn in spoken)):
@@ -125,7 +122,6 @@ class Summariser:
         return content
 
     async def _existing(self, scope: Scope) -> Memory | None:
-        """The session's active summary."""
         where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=scope.sessions, active=True)
         async for memory in every(self._parts.store, scope, where):
             if memory.predicate == PREDICATE and memory.session_id == scope.session:
@@ -144,9 +140,8 @@ class Summariser:
 
 
 async def still_so(summary: Summary, view: PlanView) -> Summary | None:
-    """The summary without sentences that the plan ends (said and corrected in one conversation). A model that has read
-    both states what holds, so its text is not cut; where it mentions what was to be forgotten, or a message was deleted
-    since, extracts replace it.
+    """The summary without sentences that the plan ends. A model that has read both states what holds, so its text is
+    not cut; where it mentions what was forgotten, or a message was deleted since, extracts replace it.
     """
     there = {turn.id for turn in await view.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
     remaining = [turn for turn in summary.turns if turn.id in there]
@@ -165,9 +160,7 @@ async def still_so(summary: Summary, view: PlanView) -> Summary | None:
 
 
 def _may_be_summarised(turn: Memory) -> bool:
-    """Whether a turn may be summarised: said by one of the two, still so, neither hidden nor withheld, and planting
-    nothing.
-    """
+    """Whether a turn is said by one of the two, still so, neither hidden nor withheld, and plants nothing."""
     if turn.trust not in {Trust.USER, Trust.ASSISTANT} or not turn.active or turn.quarantined or turn.superseded_by:
         return False
     text = strip_blocks(turn.content)

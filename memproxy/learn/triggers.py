@@ -53,8 +53,7 @@ _MODEL = "model:"
 _NOTED_BYTES = 1024 * 1024
 
 _TAKEN_ALONG = 0.25
-"""When a user's session is due, his others are learned with it that were silent for this share of ``learn.idle_s``: one
-call for all costs the prompt once.
+"""A user's other sessions, silent for this share of ``learn.idle_s``, are learned with a due one: one prompt for all.
 """
 
 
@@ -75,16 +74,11 @@ class Triggers:
         """Begin learning wherever it is due; answers in how many sessions."""
         every, now = self._every, self._parts.clock.now()
         idle = timedelta(seconds=self._settings.idle_s)
-        silent = await self._parts.state.due_sessions(
-            every=every, idle_before=now - idle * _TAKEN_ALONG, limit=_AT_ONCE
-        )
-        due = {
-            session.scope.owner
-            for session in silent
-            if session.unlearned >= every or session.last_turn_at <= now - idle
-        }
+        before = now - idle * _TAKEN_ALONG
+        silent = await self._parts.state.due_sessions(every=every, idle_before=before, limit=_AT_ONCE)
+        due = [each for each in silent if each.unlearned >= every or each.last_turn_at <= now - idle]
         begun = 0
-        for owner in due:
+        for owner in {session.scope.owner for session in due}:
             owner_scope = Scope(tenant=owner[0], user=owner[1])
             async with self._parts.locks.of(owner), self._parts.state.alone(owner_scope) as is_alone, self.beginning:
                 for progress in (session for session in silent if session.scope.owner == owner and is_alone):
@@ -114,8 +108,8 @@ class Triggers:
         return begun
 
     async def came(self, scope: Scope, *, learn_now: bool) -> None:
-        """Turns of the session were indexed: begin at once when that was asked for, or the topic has just changed. The
-        name of the tenant's model is noted, so that learning with a configured key goes on after a restart.
+        """Turns were indexed: begin at once where that was asked for, or the topic changed. The tenant's model is
+        noted, so that learning with a configured key goes on after a restart.
         """
         model = self._parts.access.model_of(scope.tenant)
         if model is not None and self._noted.get(scope.tenant) != model:
@@ -144,10 +138,8 @@ class Triggers:
         *earlier, newest = (strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in own)
         if len(key_terms(newest)) < _LEAST_TERMS:
             return False
-        vectors = [
-            vector for vector in await self._parts.vectors.statement_vectors([newest, *earlier]) if vector is not None
-        ]
-        if len(vectors) == len(own):
+        made = await self._parts.vectors.statement_vectors([newest, *earlier])
+        if len(vectors := [vector for vector in made if vector is not None]) == len(own):
             return centroid_cosine(vectors[0], vectors[1:]) < self._settings.drift_threshold
         return shared_terms(newest, earlier) < self._settings.drift_threshold
 
@@ -163,9 +155,7 @@ class Triggers:
             await asyncio.sleep(_AGAIN_S)
 
     async def _begin_locked(self, scope: Scope, reason: str, *, must_exist: bool = False) -> int | None:
-        """Under the owner's lock, and counted only there: turns are counted as unlearned before they are written, and
-        what came while we waited must be among those that the count, taken from the session's end, reaches.
-        """
+        """Under the owner's lock: what came while we waited for it is among the turns that are counted here."""
         progress = await self._parts.state.progress(scope)
         if must_exist and progress is None:
             return None  # it was erased since it was found due: nothing may name it again
@@ -173,9 +163,8 @@ class Triggers:
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=scope.sessions)
         newest = (await self._parts.store.page(scope, where, limit=1)).memories
         until = newest[0].created_at if newest else None
-        model = (
-            self._parts.access.model_of(scope.tenant) or await self._parts.state.get_meta(_MODEL + scope.tenant) or None
-        )
+        model = self._parts.access.model_of(scope.tenant)
+        model = model or await self._parts.state.get_meta(_MODEL + scope.tenant) or None
         body = LearnBody(unlearned=unlearned, reason=reason, model=model, until=until)
         entry = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=msgspec.json.encode(body))
         return await self._parts.state.begin_learning(entry, unlearned=unlearned)

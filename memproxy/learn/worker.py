@@ -66,9 +66,7 @@ _RUN = 32
 """Rows of one owner that are claimed, and acknowledged, together: the flush takes longer than all else a row needs."""
 
 _MODEL_RUN = 8
-"""The same for rows that ask a model one after the other: they hold a slot for long, and after a crash each counts as
-tried.
-"""
+"""The same for rows that ask a model: they hold a slot for long, and after a crash each counts as tried."""
 
 _MOST_HELD = 1024
 """Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
@@ -78,12 +76,7 @@ _LEAST_PAUSE_S = 0.05
 
 
 class Slots:
-    """A lane's slots: a semaphore for pieces of work, whose holder can give its slot back early.
-
-    Args:
-        most: how many there are.
-        freed: called when one was left: somebody new may ask.
-    """
+    """A lane's slots: a semaphore whose holder can give its slot back early. ``freed`` is called when one was."""
 
     def __init__(self, most: int, freed: Callable[[], None]) -> None:
         self.most = most
@@ -143,9 +136,7 @@ class Worker:
         working: WorkingApart | None = None,
         traces: Traces | None = None,
     ) -> None:
-        """``judge`` is the model of ``learn.judge: llm``; without one the rules decide alone. ``usage``: where what
-        limits count is, and ``working``: working memory, if not in the state. ``traces`` makes spans of the work.
-        """
+        """``judge`` is the model of ``learn.judge: llm``. ``usage``, ``working``: if they are not in the state."""
         self._settings = settings
         self._state = state
         self._clock = clock
@@ -166,14 +157,13 @@ class Worker:
             flushes=Flushes(store),
             scheduler=Scheduler(locks.has_waiters),
             clock=clock,
+            on_rows_erased=self._rows_erased,
             working=working,
             traces=traces,
         )
         planner = Planner(parts, Judge(judge, settings, access, meter) if judge is not None else None)
         self._applier = Applier(parts)
-        self._indexer = Indexer(
-            parts, planner, self._applier, on_rows_erased=self._rows_erased, corrected=self._noticed
-        )
+        self._indexer = Indexer(parts, planner, self._applier)
         self._learner = Learner(parts, planner, self._applier, self.wake_index)
         self._triggers = Triggers(parts)
         self.dreams = Dreamer(parts, write=self._write, indexed=self.indexed)
@@ -187,7 +177,7 @@ class Worker:
         self._acknowledger = Acknowledger(parts, self._rows, ended=self._ended, wake=self.wake)
         self._pressed_since: float | None = None
         """Since when rows of turns wait behind others that wait for a flush."""
-        self._early_deletes = EarlyDeletes(store, state, self._rows_erased)
+        self._early_deletes = EarlyDeletes(parts)
         self._runs = _Runs(parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
         self._ends = {lane: asyncio.Event() for lane in _LANES}
         """Set, and made anew, when something of the lane ended or can be found."""
@@ -195,7 +185,6 @@ class Worker:
         """Rows whose turns can be found by a search, and that end with the store's next flush."""
         self._recovered = asyncio.Event()
         self._on_ended: Callable[[JournalRow], None] | None = None
-        self._corrected: Callable[[Scope, int], None] | None = None
 
     async def start(self) -> None:
         """Begin to work in the background; returns at once, also when the state does not answer yet."""
@@ -313,9 +302,7 @@ class Worker:
             return False
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """Wait until all of an owner's turns are indexed; whether they are. Then learning and answers include what was
-        captured just before.
-        """
+        """Wait until all of an owner's turns are indexed, so that learning and answers include them; are they?"""
         return await self._is_none_left(partial(self._unflushed, owner), timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
@@ -362,19 +349,15 @@ class Worker:
         """Take back what a dead engine had claimed; before that nothing is claimed."""
         while True:
             try:
-                recovered = await self._state.recover(
-                    max_attempts=self._settings.learn.max_attempts, now=self._clock.now()
-                )
+                most = self._settings.learn.max_attempts
+                recovered = await self._state.recover(max_attempts=most, now=self._clock.now())
+                break
             except StateUnavailable as error:
                 state_trouble(self._acknowledger.troubles, "recover", error)
                 await asyncio.sleep(POLL_S)
-            else:
-                for number, tries in recovered.parked.items():
-                    log.error(
-                        "row %d is parked: the engine ended while it worked on it, %d tries in all", number, tries
-                    )
-                self._recovered.set()
-                return
+        for number, tries in recovered.parked.items():
+            log.error("row %d is parked: the engine ended while it worked on it, %d tries in all", number, tries)
+        self._recovered.set()
 
     async def _every(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Do it about once a second, and when woken."""
@@ -413,17 +396,15 @@ class Worker:
         if not free or self._acknowledger.held >= _MOST_HELD:
             return 0
         async with self._triggers.beginning if lane == "learn" else nullcontext():
-            leaving = self._acknowledger.keyless_tenants if lane == "learn" else ()
-            rows = await self._state.claim(
-                lane, limit=free, now=self._clock.now(), run=self._run[lane], leaving=leaving
-            )
+            leaving, now = self._acknowledger.keyless_tenants if lane == "learn" else (), self._clock.now()
+            rows = await self._state.claim(lane, limit=free, now=now, run=self._run[lane], leaving=leaving)
         for row in rows:
             self._acknowledger.hold(row)
         if lane == "index" and len(rows) < free:
             await self._press()
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
-            self._runs.begin(list(run), Slot(self._slots[lane]), each=each)
+            self._rows.start(self._runs.work(list(run), Slot(self._slots[lane]), each=each), "run")
         return len(rows)
 
     async def _press(self) -> None:
@@ -471,11 +452,7 @@ class Worker:
 
     def on_corrected(self, callback: Callable[[Scope, int], None]) -> None:
         """``callback`` is called with how many messages of a chat corrected something that was said before."""
-        self._corrected = callback
-
-    def _noticed(self, scope: Scope, messages: int) -> None:
-        if messages and self._corrected is not None:
-            self._corrected(scope, messages)
+        self._indexer.on_corrected(callback)
 
     async def look_at_held(self, owner: OwnerKey | None) -> None:
         """Another engine may have erased something of this owner's (None: of anybody's), with rows that this one learns
@@ -518,7 +495,7 @@ class Worker:
 
 
 class _Runs:
-    """Handles runs, each in a task of its own, which ``tasks`` owns."""
+    """Handles runs, each in a task of its own; ``tasks`` owns what acknowledges meanwhile."""
 
     def __init__(
         self,
@@ -537,19 +514,16 @@ class _Runs:
         self._tasks = tasks
         self._stopping = False
 
-    def begin(self, rows: Sequence[JournalRow], slot: Slot, *, each: bool) -> None:
-        """Handle these rows of one owner. With ``each`` a flush begins behind every row, while the next one is being
-        handled (which takes long, because a model is asked); without, when all are.
-        """
-        self._tasks.start(self._work(rows, slot, each=each), "run")
-
     def stop(self) -> None:
         """No run begins another row; what it did not begin stays claimed."""
         self._stopping = True
         self._scheduler.end()
         self._flushes.hurry()
 
-    async def _work(self, rows: Sequence[JournalRow], slot: Slot, *, each: bool) -> None:
+    async def work(self, rows: Sequence[JournalRow], slot: Slot, *, each: bool) -> None:
+        """Handle these rows of one owner. With ``each`` a flush begins behind every row (which takes long, because a
+        model is asked), while the next one is handled; else behind all.
+        """
         entry = rows[0].entry
 
         async def flush() -> None:
@@ -661,13 +635,9 @@ class _Ending:
             try:
                 await self._flush()
             except Exception as error:  # noqa: BLE001 - `end` hands it to the acknowledger, which logs and counts it
-                self._fail(rows, error)
+                self._applied, self.failure = rows + self._applied, error
             else:
                 await asyncio.gather(*(self._acknowledger.end(row) for row in rows))
-
-    def _fail(self, rows: list[JournalRow], error: Exception) -> None:
-        """Acknowledge neither these nor anything later."""
-        self._applied, self.failure = rows + self._applied, error
 
     async def end(self, remaining: Sequence[JournalRow]) -> None:
         """Returns when all that was applied is acknowledged, or put back together with the ``remaining`` rows."""

@@ -28,9 +28,7 @@ _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favor
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A statement that can be changed; ``turn`` is the index of its turn in the window, -1 for what was known
-    before, which is the fact ``memory``.
-    """
+    """A statement that can be changed, and its turn's place in the window; -1 for the known fact ``memory``."""
 
     statement: Extracted
     turn: int
@@ -122,9 +120,8 @@ def _put_aside(statement: Extracted) -> Extracted:
 
 
 def with_value(statement: Extracted, value: str) -> Extracted | None:
-    """What puts another value in a statement's place: the table's own sentence of that value. A sentence that somebody
-    else wrote (a model, the API) is not written anew: it is taken back, and the message says what holds. None where
-    nothing changes.
+    """What puts another value in a statement's place: the table's own sentence of it. A sentence of a model or the API
+    is not written anew but taken back, and the message says what holds. None: nothing changes.
     """
     old = statement.object or ""
     if same_value(value_name(old), value_name(value)):
@@ -345,7 +342,6 @@ def another_value(clause: Clause, ledger: Ledger) -> list[Extracted]:
 
 
 def _unit(text: str) -> str | None:
-    """The unit of a dose; None where the text has none."""
     match = _DOSED.search(text)
     return match["unit"].lower() if match else None
 
@@ -445,9 +441,7 @@ def is_order(clause: Clause) -> bool:
 
 
 def is_plain_order(clause: Clause) -> bool:
-    """Whether it orders the memory to forget something. "Delete the last line" is for the work at hand, and "forget it"
-    may be no more than "never mind".
-    """
+    """Whether it orders the memory to forget: not "delete the last line", nor "forget it" for "never mind"."""
     return _OF_MEMORY.search(clause.text) is not None and is_order(clause)
 
 
@@ -485,9 +479,7 @@ def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
 
 
 def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extracted]:
-    """What a clause says is no longer so; ``plainly``: in these words, and not by what became of a thing ("I left
-    Berlin", this morning or for good).
-    """
+    """What a clause says is over; ``plainly``: not by what became of a thing ("I left Berlin", maybe today)."""
     for pattern, instead in ENDED:
         if (match := pattern.search(clause.text)) is not None:
             is_over = _OVER.search(clause.text) is not None

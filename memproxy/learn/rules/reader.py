@@ -37,9 +37,7 @@ _MOST_CANDIDATES = 30
 
 
 def read(window: Window) -> Read:
-    """What the new turns of a window come to, each against all that was known when it was said: candidates with a
-    verbatim sentence as evidence. Pure; takes any text.
-    """
+    """What new turns come to, each against all that was known by then: candidates with a verbatim sentence. Pure."""
     ledger = Ledger(window.related)
     result = Read([], [])
     staged = False
@@ -57,9 +55,7 @@ def read(window: Window) -> Read:
 
 
 class Touched(NamedTuple):
-    """What a message surely ends of what was stated before: by an order to forget it, by another value, or else because
-    it says that it is over. ``evidence`` is the sentence that does.
-    """
+    """What a message surely ends: by an order, by another value, or as its ``evidence`` says that it is over."""
 
     held: Known
     ordered: bool
@@ -109,9 +105,7 @@ def stated_before(turns: Sequence[tuple[int, Memory]], facts: Sequence[Memory]) 
 
 
 def touched(turn: Memory, ledger: Ledger, index: int) -> list[Touched]:
-    """What a message surely ends of what the ledger holds. A sentence that would end answers to several questions,
-    without being an order, is not sure to mean them.
-    """
+    """What a message surely ends of what is known. One sentence that is no order ends answers to one question."""
     ledger.read(turn, index)
     result: list[Touched] = []
     for sentence in sentences_said(turn):
@@ -151,9 +145,7 @@ def _is_ended(candidate: Extracted, held: Known, sentence: Sentence) -> bool:
 
 
 def _is_named(statement: Extracted, topic: str) -> bool:
-    """Whether an order's topic names a statement: by its value, or by most of what it is about. The sister's dog is not
-    her allergy to dogs.
-    """
+    """Whether an order's topic names a statement: by its value, or by most of what it is about."""
     topic_terms, value = terms(topic), terms(statement.object or "")
     about = terms(statement.content) - value
     if not numbers(topic) <= numbers(statement.content):

@@ -61,7 +61,7 @@ VALUES = {
 class Row(NamedTuple):
     """One statement: its wording, what it says of ``subject``, and the slot and category it goes to.
 
-    ``many``: the value is a list, a statement for each item. ``aspect`` and ``stance``: what is held of a thing.
+    ``many``: the value is a list, a statement for each item. ``stance``: what is held of a thing.
     ``goes_on``: it names somebody, and the clause may say more of him.
     """
 
@@ -72,7 +72,6 @@ class Row(NamedTuple):
     subject: str = "user"
     many: bool = False
     stance: str | None = None
-    aspect: str | None = None
     object: str = "{x}"
     kind: Kind = Kind.SEMANTIC
     goes_on: bool = False
@@ -222,7 +221,6 @@ EVENTS = (
 
 
 SURE = 0.9
-_IMPORTANCE = 0.5
 _MOST_WORDS = 9
 _KIND = re.compile(r"\{([A-Z_]{2,20})\}")
 _ARTICLE = re.compile(r"(?:an?|the|some|any)\s(?=\S)", re.IGNORECASE)
@@ -324,17 +322,14 @@ def _statement(row: Row, groups: Mapping[str, str], value: str, said_at: datetim
         subject=" ".join(row.subject.format_map(words).split()),
         predicate=row.predicate.format_map(slugs),
         object=item,
-        aspect=row.aspect,
         stance=row.stance,
         category=row.category,
         entities=tuple(_names_in(value)),
         confidence=SURE,
-        importance=_IMPORTANCE,
     )
 
 
 def _day_of(value: str, said_at: datetime) -> str:
-    """The day that a weekday means when it is said."""
     if not _RELATIVE.search(value):
         return ""
     named = re.sub(r"\b(?:next |this |coming ){0,2}(\w+day)\b", r"next \1", value, count=1, flags=re.IGNORECASE)
