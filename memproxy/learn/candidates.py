@@ -21,7 +21,7 @@ class Intent(enum.StrEnum):
 
     ``state``: tells something. ``correct``: replaces what was said before ("no, it's 15,000 now"). ``forget``: takes
     back what is known ("forget what I told you about X"); then ``content`` names what is to be forgotten.
-    ``forget_all``: takes back all that is known of the user; only code reads that (`orders`), no model says it.
+    ``forget_all``: takes back all that is known of the user; code reads that (`forget_everything`), no model says it.
     """
 
     STATE = "state"

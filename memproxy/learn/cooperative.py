@@ -40,7 +40,7 @@ class Scheduler:
         self._quiet = asyncio.Event()
         self._lately: deque[float] = deque(maxlen=BUSY_FROM)
         self._hurrying: Counter[OwnerKey] = Counter()
-        self._ending = False
+        self.has_ended = False
         self._next_at = clock()
         self._stepped = False
 
@@ -63,7 +63,7 @@ class Scheduler:
             await asyncio.sleep(0)
             if self._stepped:
                 continue
-            if not self._serving or self._ending or self._hurries(owner):
+            if not self._serving or self.has_ended or self._hurries(owner):
                 break
             wait_s = self._next_at - self._clock()
             if wait_s <= 0:
@@ -79,7 +79,7 @@ class Scheduler:
     def is_patient(self, owner: OwnerKey) -> bool:
         """Whether this owner's learning may wait for others' flushes: there is traffic, and no caller waits for it."""
         traffic = len(self._lately) == BUSY_FROM and self._clock() - self._lately[0] < LATELY_S
-        return traffic and not self._ending and not self._hurries(owner)
+        return traffic and not self.has_ended and not self._hurries(owner)
 
     @contextmanager
     def hurrying(self, owner: OwnerKey) -> Iterator[None]:
@@ -94,7 +94,7 @@ class Scheduler:
 
     def end(self) -> None:
         """No step waits any more: the worker ends."""
-        self._ending = True
+        self.has_ended = True
 
     def _hurries(self, owner: OwnerKey) -> bool:
         return owner in self._hurrying or self._has_waiters(owner)

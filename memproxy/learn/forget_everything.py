@@ -4,8 +4,7 @@ The order is recognised by rules in every mode: a model can neither give nor sup
 stay in the history, and are active again when the conversation of the order is undone.
 """
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -107,7 +106,7 @@ def _falls_under(turn: Memory, order: Memory) -> bool:
     return _order_key(turn)[1:] <= _order_key(order)[1:] or _answers(turn, order)
 
 
-def standing(turns: Iterable[Memory], gone: AbstractSet[str] = frozenset()) -> list[Memory]:
+def standing(turns: Iterable[Memory], gone: Collection[str] = ()) -> list[Memory]:
     """The orders among an owner's turns that were carried out, oldest first, without those of these ids."""
     orders = [turn for turn in turns if turn.metadata.get(ALL_FORGOTTEN_BY) == turn.id and turn.id not in gone]
     return sorted(orders, key=lambda order: order.created_at)

@@ -12,14 +12,12 @@ from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.core.turn import in_order, make_turns
 from memproxy.errors import PreconditionFailed, RequestError, StateUnavailable, StoreUnavailable
-from memproxy.learn import erasure
+from memproxy.learn import erasure, pending
 from memproxy.learn.api_plan import outcomes_written
 from memproxy.learn.apply import Applier
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
-from memproxy.learn.pending import Marks
-from memproxy.learn.pending import marks as pending_marks
 from memproxy.learn.placement import Palace
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
@@ -65,7 +63,7 @@ class Indexer:
                 if new:
                     near = await self._near(scope, new)
                     await self._note(rows, await self._from_the_end(scope, new, near))
-                    marks = await pending_marks(self._parts, scope, new, self._parts.clock.now())
+                    marks = await pending.marks(self._parts, scope, new, self._parts.clock.now())
                     if marks is not None:
                         new, near = marks.turns, [_changed(turn, marks.plan) for turn in near]
                         await self._carry_out(scope, marks, parsed)
@@ -78,7 +76,7 @@ class Indexer:
         metrics().memories_written.labels(operation="turn").inc(len(new))
         return any(body.learn_now for _, body, _ in parsed) or any(order_of(turn) is not None for turn in new)
 
-    async def _carry_out(self, scope: Scope, marks: Marks, parsed: Sequence[_Parsed]) -> None:
+    async def _carry_out(self, scope: Scope, marks: pending.Marks, parsed: Sequence[_Parsed]) -> None:
         """Write what new messages end, before the messages: a try that is cut off between the two finds it again."""
         if marks.plan == PlanBody():
             return

@@ -1,9 +1,8 @@
 """Plain corrections and retractions are obeyed when their message comes, in every mode of learning.
 
 Rules say what a message surely ends of what was stated before. Facts and messages that state it are taken back by that
-message and noted as ``pending``: learning, where it is on, looks at them again (`settled`). Where the rules are not
-sure, nothing changes. What is marked so is in the history, and holds again when the conversation of the message is
-undone.
+message and noted as ``pending``: learning, where it is on, looks at them again (`settle_pending`). Where rules are not
+sure, nothing changes. What is marked so is in the history, and holds again when the message's conversation is undone.
 """
 
 import asyncio

@@ -178,7 +178,7 @@ class Worker:
         self._pressed_since: float | None = None
         """Since when rows of turns wait behind others that wait for a flush."""
         self._early_deletes = EarlyDeletes(parts)
-        self._runs = _Runs(parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
+        self._new_run = partial(_Run, parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
         self._ends = {lane: asyncio.Event() for lane in _LANES}
         """Set, and made anew, when something of the lane ended or can be found."""
         self._written: dict[OwnerKey, set[int]] = {}
@@ -200,7 +200,8 @@ class Worker:
         """Stop claiming, let running rows end within ``grace_s`` seconds, release the others."""
         await self.dreams.close()
         await self._loops.cancel()
-        self._runs.stop()
+        self._parts.scheduler.end()
+        self._parts.flushes.hurry()
         await self._rows.drain(grace_s)
         await self._acknowledger.release_all()
 
@@ -404,7 +405,7 @@ class Worker:
             await self._press()
         each = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
-            self._rows.start(self._runs.work(list(run), Slot(self._slots[lane]), each=each), "run")
+            self._rows.start(self._new_run(slot=Slot(self._slots[lane]), each=each).work(list(run)), "run")
         return len(rows)
 
     async def _press(self) -> None:
@@ -494,8 +495,13 @@ class Worker:
             self._tell("index")
 
 
-class _Runs:
-    """Handles runs, each in a task of its own; ``tasks`` owns what acknowledges meanwhile."""
+class _Run:
+    """The rows of one owner that were claimed together: handled in their order, and acknowledged after a flush. With
+    ``each`` one begins behind every row, while the next is handled (a model is asked, for long); else behind all.
+
+    After a flush that failed nothing of the run is acknowledged any more. What was applied is put back when the run has
+    stopped, and not before: else its first row would be claimed again while a later one is still being handled.
+    """
 
     def __init__(
         self,
@@ -504,56 +510,51 @@ class _Runs:
         early_deletes: EarlyDeletes,
         tasks: TaskOwner,
         handle: Callable[[Sequence[JournalRow], Slot], Awaitable[None]],
+        *,
+        slot: Slot,
+        each: bool,
     ) -> None:
         """``handle`` handles one row, or several that go together; it may leave the slot early."""
-        self._handle = handle
         self._scheduler = parts.scheduler
         self._flushes = parts.flushes
         self._acknowledger = acknowledger
         self._early_deletes = early_deletes
         self._tasks = tasks
-        self._stopping = False
+        self._handle = handle
+        self._slot = slot
+        self._each = each
+        self._applied: list[JournalRow] = []
+        self._acknowledging: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
 
-    def stop(self) -> None:
-        """No run begins another row; what it did not begin stays claimed."""
-        self._stopping = True
-        self._scheduler.end()
-        self._flushes.hurry()
-
-    async def work(self, rows: Sequence[JournalRow], slot: Slot, *, each: bool) -> None:
-        """Handle these rows of one owner. With ``each`` a flush begins behind every row (which takes long, because a
-        model is asked), while the next one is handled; else behind all.
-        """
-        entry = rows[0].entry
-
-        async def flush() -> None:
-            """Flush what was learned with others' writes, while the engine is busy and no caller waits."""
-            if entry.kind is JournalKind.LEARN and self._scheduler.is_patient(entry.scope.owner):
-                await self._flushes.flush_with_others()
-            else:
-                await self._flushes.flush_soon()
-
-        ending = _Ending(flush, self._acknowledger, self._tasks, each=each)
+    async def work(self, rows: Sequence[JournalRow]) -> None:
+        """Returns when all that was applied is acknowledged, or put back together with what was not begun."""
         try:
-            remaining = await self._in_order(rows, slot, ending)
+            remaining = await self._in_order(rows)
         finally:
-            slot.leave()
-        await ending.end(remaining)
+            self._slot.leave()
+        if self._acknowledging is not None:
+            await self._acknowledging
+        await self._acknowledge()
+        if self._failure is not None:
+            rows = [*self._applied, *remaining]
+            await self._acknowledger.failed(rows[0], self._failure, self._acknowledger.new_keys)
+            await self._acknowledger.release(rows[1:])
 
-    async def _in_order(self, rows: Sequence[JournalRow], slot: Slot, ending: "_Ending") -> list[JournalRow]:
+    async def _in_order(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
         """Handle rows in their order; a row that must wait stops those behind it. Returns the rows not begun because a
         flush had failed.
         """
         groups = deque(together(rows))
         while groups:
-            await slot.take()
-            if self._stopping:
+            await self._slot.take()
+            if self._scheduler.has_ended:
                 return []
-            if ending.failure is not None:
+            if self._failure is not None:
                 break
             group, keys = groups.popleft(), self._acknowledger.new_keys
             try:
-                await self._handle(group, slot)
+                await self._handle(group, self._slot)
             except Exception as error:  # noqa: BLE001 - the acknowledger logs and counts it
                 # of several rows each is tried alone, to see whose failure it is
                 if len(group) > 1 and not isinstance(error, (StoreUnavailable, StateUnavailable)):
@@ -561,8 +562,8 @@ class _Runs:
                     continue
                 rows = [*group, *itertools.chain(*groups)]
                 if isinstance(error, StoreUnavailable):
-                    done = await self._deleted_ahead(rows, slot)
-                    ending.add(done)
+                    done = await self._deleted_ahead(rows)
+                    self._add(done)
                     rows = [row for row in rows if row not in done]
                     if group[0] in done:
                         await self._acknowledger.release(rows)
@@ -571,25 +572,23 @@ class _Runs:
                     await self._acknowledger.release(rows[1:])
                     return []
             else:
-                ending.add(group)
+                self._add(group)
         return list(itertools.chain(*groups))
 
-    async def _deleted_ahead(self, rows: Sequence[JournalRow], slot: Slot) -> list[JournalRow]:
+    async def _deleted_ahead(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
         """Carry out the deletions that may go ahead of the first of these rows, for which the store has no room; the
-        rows that are done with it.
-
-        The first row is still claimed, and with it nobody else handles rows of its owner and lane.
+        rows that are done with it. The first row is still claimed, and with it its owner's others of the lane.
         """
         done, before = list[JournalRow](), [rows[0]]
         for row in self._early_deletes.behind(rows):
-            if self._stopping:
+            if self._scheduler.has_ended:
                 break
             try:
                 if goes := await self._early_deletes.may_go(row, before):
                     erased = await self._early_deletes.erase(row, before)
                     done += erased
                     before = [earlier for earlier in before if earlier not in erased]
-                    await self._handle([row], slot)
+                    await self._handle([row], self._slot)
             except StoreUnavailable:
                 goes = False  # what it deletes is gone by now where that takes no room; the rest of it waits
             except Exception:  # the row is handled again in its order, and its failure is settled then
@@ -604,48 +603,25 @@ class _Runs:
             before = [earlier for earlier in before if earlier not in erased]
         return done
 
-
-class _Ending:
-    """Acknowledges the applied rows of a run, after a flush that begins later.
-
-    After a flush that failed nothing of the run is acknowledged any more. What was applied is put back when the run has
-    stopped, and not before: else its first row would be claimed again while a later one is still being handled.
-    """
-
-    def __init__(
-        self, flush: Callable[[], Awaitable[None]], acknowledger: Acknowledger, tasks: TaskOwner, *, each: bool
-    ) -> None:
-        self._flush = flush
-        self._acknowledger = acknowledger
-        self._tasks = tasks
-        self._each = each
-        self._applied: list[JournalRow] = []
-        self._task: asyncio.Task[None] | None = None
-        self.failure: Exception | None = None
-
-    def add(self, rows: Sequence[JournalRow]) -> None:
+    def _add(self, rows: Sequence[JournalRow]) -> None:
         """These were applied, in their order."""
         self._applied += rows
-        if self._each and (self._task is None or self._task.done()):
-            self._task = self._tasks.start(self._acknowledge(), "acknowledge")
+        if self._each and (self._acknowledging is None or self._acknowledging.done()):
+            self._acknowledging = self._tasks.start(self._acknowledge(), "acknowledge")
 
     async def _acknowledge(self) -> None:
-        while self._applied and self.failure is None:
+        while self._applied and self._failure is None:
             rows, self._applied = self._applied, []
             try:
-                await self._flush()
-            except Exception as error:  # noqa: BLE001 - `end` hands it to the acknowledger, which logs and counts it
-                self._applied, self.failure = rows + self._applied, error
+                await self._flush(rows[0])
+            except Exception as error:  # noqa: BLE001 - `work` hands it to the acknowledger, which logs and counts it
+                self._applied, self._failure = rows + self._applied, error
             else:
                 await asyncio.gather(*(self._acknowledger.end(row) for row in rows))
 
-    async def end(self, remaining: Sequence[JournalRow]) -> None:
-        """Returns when all that was applied is acknowledged, or put back together with the ``remaining`` rows."""
-        if self._task is not None:
-            await self._task
-        await self._acknowledge()
-        if self.failure is None:
-            return
-        rows = [*self._applied, *remaining]
-        await self._acknowledger.failed(rows[0], self.failure, self._acknowledger.new_keys)
-        await self._acknowledger.release(rows[1:])
+    async def _flush(self, row: JournalRow) -> None:
+        """What was learned is flushed with others' writes, while the engine is busy and no caller waits."""
+        if row.entry.kind is JournalKind.LEARN and self._scheduler.is_patient(row.entry.scope.owner):
+            await self._flushes.flush_with_others()
+        else:
+            await self._flushes.flush_soon()
