@@ -41,7 +41,7 @@ from memproxy.learn.forget_everything import ended_with, meant_by, standing
 from memproxy.learn.outdated import ENDED_BY, outdated_with, still_ended_by
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.pending import CHANGES
-from memproxy.learn.plan_view import GONE_PREFIX, PlanView, matching, tombstone
+from memproxy.learn.plan_view import PlanView, matching, tombstone
 from memproxy.ports import MemoryFilter, every
 
 _MOST_TOLD = 100
@@ -439,7 +439,6 @@ async def _delete(view: PlanView, body: PlanBody) -> None:
     bring it back, and always what it said. What somebody deleted is not given out of its turns either; what was pruned
     is.
     """
-    learning = await _is_learning(view)
     by_call = body.deleted_by == _BY_CALL
     gone: list[Memory] = []
     for name in body.deletes:
@@ -453,12 +452,12 @@ async def _delete(view: PlanView, body: PlanBody) -> None:
                 gone += await _drop_learned(view, memory)
             elif by_call and is_told(memory) and _hides_turns(memory):
                 await succession.hide_stated(view, memory)
-        await _drop(view, name, bury=learning)
+        await _drop(view, name)
         if before is not None and before.superseded_by == name:
             await _give_back(view, before.id, ())
             await succession.unmark(view, before, name)
     for conclusion in await _concluded_from(view, gone) if by_call else ():
-        await _drop(view, conclusion.id, bury=learning)
+        await _drop(view, conclusion.id)
 
 
 async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory]:
@@ -478,23 +477,13 @@ def _concluded(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory
     return [fact for fact in dreamt_up if not names.isdisjoint(noted_ids(fact.metadata, SOURCES))]
 
 
-async def _is_learning(view: PlanView) -> bool:
-    """Whether a plan may be saved that does not know of what is deleted now."""
-    if any((await view.state.backlog(view.owner)).get("learn", {}).values()):
-        return True
-    # every plan that these were noted for is carried out
-    await view.state.drop_slots(view.owner, GONE_PREFIX)
-    return False
-
-
 async def _drop_learned(view: PlanView, turn: Memory) -> list[Memory]:
     """Delete what goes with a deleted message; where the assistant repeats it, that is hidden."""
     lost = await _unlearn(view, turn)
-    learning = await _is_learning(view) if lost else False
     for memory in lost:
         if memory.predicate != SUMMARY:
             await succession.hide_repeated(view, memory)
-        await _drop(view, memory.id, bury=learning)
+        await _drop(view, memory.id)
     return lost
 
 
@@ -515,18 +504,16 @@ async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int
         if memory.active:
             await view.release(memory)
     conclusions = await _concluded_from(view, [*lost, *swept])
-    learning = await _is_learning(view) if conclusions else False
     for conclusion in conclusions:
-        await _drop(view, conclusion.id, bury=learning)
+        await _drop(view, conclusion.id)
     return len(lost) + len(conclusions)
 
 
-async def _drop(view: PlanView, name: str, *, bury: bool) -> None:
+async def _drop(view: PlanView, name: str) -> None:
     """Delete a memory; its chain closes over the gap."""
     await view.unlink(name)
     await view.delete(name)
-    if bury:
-        await view.bury(name)
+    await view.bury(name)
 
 
 def _with_our_notes(memory: Memory, requested: Mapping[str, Any]) -> Mapping[str, Any]:

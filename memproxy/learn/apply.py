@@ -145,6 +145,9 @@ _SHOWN_FIELDS = frozenset(
 """Fields that an injected line shows, or that decide whether it may be shown: a change ends the line's repetition."""
 
 
+_Given = Mapping[str, GivenVectors]
+
+
 class Applier:
     """Writes plans to the store; the caller flushes. Callers hold the owner's lock."""
 
@@ -157,9 +160,7 @@ class Applier:
         """``callback`` is called when something was deleted, whose text may still be in the store's files."""
         self._deleted = callback
 
-    async def apply(
-        self, scope: Scope, plan: PlanBody, *, now: datetime, given_vectors: Mapping[str, GivenVectors] | None = None
-    ) -> None:
+    async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime, given_vectors: _Given | None = None) -> None:
         """Write what the plan holds, durable after the next flush. ``given_vectors``: by
         `core.transfer_lines.vector_key`.
         """
@@ -174,9 +175,7 @@ class Applier:
             raise
         await self._take_away(owner, plan)
 
-    async def _write(
-        self, owner: Scope, plan: PlanBody, now: datetime, given_vectors: Mapping[str, GivenVectors]
-    ) -> None:
+    async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given_vectors: _Given) -> None:
         memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._split_changes(owner, plan.changes)
         points = await self._points(owner, memories, given_vectors)
@@ -205,9 +204,7 @@ class Applier:
         if self._deleted is not None and _deletes(plan):
             await self._deleted()
 
-    async def _points(
-        self, owner: Scope, memories: Sequence[Memory], given_vectors: Mapping[str, GivenVectors]
-    ) -> list[Point]:
+    async def _points(self, owner: Scope, memories: Sequence[Memory], given_vectors: _Given) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""
         pairs = [(memory, given_vectors.get(vector_key(memory)) if given_vectors else None) for memory in memories]
         without = [memory for memory, came in pairs if not (came and came.dense)]

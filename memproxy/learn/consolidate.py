@@ -43,6 +43,10 @@ _MOST_APART = 12
 """Most words of a statement that are compared one by one for a slip."""
 
 
+Near = Mapping[str, Sequence[Neighbour]]
+"""What is near each of some entries, by their ids."""
+
+
 class Verdict(enum.StrEnum):
     """How two entries relate, as the reason that a dream's record gives: they are one statement (`_SAME`); a newer one
     replaces an older one; or they contradict each other and nothing says which is newer. Most pairs are none of these.
@@ -243,7 +247,7 @@ def _survivor(entries: Sequence[Memory]) -> Memory:
 
 
 def consolidated(
-    entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], bands: Bands, now: datetime
+    entries: Sequence[Memory], near: Near, bands: Bands, now: datetime
 ) -> tuple[list[Change], list[tuple[str, str, str]]]:
     """The changes for these entries, every memory in one at most; and conflicts for a person, two ids and a reason."""
     handled: set[str] = set()

@@ -13,7 +13,7 @@ again, and what is done already is not there any more to be done.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -46,7 +46,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.similar import Neighbour, marks_change
 from memproxy.core.slots import slot_name, subject_name
 from memproxy.errors import Conflict, MemproxyError, NotFound, RequestError, StateUnavailable, StoreUnavailable
-from memproxy.learn.consolidate import consolidated, likest
+from memproxy.learn.consolidate import Near, consolidated, likest
 from memproxy.learn.dream_model import WINDOW, DreamModel, windows
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
@@ -331,12 +331,7 @@ class Dreamer:
         return self._model.credential(owner.tenant) is not None
 
     async def _thought_about(
-        self,
-        owner: Scope,
-        dream: Dream,
-        entries: Sequence[Memory],
-        near: Mapping[str, Sequence[Neighbour]],
-        handled: set[str],
+        self, owner: Scope, dream: Dream, entries: Sequence[Memory], near: Near, handled: set[str]
     ) -> AsyncIterator[Step]:
         """What a model makes of what the rules left of a page, and of what is nearest to each, window by window."""
         if not self._thinks(owner):
@@ -462,9 +457,7 @@ class Dreamer:
             after += len(dreams)
         return None
 
-    async def _looked_at(
-        self, dream: Dream, entries: Sequence[Memory], near: Mapping[str, Sequence[Neighbour]], handled: set[str]
-    ) -> Step:
+    async def _looked_at(self, dream: Dream, entries: Sequence[Memory], near: Near, handled: set[str]) -> Step:
         """What the rules make of a page of entries."""
         now = self._parts.clock.now()
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)

@@ -32,19 +32,20 @@ _PAID = "openai:"
 """How the names of embedders begin whose texts go to a service."""
 
 Around = tuple[Memory | None, Memory | None]
+_TurnKey = tuple[str | None, str]
 
 
-def turn_key(turn: Memory) -> tuple[str | None, str]:
+def turn_key(turn: Memory) -> _TurnKey:
     """A turn's unique key among its owner's: a client may use one id in two sessions."""
     return (turn.session_id, turn.id)
 
 
-def adjacency(turns: Sequence[Memory]) -> dict[tuple[str | None, str], Around]:
+def adjacency(turns: Sequence[Memory]) -> dict[_TurnKey, Around]:
     """The turns right before and after each, among those given that the same callers see: their words find it."""
     sessions: dict[tuple[str | None, ...], list[Memory]] = {}
     for turn in turns:
         sessions.setdefault((turn.session_id, turn.project_id, turn.agent_id), []).append(turn)
-    adjacent: dict[tuple[str | None, str], Around] = {}
+    adjacent: dict[_TurnKey, Around] = {}
     for group in sessions.values():
         order: list[Memory | None] = [None, *in_order(group), None]
         for index in range(1, len(order) - 1):
@@ -90,7 +91,7 @@ class Vectors:
             self._unneeded += Counter()  # drops who has none left
 
     async def points(
-        self, scope: Scope, memories: Sequence[Memory], around: Mapping[tuple[str | None, str], Around] | None = None
+        self, scope: Scope, memories: Sequence[Memory], around: Mapping[_TurnKey, Around] | None = None
     ) -> list[Point]:
         """Points of these memories, without dense vectors while there is no embedder; ``around``: the turns beside."""
         passages = await self._embed(scope.owner, [dense_text(memory) for memory in memories])

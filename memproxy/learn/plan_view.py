@@ -130,13 +130,13 @@ _GONE = "gone"
 MOST_PAST = 100
 """How many entries of a slot's history are read at once."""
 
-GONE_PREFIX = f"{_GONE}|"
+_GONE_PREFIX = f"{_GONE}|"
 """How the register's entries for deleted memories begin."""
 
 
 def tombstone(name: str) -> str:
     """The register's entry for a deleted memory, which a plan that was saved before must not bring back."""
-    return f"{GONE_PREFIX}{name}"
+    return f"{_GONE_PREFIX}{name}"
 
 
 def matching(gone: Deletion) -> MemoryFilter:
@@ -174,6 +174,7 @@ class PlanView:
         self._before: dict[str, Memory] = {}
         self._past: dict[str, Page] = {}
         self._searched: dict[Hashable, list[Candidate]] = {}
+        self._is_learning: bool | None = None
         self.traces: list[Memory] | None = None
         """Traces of what was taken back (`nearby.ended`), once they were read."""
         self.vectors: Mapping[str, Vector] = {}
@@ -373,9 +374,14 @@ class PlanView:
             await self.change(after.id, {"supersedes": before.id if before else None, "updated_at": self.now})
 
     async def bury(self, name: str) -> None:
-        """Note that a memory is gone for good, in the same commit as the plan."""
-        await self.holder(tombstone(name))
-        self._held[tombstone(name)] = _GONE
+        """Note in the plan's commit that a memory is gone for good, if a plan may be saved that does not know it."""
+        if self._is_learning is None:
+            self._is_learning = any((await self.state.backlog(self.owner)).get("learn", {}).values())
+            if not self._is_learning:  # every plan that these were noted for is carried out
+                await self.state.drop_slots(self.owner, _GONE_PREFIX)
+        if self._is_learning:
+            await self.holder(tombstone(name))
+            self._held[tombstone(name)] = _GONE
 
     async def forgotten(self, candidate: Memory, sessions: Mapping[str, str | None]) -> bool:
         """Whether what a candidate says was deleted while its turn, of one of these sessions, stayed."""
