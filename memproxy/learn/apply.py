@@ -161,9 +161,7 @@ class Applier:
         self._deleted = callback
 
     async def apply(self, scope: Scope, plan: PlanBody, *, now: datetime, given_vectors: _Given | None = None) -> None:
-        """Write what the plan holds, durable after the next flush. ``given_vectors``: by
-        `core.transfer_lines.vector_key`.
-        """
+        """Write what the plan holds; durable after the next flush. ``given_vectors`` by `vector_key`."""
         # The session only tells which turn is meant where an id is used in several.
         owner = scope.at(None, None)
         try:

@@ -63,8 +63,8 @@ _SAME = (Verdict.SAME_WORDS, Verdict.SAME_STATEMENT, Verdict.NEAR)
 
 
 def _compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory]) -> Verdict | None:
-    """What ``one`` is to an ``other`` active entry of the same owner; ``cosine`` None: words alone. ``near``: what else
-    the owner's entries say of such things.
+    """What ``one`` is to an ``other`` entry of its owner; ``cosine`` None: by words. ``near``: what is said of such
+    things.
     """
     if not may_be_compared(one, other):
         return None

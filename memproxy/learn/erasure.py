@@ -55,7 +55,7 @@ async def _erase_empty_wings(parts: Parts, owner: Scope) -> None:
 
 
 async def _erase_empty_closets(parts: Parts, owner: Scope) -> None:
-    """Topics are words that were said. After a crash nobody knows a deleted project's, so all are looked at."""
+    """Topics are words that were said. After a crash a project's are not known, so that all memories are looked at."""
     closets = {(row.parent, row.name) for row in await parts.state.palace_rows(owner) if row.kind == "closet"}
     async for memory in every(parts.store, owner, MemoryFilter()):
         closets.discard(("/".join((memory.pointer or "").split("/")[:2]), memory.closet or ""))

@@ -209,6 +209,6 @@ class Reindexer:
 
 
 def _settled_from(order: Sequence[Memory]) -> int:
-    """The first turn whose place is sure, however many older ones there are: behind the second time of these."""
+    """From which turn on all have their place, whatever older ones come: the second of a later time than the first."""
     later = (index for index, turn in enumerate(order) if turn.created_at != order[0].created_at)
     return next(later, len(order)) + 1

@@ -53,8 +53,7 @@ _MODEL = "model:"
 _NOTED_BYTES = 1024 * 1024
 
 _TAKEN_ALONG = 0.25
-"""A user's other sessions, silent for this share of ``learn.idle_s``, are learned with a due one: one prompt for all.
-"""
+"""A user's other sessions, silent for this share of ``learn.idle_s``, are learned with a due one, by one prompt."""
 
 
 class Triggers:

@@ -303,7 +303,7 @@ class Worker:
             return False
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
-        """Wait until all of an owner's turns are indexed, so that learning and answers include them; are they?"""
+        """Wait until all of an owner's turns are indexed; whether they are within the time."""
         return await self._is_none_left(partial(self._unflushed, owner), timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
@@ -456,9 +456,7 @@ class Worker:
         self._indexer.on_corrected(callback)
 
     async def look_at_held(self, owner: OwnerKey | None) -> None:
-        """Another engine may have erased something of this owner's (None: of anybody's), with rows that this one learns
-        from: stop asking the model about those.
-        """
+        """Another engine may have erased rows of this owner (None: of anybody) that this one reads: ask no more."""
         for number in self._acknowledger.learning(owner):
             try:
                 if await self._state.ending(number) is not None:
@@ -542,9 +540,7 @@ class _Run:
             await self._acknowledger.release(rows[1:])
 
     async def _in_order(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """Handle rows in their order; a row that must wait stops those behind it. Returns the rows not begun because a
-        flush had failed.
-        """
+        """Handle rows in their order, up to one that must wait. Returns those not begun because a flush had failed."""
         groups = deque(together(rows))
         while groups:
             await self._slot.take()
