@@ -10,7 +10,7 @@ from memproxy.api.calls import Call, Reply, operation
 from memproxy.api.context import Backends, number_after, write_cursor
 from memproxy.api.fields import Name, Query
 from memproxy.api.models import Body, Instant, PageQuery, ShownMemory, UserQuery, one_of
-from memproxy.core.dream import ACTIONS, CATEGORISE, Change, Dream, mark_of
+from memproxy.core.dream import ACTIONS, Action, Change, Dream, mark_of
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
 from memproxy.errors import Forbidden
@@ -201,7 +201,7 @@ async def _answer(api: Backends, call: Call, scope: Scope, dreamt: Dream, new: M
 
 def _fields(change: Change, memory: Memory | None, dream_id: str) -> dict[str, list[Any]]:
     """The former and the new labels: of a dry run from the change, later from what the memory notes."""
-    if change.action != CATEGORISE or memory is None:
+    if change.action != Action.CATEGORISE or memory is None:
         return {}
     if change.labels:
         return {name: [getattr(memory, name), value] for name, value in change.labels.items()}

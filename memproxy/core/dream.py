@@ -3,6 +3,7 @@ memory that it changes notes its former values in its own metadata, so these go 
 needs nothing else. The record of a dream holds ids, numbers and times, no text.
 """
 
+import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -34,9 +35,22 @@ caller may write such a note, and whose a memory is and what it says are not for
 
 UNDOABLE = timedelta(days=30)  # how long a dream can be taken back; what it deleted expires then
 
-MERGE, SUPERSEDE, END, DELETE = "merge", "supersede", "end", "delete"
-CATEGORISE, INFER, AVOID, REFLECT, CONFLICT = "categorise", "infer", "avoid", "reflect", "conflict"
-ACTIONS = (MERGE, SUPERSEDE, END, DELETE, CATEGORISE, INFER, AVOID, REFLECT, CONFLICT)
+
+class Action(enum.StrEnum):
+    """What a dream does."""
+
+    MERGE = "merge"
+    SUPERSEDE = "supersede"
+    END = "end"
+    DELETE = "delete"
+    CATEGORISE = "categorise"
+    INFER = "infer"
+    AVOID = "avoid"
+    REFLECT = "reflect"
+    CONFLICT = "conflict"
+
+
+ACTIONS = tuple(action.value for action in Action)
 
 SESSION_END, COUNT = "session_end", "count"  # triggers of a dream that reflects and does nothing else
 WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed", "undone"
@@ -48,7 +62,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record has them.
     """
 
-    action: str
+    action: Action
     reason: str
     memory_id: str
     sources: tuple[str, ...] = ()

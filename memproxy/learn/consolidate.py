@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
 
-from memproxy.core.dream import CATEGORISE, COMPATIBLE_WITH, DELETE, END, MERGE, SUPERSEDE, Change, category_name
+from memproxy.core.dream import COMPATIBLE_WITH, Action, Change, category_name
 from memproxy.core.facts import RETRACTED_BY, Bands, begins, is_older, said_at, states_beginning
 from memproxy.core.memory import Kind, Memory, noted_ids
 from memproxy.core.memory_feedback import feedback_of
@@ -210,12 +210,12 @@ def likest(entry: Memory, near: Sequence[Neighbour], bands: Bands) -> list[Memor
 def _by_itself(memory: Memory, now: datetime) -> Change | None:
     """What becomes of an entry by itself: its time is over, or nobody was given it and people call it wrong."""
     if is_expired(memory, now):
-        return Change(action=END, reason="expired", memory_id=memory.id)
+        return Change(action=Action.END, reason="expired", memory_id=memory.id)
     if memory.valid_to is not None and memory.valid_to <= now:
-        return Change(action=END, reason="validity", memory_id=memory.id)
+        return Change(action=Action.END, reason="validity", memory_id=memory.id)
     opinion = feedback_of(memory)
     if memory.access_count == 0 and opinion.wrong + opinion.correction > opinion.helpful:
-        return Change(action=DELETE, reason="feedback", memory_id=memory.id)
+        return Change(action=Action.DELETE, reason="feedback", memory_id=memory.id)
     return None
 
 
@@ -227,7 +227,7 @@ def _by_label(memory: Memory) -> Change | None:
     tags = list({" ".join(tag.casefold().split()): tag for tag in reversed(memory.tags)}.values())[::-1]
     if len(tags) < len(memory.tags):
         labels["tags"] = tags
-    return Change(action=CATEGORISE, reason="form", memory_id=memory.id, labels=labels) if labels else None
+    return Change(action=Action.CATEGORISE, reason="form", memory_id=memory.id, labels=labels) if labels else None
 
 
 def _survivor(entries: Sequence[Memory]) -> Memory:
@@ -280,7 +280,8 @@ def consolidated(
 
 def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Verdict]]) -> Change | None:
     """What an entry and those that say the same come to; if there are none, it and those that say what changed."""
-    for verdicts, action, keeper_of in ((_SAME, MERGE, _survivor), ((Verdict.CHANGED,), SUPERSEDE, newest)):
+    same, changed = (_SAME, Action.MERGE, _survivor), ((Verdict.CHANGED,), Action.SUPERSEDE, newest)
+    for verdicts, action, keeper_of in (same, changed):
         fitting = [(memory, verdict) for memory, verdict in pairs if verdict in verdicts]
         if fitting:
             entries = [entry, *(memory for memory, _ in fitting)]

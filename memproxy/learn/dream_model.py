@@ -17,22 +17,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from memproxy.core.block import quote
-from memproxy.core.dream import (
-    AVOID,
-    CATEGORISE,
-    CONFLICT,
-    DELETE,
-    INFER,
-    INFERRED,
-    MERGE,
-    PERMISSION,
-    REFLECT,
-    SUPERSEDE,
-    Change,
-    Dream,
-    Step,
-    category_name,
-)
+from memproxy.core.dream import INFERRED, PERMISSION, Action, Change, Dream, Step, category_name
 from memproxy.core.facts import begins, trusted_enough
 from memproxy.core.memory import SOURCES, Kind, Memory, Source, version_of
 from memproxy.core.memory_feedback import feedback_of
@@ -133,11 +118,11 @@ NewChanges = list[tuple[Change, Memory | None]]
 """What is to be done, each with the memory that it makes."""
 
 _MAKES = {
-    INFER: (Kind.SEMANTIC, "preferences"),
-    AVOID: (Kind.PROCEDURAL, "avoid"),
-    REFLECT: (Kind.REFLECTIVE, "reflect"),
+    Action.INFER: (Kind.SEMANTIC, "preferences", "user-preferences"),
+    Action.AVOID: (Kind.PROCEDURAL, "avoid", "anti-patterns"),
+    Action.REFLECT: (Kind.REFLECTIVE, "reflect", "reflections"),
 }
-"""The kind of memory that an action makes, and the prompt that it comes from."""
+"""The kind of memory that an action makes, the prompt that it comes from, and its category above the topic."""
 
 
 class DreamModel:
@@ -213,9 +198,9 @@ class DreamModel:
         same = next((source for source in sources if is_worded_alike(source.content, text)), None)
         if same is not None:
             others = _ids(source for source in sources if source is not same)
-            return Change(action=MERGE, reason="model", memory_id=same.id, sources=others), None
+            return Change(action=Action.MERGE, reason="model", memory_id=same.id, sources=others), None
         new = self._in_place_of(sources, owner, dream, text)
-        return Change(action=MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
+        return Change(action=Action.MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
 
     def _in_place_of(self, sources: Sequence[Memory], owner: Scope, dream: Dream, text: str) -> Memory:
         """The sentence as a memory, with all that its sources have."""
@@ -270,7 +255,7 @@ class DreamModel:
             if any(is_worded_alike(text, known) for known in known_texts):
                 continue
             delicate = preference.about is None or bool(self._delicate & set(preference.about))
-            change, memory = self._new_memory(owner, INFER, evident, text, f"user-preferences/{preference.topic}")
+            change, memory = self._new_memory(owner, Action.INFER, evident, text, preference.topic)
             memory.metadata |= {INFERRED: True, "strength": preference.strength}
             memory.metadata |= {PERMISSION: True} if delicate and self._delicate else {}
             changes.append((change, memory))
@@ -291,7 +276,7 @@ class DreamModel:
             texts += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
             if rests_on and _may_stand(pattern.text, texts):
                 sources = [memory for memory, _ in rests_on]
-                changes.append(self._new_memory(owner, AVOID, sources, pattern.text, f"anti-patterns/{pattern.topic}"))
+                changes.append(self._new_memory(owner, Action.AVOID, sources, pattern.text, pattern.topic))
             else:
                 self._refuse(dream, "a pattern that rests on nothing that was said")
         return _step(dream, changes, [memory for memory, _ in wrong])
@@ -305,16 +290,16 @@ class DreamModel:
         for insight in answer.insights if answer is not None else ():
             sources = _named_by_numbers(window, insight.numbers)
             if len(sources) >= _LEAST_SOURCES and _may_stand(insight.text, [entry.content for entry in sources]):
-                changes.append(self._new_memory(owner, REFLECT, sources, insight.text, "reflections/insight"))
+                changes.append(self._new_memory(owner, Action.REFLECT, sources, insight.text, "insight"))
             else:
                 self._refuse(dream, "an insight that does not rest on two entries")
         return _step(dream, changes, window)
 
     def _new_memory(
-        self, owner: Scope, action: str, sources: Sequence[Memory], text: str, category: str
+        self, owner: Scope, action: Action, sources: Sequence[Memory], text: str, topic: str
     ) -> tuple[Change, Memory]:
         """A memory that rests on others: of the least trust among them; the same sentence has the same id again."""
-        kind, prompt = _MAKES[action]
+        kind, prompt, category = _MAKES[action]
         first, least = sources[0], min(sources, key=lambda source: source.trust.level)
         turns = [[source.id] if source.kind is Kind.TURN else source.turn_ids for source in sources]
         name = "\n".join([*owner.owner, first.project_id or "", first.agent_id or "", " ".join(words(text))])
@@ -328,7 +313,7 @@ class DreamModel:
             session_id=first.session_id if len({source.session_id for source in sources}) == 1 else None,
             kind=kind,
             content=" ".join(text.split()),
-            category=category_name(category)[:_MOST_LABEL] or None,
+            category=category_name(f"{category}/{topic}")[:_MOST_LABEL] or None,
             confidence=min(0.8, *(source.confidence for source in sources)),
             trust=least.trust,
             source=Source.DREAM,
@@ -424,17 +409,17 @@ def _superseded(old: Memory, new: Memory) -> Change | None:
     fits = may_be_compared(old, new) and old.kind is not Kind.EPISODIC and trusted_enough(new, old)
     if not fits or begins(old) == begins(new) or in_order(old, new) != (old, new):
         return None
-    return Change(action=SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
+    return Change(action=Action.SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
 
 
 def _deleted(entry: Memory) -> Change | None:
     """What was recalled, or called helpful, is no noise."""
     used = entry.access_count or feedback_of(entry).helpful
-    return None if used else Change(action=DELETE, reason="model", memory_id=entry.id)
+    return None if used else Change(action=Action.DELETE, reason="model", memory_id=entry.id)
 
 
 def _conflict(one: Memory, other: Memory) -> Change | None:
-    change = Change(action=CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
+    change = Change(action=Action.CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
     return change if may_be_compared(one, other) else None
 
 
@@ -448,7 +433,7 @@ def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, No
     tags = list(dict.fromkeys([*entry.tags, *tags[:_MOST_TAGS]]))
     if tags != entry.tags:
         new["tags"] = tags
-    return (Change(action=CATEGORISE, reason="model", memory_id=entry.id, labels=new) if new else None), None
+    return (Change(action=Action.CATEGORISE, reason="model", memory_id=entry.id, labels=new) if new else None), None
 
 
 def _may_stand(text: str, sources: Sequence[str]) -> bool:

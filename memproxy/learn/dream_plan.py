@@ -7,19 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from memproxy.core.dream import (
-    AVOID,
-    CATEGORISE,
-    CONFLICT,
     CONFLICTS_WITH,
-    DELETE,
     DREAMS,
-    END,
-    INFER,
-    MERGE,
     MERGED_INTO,
-    REFLECT,
-    SUPERSEDE,
     UNDOABLE,
+    Action,
     Change,
     Step,
     made_by,
@@ -37,8 +29,9 @@ from memproxy.learn.consolidate import is_worded_alike
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import MemoryFilter, every
 
-_OUTCOMES = {MERGE: "superseded", SUPERSEDE: "superseded", END: "retracted", DELETE: "deleted"}
-"""What the activity calls it; whatever else a dream does is ``stored`` or ``edited``."""
+_STORES = (Action.INFER, Action.AVOID, Action.REFLECT)
+_RESULTS = {Action.END: "retracted", Action.DELETE: "deleted", **dict.fromkeys(_STORES, "stored")}
+"""What the activity calls it; whatever else a dream does to one entry is ``edited``."""
 
 
 async def dreamt(view: PlanView, step: Step, outcomes: list[Outcome]) -> Counter[str]:
@@ -77,23 +70,23 @@ async def _carry_out(view: PlanView, dream: str, change: Change, new: Memory | N
     """Add to the plan what a change does; ``new`` is the memory that it makes."""
     now = view.now
     memory = await view.memory(change.memory_id)
-    if change.action == MERGE:
+    if change.action == Action.MERGE:
         await _merge(view, dream, change, new)
     elif new is not None:
         await view.add(made_by(new, dream, now))
     elif memory is None:
         return
-    elif change.action == SUPERSEDE:
+    elif change.action == Action.SUPERSEDE:
         await _supersede(view, memory, change.sources)
-    elif change.action == END:
+    elif change.action == Action.END:
         over = min(end for end in (memory.valid_to, memory.expires_at) if end is not None)
         await view.change(memory.id, ended(memory, over, now=now))
-    elif change.action == DELETE:
+    elif change.action == Action.DELETE:
         gone, at = take_back(memory, dream, now, now=now), now + UNDOABLE
         await view.change(memory.id, gone | {"expires_at": min(at, memory.expires_at or at)})
-    elif change.action == CATEGORISE:
+    elif change.action == Action.CATEGORISE:
         await view.change(memory.id, change.labels | {"updated_at": now})
-    elif change.action == CONFLICT:
+    elif change.action == Action.CONFLICT:
         others = [*noted_ids(memory.metadata, CONFLICTS_WITH), *change.sources]
         metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
         await view.change(memory.id, {"metadata": metadata, "updated_at": now})
@@ -158,14 +151,12 @@ def _taken_over(survivor: Memory, sources: Sequence[Memory]) -> dict[str, Any]:
 
 def _outcomes(change: Change, dream: str) -> list[Outcome]:
     """What the activity tells: one line for each entry that is set aside, or that is new or changed."""
-    if change.action in (MERGE, SUPERSEDE):
+    if change.action in (Action.MERGE, Action.SUPERSEDE):
         return [
             Outcome(result="superseded", reason=dream, memory_id=name, superseded_by=change.memory_id)
             for name in change.sources
         ]
-    is_new = change.action in (INFER, AVOID, REFLECT)
-    result = _OUTCOMES.get(change.action, "stored" if is_new else "edited")
-    return [Outcome(result=result, reason=dream, memory_id=change.memory_id)]
+    return [Outcome(result=_RESULTS.get(change.action, "edited"), reason=dream, memory_id=change.memory_id)]
 
 
 async def _undone(view: PlanView, dream: str) -> Counter[str]:

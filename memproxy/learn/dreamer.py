@@ -21,18 +21,15 @@ import msgspec
 from cronsim import CronSim
 
 from memproxy.core.dream import (
-    AVOID,
-    CONFLICT,
     COUNT,
     DONE,
     FAILED,
-    INFER,
-    REFLECT,
     RUNNING,
     SESSION_END,
     UNDOABLE,
     UNDONE,
     WAITING,
+    Action,
     Change,
     Dream,
     Step,
@@ -91,7 +88,7 @@ _TURNS = 120
 _MOST_LOOKED_AT = 10_000
 """Newest entries among which those are looked for that people called wrong."""
 
-_AFTER = {INFER: AVOID, AVOID: REFLECT, REFLECT: "end"}
+_AFTER = {Action.INFER: Action.AVOID, Action.AVOID: Action.REFLECT, Action.REFLECT: "end"}
 
 _ACTIVE_FACTS = MemoryFilter(kinds=FACTS, active=True)
 
@@ -144,7 +141,7 @@ class Dreamer:
         """
         owner = scope.whole
         dream = Dream(id=dream_id or f"dream_{uuid.uuid4().hex}", trigger=trigger, created_at=self._parts.clock.now())
-        dream.stage = "" if dream.is_whole else REFLECT
+        dream.stage = "" if dream.is_whole else Action.REFLECT
         if not await self._parts.state.begin_dream(owner, dream):
             last = next(iter(await self._parts.state.dreams(owner, after=0, limit=1)), None)
             named = f" ({last.id})" if last is not None else ""
@@ -304,7 +301,7 @@ class Dreamer:
             if remaining <= 0 or monotonic() - began > self._settings.max_seconds:
                 bound = "dream.max_entries" if remaining <= 0 else "dream.max_seconds"
                 dream.note(f"{bound} is reached: the next dream goes on with the entries that are left.")
-                dream.complete, dream.stage = False, INFER
+                dream.complete, dream.stage = False, Action.INFER
                 break
             try:
                 size = min(_PAGE, remaining)
@@ -320,8 +317,9 @@ class Dreamer:
             dream.looked_at += len(page.memories)
             dream.cursor = page.next_cursor
             if page.next_cursor is None:
-                dream.stage = INFER
-        for stage, thinking in ((INFER, self._inferred), (AVOID, self._avoided), (REFLECT, self._reflected)):
+                dream.stage = Action.INFER
+        stages = {Action.INFER: self._inferred, Action.AVOID: self._avoided, Action.REFLECT: self._reflected}
+        for stage, thinking in stages.items():
             if dream.stage == stage:
                 for step in await thinking(owner, dream) if self._thinks(owner) else ():
                     yield step
@@ -463,7 +461,7 @@ class Dreamer:
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
         handled |= _named(changes)
         changes += [
-            Change(action=CONFLICT, reason=reason, memory_id=one, sources=(other,))
+            Change(action=Action.CONFLICT, reason=reason, memory_id=one, sources=(other,))
             for one, other, reason in conflicts
             if one not in handled and other not in handled
         ]

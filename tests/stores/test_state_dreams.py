@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from memproxy.core.dream import DONE, MERGE, Change, Dream
+from memproxy.core.dream import DONE, Action, Change, Dream
 from memproxy.ports import StateStore
 from tests.stores.making import ANN, BEN, NOON
 
@@ -19,7 +19,7 @@ async def test_a_user_has_one_open_dream_and_the_record_is_read_as_it_was_put(st
     assert not await state.begin_dream(ANN, dream("dream_2"))
     assert await state.begin_dream(BEN, dream("dream_1")), "of another user"
     first.state, first.ended_at, first.cursor, first.tokens = DONE, LATER, "there", (5, 7)
-    first.changes = [Change(action=MERGE, reason="near", memory_id="mem_1", sources=("mem_2", "mem_3"))]
+    first.changes = [Change(action=Action.MERGE, reason="near", memory_id="mem_1", sources=("mem_2", "mem_3"))]
     assert await state.put_dream(ANN, first)
     assert await state.dream(ANN, "dream_1") == first
     assert await state.begin_dream(ANN, dream("dream_2"))
