@@ -166,11 +166,11 @@ async def _undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
 
 
 async def _read_owned(view: PlanView, session: str, within: Scope) -> _Owned:
+    stored = await _all(view, MemoryFilter())
 
     def is_here(memory: Memory) -> bool:
         return memory.session_id == session and within.sees(memory.project_id, memory.agent_id)
 
-    stored = await _all(view, MemoryFilter())
     facts = [view.current(memory) for memory in stored if memory.kind is not Kind.TURN]
     going = [memory for memory in stored if memory.kind is Kind.TURN and is_here(memory)]
     turns = [memory for memory in stored if memory.kind is Kind.TURN and not is_here(memory)]

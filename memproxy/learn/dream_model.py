@@ -147,8 +147,6 @@ class DreamModel:
         """What the model makes of a window of active entries of one place."""
         lines = [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "dream", lines, _Tidied)
-        if answer is None:
-            return Step(dream=dream.id)
         aside = {
             *answer.delete,
             *(pair.old for pair in answer.supersede),
@@ -241,7 +239,7 @@ class DreamModel:
         lines += [_line(number, turn) for number, turn in enumerate(turns, start=1)]
         answer = await self._ask(owner, dream, "preferences", lines, _Preferences)
         changes = NewChanges()
-        for preference in answer.preferences if answer is not None else ():
+        for preference in answer.preferences:
             shown = {
                 evidence.number: turns[evidence.number - 1]
                 for evidence in preference.shown
@@ -270,7 +268,7 @@ class DreamModel:
             lines.append(_line(number, memory, **quoted))
         answer = await self._ask(owner, dream, "avoid", lines, _Patterns)
         changes = NewChanges()
-        for pattern in answer.patterns if answer is not None else ():
+        for pattern in answer.patterns:
             rests_on = _named_by_numbers(wrong, pattern.numbers)
             texts = [memory.content for memory, _ in rests_on] + [right.content for _, right in rests_on if right]
             texts += [text for memory, _ in rests_on if (text := feedback_of(memory).text)]
@@ -287,7 +285,7 @@ class DreamModel:
         lines += [_line(number, memory) for number, memory in enumerate(window, start=1)]
         answer = await self._ask(owner, dream, "reflect", lines, _Insights)
         changes = NewChanges()
-        for insight in answer.insights if answer is not None else ():
+        for insight in answer.insights:
             sources = _named_by_numbers(window, insight.numbers)
             if len(sources) >= _LEAST_SOURCES and _may_stand(insight.text, [entry.content for entry in sources]):
                 changes.append(self._new_memory(owner, Action.REFLECT, sources, insight.text, "insight"))
@@ -324,18 +322,16 @@ class DreamModel:
         )
         return Change(action=action, reason="model", memory_id=memory.id, sources=_ids(sources)), memory
 
-    async def _ask(
-        self, owner: Scope, dream: Dream, name: str, lines: Sequence[str], answer: type[_Answer]
-    ) -> _Answer | None:
-        """The model's answer, read; None where it is not asked (any more) or its answer cannot be read."""
+    async def _ask(self, owner: Scope, dream: Dream, name: str, lines: Sequence[str], answer: type[_Answer]) -> _Answer:
+        """The model's answer, read; an empty one where it is not asked (any more) or its answer cannot be read."""
         credential, prompt = self.credential(owner.tenant), self._prompts[name]
         user = "\n".join([*lines, "", "Answer with the JSON object only."])
         if credential is None or "model" in dream.stopped:
-            return None
+            return answer()
         if sum(dream.tokens) + estimate(prompt.text) + estimate(user) > self._most:
             dream.stopped.append("model")
             dream.note("dream.max_model_tokens is reached: what is left was looked at by rules alone.")
-            return None
+            return answer()
         spent: dict[str, tuple[int, int]] = {}
         try:
             with charged_to(owner.owner), tallied(spent):
@@ -346,7 +342,7 @@ class DreamModel:
         except (ModelRefused, ModelError, BudgetSpent) as error:
             dream.stopped.append("model")
             dream.note(f"The model was not asked any more: {error.message}")
-            return None
+            return answer()
         input_tokens, output_tokens = spent.get("dream", (0, 0))
         dream.model, dream.tokens = True, (dream.tokens[0] + input_tokens, dream.tokens[1] + output_tokens)
         for value in values(reply.text):
@@ -355,7 +351,7 @@ class DreamModel:
             except msgspec.ValidationError:
                 continue
         self._refuse(dream, "an answer of the model that could not be read")
-        return None
+        return answer()
 
     def _refuse(self, dream: Dream, what: str) -> None:
         dream.counts["refused"] = dream.counts.get("refused", 0) + 1

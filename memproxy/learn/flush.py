@@ -160,12 +160,3 @@ class Flushes:
         """Returns when what the lane wrote for the owner is durable. Callers hold the owner's lock."""
         if not self.is_settled(lane, owner):
             await self.flush()
-
-    async def settle_with_others(self, lane: str, owner: OwnerKey) -> None:
-        """As `settle`, by `flush_with_others` and without the lock: for what was written until now."""
-        if not self.is_settled(lane, owner):
-            await self.flush_with_others()
-
-
-MOST_S = 0.5
-"""After this long a captured row's flush waits for no pause in searches any more."""

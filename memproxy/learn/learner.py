@@ -383,8 +383,8 @@ class Learner:
                 patient = self._parts.scheduler.is_patient(owner)
                 # behind others' flush at once: else the owner's next turn is written, and not flushed
                 with self._parts.scheduler.hurrying(owner):
-                    if patient:
-                        await self._parts.flushes.settle_with_others("index", owner)
+                    if patient and not self._parts.flushes.is_settled("index", owner):
+                        await self._parts.flushes.flush_with_others()
                     await held.enter_async_context(self._parts.locks.of(owner))
                 if not patient or self._parts.flushes.is_settled("index", owner):
                     break

@@ -28,7 +28,7 @@ from memproxy.learn.cooperative import Scheduler
 from memproxy.learn.dreamer import Dreamer
 from memproxy.learn.early_deletes import EarlyDeletes
 from memproxy.learn.extract import MINE
-from memproxy.learn.flush import MOST_S, Flushes, OwnerLocks
+from memproxy.learn.flush import Flushes, OwnerLocks
 from memproxy.learn.index import Indexer, together
 from memproxy.learn.judge import Judge
 from memproxy.learn.learner import END, Learner
@@ -70,6 +70,9 @@ _MODEL_RUN = 8
 
 _MOST_HELD = 1024
 """Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
+
+_MOST_FLUSH_WAIT_S = 0.5
+"""After this long a captured row's flush waits for no pause in searches any more."""
 
 _LEAST_PAUSE_S = 0.05
 """Shortest time between two looks, however often the worker is woken."""
@@ -415,8 +418,8 @@ class Worker:
             self._pressed_since = None
         elif self._pressed_since is None:
             self._pressed_since = now
-            asyncio.get_running_loop().call_later(MOST_S + 0.02, self.wake_index)
-        elif now - self._pressed_since >= MOST_S:
+            asyncio.get_running_loop().call_later(_MOST_FLUSH_WAIT_S + 0.02, self.wake_index)
+        elif now - self._pressed_since >= _MOST_FLUSH_WAIT_S:
             self._pressed_since = None
             self._parts.flushes.press()
 
