@@ -614,9 +614,12 @@ class _Run:
             try:
                 await self._flush(rows[0])
             except Exception as error:  # noqa: BLE001 - `work` hands it to the acknowledger, which logs and counts it
-                self._applied, self._failure = rows + self._applied, error
+                self._fail(rows, error)
             else:
                 await asyncio.gather(*(self._acknowledger.end(row) for row in rows))
+
+    def _fail(self, rows: list[JournalRow], error: Exception) -> None:
+        self._applied, self._failure = rows + self._applied, error
 
     async def _flush(self, row: JournalRow) -> None:
         """What was learned is flushed with others' writes, while the engine is busy and no caller waits."""
