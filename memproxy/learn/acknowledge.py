@@ -39,12 +39,8 @@ _REASONS: dict[type[Exception], str] = {
 
 
 class Acknowledger:
-    """Writes how claimed rows end.
-
-    Args:
-        tasks: owns the writing of what goes on.
-        ended: called with True when a row ended, with False when it was put back: there may be something to claim.
-        wake: called when rows may be claimed that waited.
+    """Writes how claimed rows end; ``tasks`` owns what goes on then. ``ended`` is called with True when a row ended and
+    False when it was put back, ``wake`` when rows may be claimed that waited.
     """
 
     def __init__(
@@ -124,11 +120,7 @@ class Acknowledger:
         self._wake()
 
     async def applied(self, number: int, timeout_s: float) -> bool:
-        """True when that row ended well, False if it did not end within ``timeout_s``.
-
-        Raises:
-            MemproxyError: the row's own error, when it was refused for good or parked.
-        """
+        """True when that row ended well, False if not within ``timeout_s``. Raises the error of one given up."""
         if number not in self._outcomes:
             waiter = self._waiters.setdefault(number, asyncio.get_running_loop().create_future())
             if self._parts.state.is_shared:

@@ -336,10 +336,8 @@ _BY_CALL = PlanBody().deleted_by
 
 
 async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counter[str]:
-    """Add to a plan everything the row asks for, of who stands ``within``; how many of each operation that is.
-
-    Raises:
-        msgspec.ValidationError: a changed field does not take its value.
+    """Add to a plan all that a row asks for, of who stands ``within``; how many of each operation that is. Raises
+    `msgspec.ValidationError` where a field does not take its value.
     """
     counts: Counter[str] = Counter()
     if body.dream is not None:

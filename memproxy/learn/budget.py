@@ -102,12 +102,7 @@ class TokenMeter:
         self._logged: dict[tuple[str, str], datetime] = {}
 
     async def admit(self, tenant: str) -> None:
-        """Return when the tenant may make another call.
-
-        Raises:
-            BudgetSpent: its hour or day is used up; ``until`` says when the next one begins.
-            StateUnavailable: what was spent cannot be read.
-        """
+        """Return when the tenant may make another call. Raises `BudgetSpent` where its hour or day is used up."""
         await self._admit_user()
         for budget in self._budgets:
             begun, until = budget.window(self._clock.now())
@@ -138,12 +133,7 @@ class TokenMeter:
         user: str,
         schema: dict[str, Any] | None = None,
     ) -> ModelReply:
-        """The answer to a call of learning's, which is made within the budget and counted for this source.
-
-        Raises:
-            BudgetSpent, StateUnavailable: as `admit`.
-            ModelRefused, ModelError: as `ports.ChatModel.complete`.
-        """
+        """The answer to a call of learning's, counted for its source. Raises as `admit`, and the model's errors."""
         await self.admit(tenant)
         reply = await model.complete(credential, system=system, user=user, json_mode=True, schema=schema)
         await self.note(tenant, source, reply, f"{system}\n{user}")

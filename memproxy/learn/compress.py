@@ -69,13 +69,7 @@ class Compressor:
         self._wake_index = wake_index
 
     async def compress(self, scope: Scope, request: CompressAsked, credential: Credential) -> None:
-        """Make and keep the state that was asked for; none where the session's turns do not hold the messages.
-
-        Raises:
-            ModelRefused: the key is not accepted.
-            BudgetSpent: the tenant's tokens are used up.
-            ModelError: the call failed.
-        """
+        """Make and keep the state, if turns hold the messages. Raises the model's errors and `BudgetSpent`."""
         saved = await self._parts.state.find_blocks(scope, [STATE])
         lines = saved.blocks.get(STATE, [])
         frame = next((line.text for line in lines if line.memory_id is None), None)

@@ -26,12 +26,7 @@ _LOOK_S = 0.02
 
 
 class Scheduler:
-    """Says when learning's next step may run.
-
-    Args:
-        has_waiters: whether somebody waits for this owner's lock, which learning holds: its steps wait no longer then.
-        clock: seconds since some moment.
-    """
+    """Says when learning's next step may run: at once, where somebody waits for its owner's lock (``has_waiters``)."""
 
     def __init__(self, has_waiters: Callable[[OwnerKey], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._has_waiters = has_waiters

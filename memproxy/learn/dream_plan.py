@@ -35,13 +35,9 @@ _RESULTS = {Action.END: "retracted", Action.DELETE: "deleted", **dict.fromkeys(_
 
 
 async def dreamt(view: PlanView, step: Step, outcomes: list[Outcome]) -> Counter[str]:
-    """Add to the plan what a step does, and to the row's ``outcomes``; returns how many of each operation.
-
-    A change is left out where a memory that it rests on is another than it was when the change was decided: the next
-    dream looks again.
-
-    Raises:
-        Conflict: a dream cannot be taken back (any more).
+    """Add to the plan what a step does, and to the row's ``outcomes``; how many of each operation. A change is left out
+    where a memory that it rests on is another than when it was decided: the next dream looks again. Raises `Conflict`
+    where a dream cannot be taken back.
     """
     if step.undo:
         return await _undone(view, step.dream)
@@ -160,11 +156,7 @@ def _outcomes(change: Change, dream: str) -> list[Outcome]:
 
 
 async def _undone(view: PlanView, dream: str) -> Counter[str]:
-    """Add to the plan what takes a dream back: everything that notes it is as it was before, what it made goes.
-
-    Raises:
-        Conflict: a later dream changed some of it, or it is too long ago.
-    """
+    """Add to the plan what takes a dream back, with all it made. Raises `Conflict` where a later one changed it."""
     stored = every(view.store, view.owner, MemoryFilter())
     touched = [memory async for memory in stored if mark_of(memory, dream) is not None]
     later = sorted({marks_of(memory)[-1]["id"] for memory in touched} - {dream})

@@ -94,11 +94,8 @@ _ACTIVE_FACTS = MemoryFilter(kinds=FACTS, active=True)
 
 
 class Dreamer:
-    """Dreams for everybody; one instance beside a worker.
-
-    Args:
-        write: Writes a plan through the journal; True when it is applied, False when that takes longer.
-        indexed: Waits up to the given number of seconds; returns whether the owner's index lane is empty.
+    """Dreams for everybody; one instance beside a worker. ``write`` writes a plan through the journal (True: it is
+    applied), and ``indexed`` waits until the owner's index lane is empty, each up to a number of seconds.
     """
 
     def __init__(
@@ -133,12 +130,7 @@ class Dreamer:
         await self._tasks.cancel()
 
     async def begin(self, scope: Scope, trigger: str, *, dream_id: str | None = None) -> Dream:
-        """A new dream of this user, which begins at once.
-
-        Raises:
-            Conflict: one waits or runs already.
-            StateUnavailable: the state does not answer.
-        """
+        """A new dream of this user, which begins at once. Raises `Conflict` where one waits or runs already."""
         owner = scope.whole
         dream = Dream(id=dream_id or f"dream_{uuid.uuid4().hex}", trigger=trigger, created_at=self._parts.clock.now())
         dream.stage = "" if dream.is_whole else Action.REFLECT
@@ -152,11 +144,7 @@ class Dreamer:
         return dream
 
     async def ended(self, scope: Scope, dream_id: str, timeout_s: float) -> Dream:
-        """Wait up to ``timeout_s`` for the dream to end; the dream as it then is.
-
-        Raises:
-            NotFound: there is no such dream (any more).
-        """
+        """Wait up to ``timeout_s`` for the dream to end; the dream as it then is. Raises `NotFound`."""
         until = monotonic() + timeout_s
         while True:
             dream = await self.read(scope, dream_id)
@@ -407,12 +395,7 @@ class Dreamer:
             self._asking.discard(owner.owner)
 
     async def reflect(self, scope: Scope, about: str | None) -> list[Memory]:
-        """Insights over what the scope sees, by a call; those that are new.
-
-        Raises:
-            Conflict: there is no model, or it does not answer.
-            StoreUnavailable, StateUnavailable: they are away.
-        """
+        """Insights over what the scope sees, by a call; the new ones. Raises `Conflict` where no model answers."""
         owner = scope.whole
         if not self._thinks(owner):
             raise Conflict(

@@ -57,11 +57,7 @@ class EarlyDeletes:
 
     async def may_go(self, row: JournalRow, before: Sequence[JournalRow]) -> bool:
         """Whether a row deletes, and may do so before these earlier ones: it erases them all as well, or they bring
-        messages alone, and it erases these or concerns none of them.
-
-        Raises:
-            RequestError: an earlier row cannot be read.
-            StoreUnavailable: what it deletes could not be read.
+        messages alone, and it erases these or concerns none. Raises `RequestError` where one of them cannot be read.
         """
         deletions = _deletions_of(row)
         if deletions is None or _is_whole(deletions):

@@ -120,11 +120,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
-    """The prompt from ``learn.prompts_dir`` if it is there, else the built-in one. Reads a file: call it at start.
-
-    Raises:
-        ConfigError: the file does not begin with a line ``version: N``.
-    """
+    """The prompt in ``learn.prompts_dir``, else the built-in. Raises `ConfigError` without a ``version: N``."""
     own = folder / name if folder is not None else None
     if own is not None and own.is_file():
         text = own.read_text("utf-8")
@@ -215,11 +211,7 @@ class Reader:
         return self._prompt.version if self.asks_model else rules.VERSION
 
     async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
-        """The candidates of the window, grounded or rejected.
-
-        Raises:
-            ModelRefused, BudgetSpent, ModelError: of the model; the rules need none.
-        """
+        """The candidates of the window, grounded or rejected. Raises the model's errors and `BudgetSpent`."""
         window, order = split_at_order(msgspec.structs.replace(window, turns=list(filter(is_read, window.turns))))
         reading = await self._nominate(scope, body, window, is_new=order is not None)
         return reading if order is None else msgspec.structs.replace(reading, grounded=[order, *reading.grounded])
@@ -267,11 +259,7 @@ class Reader:
         return await asyncio.to_thread(admitted_of_model, _read(reply.text), window, self._min_trust)
 
     def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
-        """The credential for the tenant's model.
-
-        Raises:
-            ModelRefused: that is not known (yet).
-        """
+        """The credential for the tenant's model. Raises `ModelRefused` while that is not known."""
         credential = self.credential(scope, body)
         if credential is None:
             raise ModelRefused(

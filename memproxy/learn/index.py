@@ -48,11 +48,8 @@ class Indexer:
         self._corrected = callback
 
     async def turns(self, rows: Sequence[JournalRow]) -> bool:
-        """Index the messages of rows of one scope; those known already change nothing. Answers whether to learn at
-        once: because that was asked for, or because the user orders to forget everything.
-
-        Raises:
-            RequestError: a row cannot be read; it never will.
+        """Index the messages of one scope's rows; known ones change nothing. Answers whether to learn at once: that was
+        asked for, or the user orders to forget everything. Raises `RequestError` for a row that cannot be read.
         """
         scope = rows[0].entry.scope
         parsed = [(row, body := decoded(row.entry.body, TurnsBody), await _turns(scope, body)) for row in rows]
@@ -163,11 +160,7 @@ class Indexer:
         return near
 
     async def plan(self, row: JournalRow) -> Planned | None:
-        """Carry out what the API asked for; a saved plan is applied again as it is.
-
-        Raises:
-            RequestError: the row cannot be read, or a field does not take its value; it never will.
-        """
+        """Carry out what the API asked for; a saved plan as it is. Raises `RequestError` for what can never be done."""
         scope = row.entry.scope
         planned: Planned | None = None
         request = decoded(row.entry.body, PlanBody)
@@ -192,11 +185,7 @@ class Indexer:
         return planned
 
     async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
-        """The plan, saved; made under the owner's lock, so that nobody changes what ``expects`` names meanwhile.
-
-        Raises:
-            PreconditionFailed: a memory is not the version that the row was made for (`If-Match`).
-        """
+        """The plan, saved under the owner's lock. Raises `PreconditionFailed` for another version than expected."""
         stored = await self._parts.store.get(row.entry.scope, list(body.expects)) if body.expects else {}
         for name, version in body.expects.items():
             memory = stored.get(name)

@@ -151,17 +151,11 @@ class Learner:
 
     async def learn(self, row: JournalRow, *, all_read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
-        Durable after the next flush.
+        Durable after the next flush. ``all_read`` is called when no model is asked any more: planning waits for the
+        owner's other writes, and may wait for a flush.
 
-        ``all_read`` is called when all is read and no model is asked any more: planning waits for the owner's other
-        writes, and may wait for a flush.
-
-        Raises:
-            RequestError: the row cannot be read; it never will.
-            ModelRefused: no key, or one that is not accepted.
-            ModelAwaited: the model does not answer just now.
-            BudgetSpent: the tenant's hour of tokens is used up.
-            ModelError: the model failed or its answer cannot be read.
+        Raises `RequestError` for a row that cannot be read, `BudgetSpent`, and the model's errors: `ModelRefused`
+        without an accepted key, `ModelAwaited` while it does not answer, `ModelError`.
         """
         if row.plan is not None:
             all_read()

@@ -214,10 +214,6 @@ def _owners(stored: str | None) -> frozenset[OwnerKey]:
 
 
 def merged(memory: Memory, fields: Mapping[str, object]) -> Memory:
-    """The memory with some fields changed; values may be JSON types.
-
-    Raises:
-        msgspec.ValidationError: a field does not take the value.
-    """
+    """The memory with some fields changed, to JSON types too. Raises `msgspec.ValidationError` for a wrong value."""
     payload = {**msgspec.to_builtins(memory), **msgspec.to_builtins(dict(fields))}
     return msgspec.convert(payload, Memory)

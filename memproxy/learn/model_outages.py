@@ -66,11 +66,7 @@ class _Outage(msgspec.Struct, kw_only=True):
 
 
 class ModelOutages:
-    """Knows which models are left alone, in memory only: after a restart each is asked at once.
-
-    Args:
-        over: called with an outage's number when its model answered.
-    """
+    """Knows, in memory only, which models are left alone. ``over`` is told which outage ended with an answer."""
 
     def __init__(self, clock: Clock, over: Callable[[int], None]) -> None:
         self._clock = clock
@@ -91,11 +87,7 @@ class ModelOutages:
         return all(outage.number != number for outage in self._outages.values())
 
     def require(self, credential: Credential) -> None:
-        """Return if the model may be asked now.
-
-        Raises:
-            ModelAwaited: it is left alone, or another job asks it.
-        """
+        """Return if the model may be asked now. Raises `ModelAwaited` while it is left alone or another job asks."""
         now = self._clock.now()
         for outage in self._of(credential):
             until = now + timedelta(seconds=_PROBE_S) if outage.probing else outage.until
@@ -103,11 +95,7 @@ class ModelOutages:
                 raise ModelAwaited(outage.reason, until=until, outage=outage.number)
 
     def begin(self, credential: Credential) -> "Asking":
-        """One call begins; during an outage it is the only one.
-
-        Raises:
-            ModelAwaited: as `require`.
-        """
+        """One call begins; during an outage it is the only one. Raises `ModelAwaited` as `require`."""
         self.require(credential)
         probed = list(self._of(credential))
         for outage in probed:
@@ -173,11 +161,7 @@ class Asking(msgspec.Struct, frozen=True):
 
 
 class SparedModel:
-    """Implements `ports.ChatModel` over another one, which is left alone during its outages.
-
-    Raises:
-        ModelAwaited: in place of `errors.ModelUnavailable`, and when the model is left alone.
-    """
+    """`ports.ChatModel` over another one, which is left alone in its outages: then it raises `ModelAwaited`."""
 
     def __init__(self, model: ChatModel, outages: ModelOutages) -> None:
         self._model = model
@@ -236,11 +220,7 @@ class _Wait(msgspec.Struct):
 
 
 class WaitingRows:
-    """The journal's rows that wait for a model. In memory only: after a restart every row is due, and begins anew.
-
-    Args:
-        most_s: ``learn.max_outage_s``, how long a row may wait.
-    """
+    """The journal's rows that wait for a model, up to ``most_s``. In memory only: after a restart every row is due."""
 
     def __init__(self, outages: ModelOutages, clock: Clock, most_s: float) -> None:
         self.most_s = most_s
@@ -253,11 +233,7 @@ class WaitingRows:
         """For which row each outage's model was asked last."""
 
     def give_way(self, row: JournalRow) -> None:
-        """Return if the model may be asked for this row.
-
-        Raises:
-            ModelAwaited: the last, unsuccessful call was for this row, and others wait too.
-        """
+        """Return if the model may be asked for this row. Raises `ModelAwaited` where it just failed and others wait."""
         wait = self._waits.get(row.number)
         if wait is None or wait.outage is None or self._last_asked.get(wait.outage) != row.number:
             return

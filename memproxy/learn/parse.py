@@ -267,11 +267,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Answer:
-    """The candidates in a model's answer; none when it says that there are none.
-
-    Raises:
-        ModelUnreadable: there is no JSON in it that could be an answer.
-    """
+    """The candidates in a model's answer, if any. Raises `ModelUnreadable` where no JSON in it could be an answer."""
     items = _answered(text)
     if items is None:
         raise ModelUnreadable("the model's answer to the extraction prompt holds no JSON with candidates; tried again")

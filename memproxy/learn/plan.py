@@ -308,11 +308,7 @@ class Planner:
         return "unknown", decision
 
     async def plan_asked(self, scope: Scope, body: PlanBody, *, now: datetime) -> Planned:
-        """The plan for what the API asks: statements take their slots, what goes frees them.
-
-        Raises:
-            msgspec.ValidationError: a changed field does not take its value.
-        """
+        """The plan for what the API asks. Raises `msgspec.ValidationError` where a field does not take its value."""
         view = PlanView(self._parts, scope, now)
         counts = await add_requested(view, body, scope)
         dream = body.dream

@@ -69,12 +69,7 @@ class Reindexer:
         """Whose memories there are."""
 
     async def run(self) -> None:
-        """Copy, catch up, switch.
-
-        Raises:
-            StoreUnavailable: the store fails; what was copied is kept for the next run.
-            EmbedderUnavailable: the same, of the embedder.
-        """
+        """Copy, catch up, switch. Where the store or the embedder fails, what was copied is kept for the next run."""
         if self._rebuild.resumed:
             self._late = bool((await self._embedded([_ANY_TEXT]))[0].tokens)
         await self._copy()

@@ -79,11 +79,8 @@ class Summariser:
         self._min_trust = Trust(parts.settings.learn.min_trust)
 
     async def summary(self, scope: Scope, turns: Sequence[Memory], credential: Credential | None) -> Summary | None:
-        """The summary of these turns of a session; None when it is known already or there is nothing to tell.
-
-        Raises:
-            ModelRefused: the key is not accepted.
-            BudgetSpent: the tenant's hour of tokens is used up.
+        """The summary of a session's turns; None when it is known or there is nothing to tell. Raises `ModelRefused`
+        and `BudgetSpent`; after other failures of the model it is made of extracts.
         """
         spoken = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _may_be_summarised(turn)]
         if hold_nothing(spoken, frozenset(turn.id for turn in spoken)):

@@ -258,11 +258,7 @@ class Worker:
         return await self.applied(await self.submit(entry), timeout_s)
 
     async def applied(self, number: int, timeout_s: float) -> bool:
-        """True when that row is applied and flushed, False if not within ``timeout_s``.
-
-        Raises:
-            MemproxyError: the row's own error, when it was refused for good or parked.
-        """
+        """True when that row is applied and flushed, False if not in time. Raises the error of one given up."""
         with self._parts.flushes.waited_for():
             return await self._acknowledger.applied(number, timeout_s)
 
