@@ -20,7 +20,7 @@ from memproxy.learn.memory_vectors import merged
 from memproxy.learn.nearby import taken_back, traces_of
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.parts import Parts
-from memproxy.learn.placement import Palace, places_of
+from memproxy.learn.placement import place_anew, place_new, places_of
 from memproxy.learn.plan_view import matching, of_session, of_turn, tombstone
 from memproxy.ports import MemoryFilter, MemoryStore, Point, SlotChange, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
@@ -153,7 +153,6 @@ class Applier:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._palace = Palace(parts.state)
         self._deleted: Callable[[], Awaitable[None]] | None = None
 
     def on_deleted(self, callback: Callable[[], Awaitable[None]]) -> None:
@@ -174,7 +173,7 @@ class Applier:
         await self._take_away(owner, plan)
 
     async def _write(self, owner: Scope, plan: PlanBody, now: datetime, given_vectors: _Given) -> None:
-        memories = await self._palace.memories(owner, await self._still_due(owner, plan.upserts, now))
+        memories = await place_new(self._parts.state, owner, await self._still_due(owner, plan.upserts, now))
         whole, fields = await self._split_changes(owner, plan.changes)
         points = await self._points(owner, memories, given_vectors)
         points += await self._parts.vectors.with_neighbours(owner, whole)
@@ -262,7 +261,8 @@ class Applier:
         stored = await self._parts.store.get(owner, read) if read else {}
         facts = {name: merged(memory, changes[name]) for name, memory in stored.items()}
         moving = [memory for name, memory in facts.items() if _PLACING_FIELDS & changes[name].keys()]
-        placed = await self._palace.place_anew(owner, [memory for memory in moving if memory.kind is not Kind.TURN])
+        moving = [memory for memory in moving if memory.kind is not Kind.TURN]
+        placed = await place_anew(self._parts.state, owner, moving)
         facts |= {memory.id: memory for memory in placed}
         said_anew = [name for name in facts if _SEARCHED_FIELDS & changes[name].keys()]
         whole = {

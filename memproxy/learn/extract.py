@@ -66,11 +66,6 @@ async def unlearned(store: MemoryStore, scope: Scope, body: LearnBody, most: int
     return of_places(turns, first=0 if new is None else max(0, len(turns) - new), most=most)
 
 
-def scope_of_turn(scope: Scope, turn: Memory) -> Scope:
-    """The scope with the project and agent of a turn: what is learned from the turn belongs there."""
-    return scope.at(*turn.place)
-
-
 def is_visible(project: str | None, agent: str | None, turn: Memory) -> bool:
     """Whether what is learned in a project and agent may draw on a turn: it is theirs, or of none."""
     return turn.project_id in {None, project} and turn.agent_id in {None, agent}

@@ -18,7 +18,7 @@ from memproxy.learn.apply import Applier
 from memproxy.learn.forget_everything import order_of
 from memproxy.learn.memory_vectors import adjacency, turn_key
 from memproxy.learn.parts import Parts
-from memproxy.learn.placement import Palace
+from memproxy.learn.placement import place_turns
 from memproxy.learn.plan import Planned, Planner
 from memproxy.learn.planted import marked
 from memproxy.metrics import metrics
@@ -39,7 +39,6 @@ class Indexer:
         self._parts = parts
         self._planner = planner
         self._applier = applier
-        self._palace = Palace(parts.state)
         self._corrected: Callable[[Scope, int], None] | None = None
         self._noted: set[int] = set()
 
@@ -139,7 +138,7 @@ class Indexer:
     async def _write(self, scope: Scope, new: Sequence[Memory], near: Sequence[Memory]) -> None:
         """Write new turns, and the turns next to them again: these are found by their neighbours' words too."""
         owner = scope.whole
-        new = await self._palace.turns(scope, new)
+        new = await place_turns(self._parts.state, scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
         beside = {turn_key(turn): {turn_key(each) for each in around[turn_key(turn)] if each} for turn in near}

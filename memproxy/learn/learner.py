@@ -23,7 +23,7 @@ from memproxy.learn.apply import Applier, without_what_went
 from memproxy.learn.budget import Spent, tallied
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, memory_of
 from memproxy.learn.compress import Compressor
-from memproxy.learn.extract import MINE, Reader, is_visible, scope_of_turn, turns_of, unlearned
+from memproxy.learn.extract import MINE, Reader, is_visible, turns_of, unlearned
 from memproxy.learn.forget_everything import split_at_order, without_covered
 from memproxy.learn.grounding import hold_nothing
 from memproxy.learn.index import decoded
@@ -32,7 +32,7 @@ from memproxy.learn.outcomes import of_reading
 from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
-from memproxy.learn.placement import Palace
+from memproxy.learn.placement import is_elsewhere, new_places
 from memproxy.learn.plan import Planned, Planner, hide_questions, mere_questions
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
@@ -106,7 +106,6 @@ class Learner:
         self._planner = planner
         self._applier = applier
         self._unplanned = 0
-        self._palace = Palace(parts.state)
         self._planning = asyncio.Semaphore(_PLANNED_AT_ONCE)
         self._progress: dict[int, _Progress] = {}
 
@@ -142,7 +141,7 @@ class Learner:
         spent = joined[0].spent
         links = spans_in(turn.metadata for turn in turns)
         with tallied(spent), work(self._parts.traces, "memory.read", links, {"memproxy.rows": len(joined)}):
-            read = await self._reader.read(scope_of_turn(rows[0].entry.scope, window.newest), first, window)
+            read = await self._reader.read(rows[0].entry.scope.at(*window.newest.place), first, window)
         for progress in joined:
             self._check_is_there(progress)
             own = {turn.id for turn in progress.windows[0].turns}
@@ -222,7 +221,7 @@ class Learner:
         window = Window(turns=[as_turn], new_ids=frozenset({name}))
         progress = _Progress(row, [window], [window], all_read=all_read)
         with tallied(progress.spent):
-            progress.read.append(await self._reader.read(scope_of_turn(scope, as_turn), body, window))
+            progress.read.append(await self._reader.read(scope.at(*as_turn.place), body, window))
         statements = [grounded for grounded in progress.read[0].grounded if grounded.candidate.intent is Intent.STATE]
 
         async def plan_at(now: datetime) -> Planned | None:
@@ -296,7 +295,7 @@ class Learner:
         for window in progress.shown[len(progress.read) :]:
             self._check_is_there(progress)
             await self._step(scope)
-            window_scope = scope_of_turn(scope, progress.windows[len(progress.read)].newest)
+            window_scope = scope.at(*progress.windows[len(progress.read)].newest.place)
             progress.read.append(await self._reader.read(window_scope, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(progress)
@@ -426,10 +425,10 @@ class Learner:
         await self._step(scope)
         async with self._parts.locks.of(scope.owner):
             latest = await turns_of(self._parts.store, scope, last=_LATEST)
-            if not await self._palace.is_elsewhere(scope, latest):
+            if not await is_elsewhere(self._parts.state, scope, latest):
                 return
-            moved = await self._palace.new_places(scope, await turns_of(self._parts.store, scope, last=_MOST_HOUSED))
-            if moved:
+            turns = await turns_of(self._parts.store, scope, last=_MOST_HOUSED)
+            if moved := await new_places(self._parts.state, scope, turns):
                 with self._parts.flushes.of("learn", scope.owner):
                     await self._parts.store.set_fields(scope, moved)
 

@@ -1,7 +1,7 @@
 """Gives memories their place in the palace when they are written. Doing it twice gives the same wing and room."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -24,48 +24,48 @@ def places_of(memory: Memory) -> dict[str, str | None]:
     return {name: getattr(memory, name) for name in _PLACE_FIELDS}
 
 
-class Palace:
-    """Assigns places; the state allots the numbers."""
+async def place_turns(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+    """New turns of the scope's session, in their order, with their drawers."""
+    return await _placed(state, scope, turns, await _looked_through(state, assign_turns, scope, turns))
 
-    def __init__(self, state: PalaceStore) -> None:
-        self._state = state
 
-    async def turns(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
-        """New turns of the scope's session, in their order, with their drawers."""
-        return await self._placed(scope, turns, await self._looked_through(assign_turns, scope, turns))
+async def place_new(state: PalaceStore, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+    """The memories, those with places that have none yet; the order stays."""
+    new = [memory for memory in memories if memory.pointer is None]
+    placed = iter(await _placed(state, scope, new, [assign(memory) for memory in new]))
+    return [next(placed) if memory.pointer is None else memory for memory in memories]
 
-    async def memories(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """The memories, those with places that have none yet; the order stays."""
-        new = [memory for memory in memories if memory.pointer is None]
-        placed = iter(await self._placed(scope, new, [assign(memory) for memory in new]))
-        return [next(placed) if memory.pointer is None else memory for memory in memories]
 
-    async def place_anew(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """The memories with the places that they belong to by now; what their old pointers meant, nothing else will."""
-        return await self._placed(scope, memories, [assign(memory) for memory in memories])
+async def place_anew(state: PalaceStore, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+    """The memories with the places that they belong to by now; what their old pointers meant, nothing else will."""
+    return await _placed(state, scope, memories, [assign(memory) for memory in memories])
 
-    async def is_elsewhere(self, scope: Scope, turns: Sequence[Memory]) -> bool:
-        """Whether some of a session's turns stand in another wing than that of what they are about."""
-        return bool((await self._looked_through(moved_turns, scope, turns))[0])
 
-    async def new_places(self, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
-        """The new places, by id, of those of a session's turns that move into the wing of what the session is about."""
-        moving, names = await self._looked_through(moved_turns, scope, turns)
-        return {turn.id: places_of(turn) for turn in await self._placed(scope, moving, names)}
+async def is_elsewhere(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> bool:
+    """Whether some of a session's turns stand in another wing than that of what they are about."""
+    return bool((await _looked_through(state, moved_turns, scope, turns))[0])
 
-    async def _looked_through(
-        self, find: Callable[[Sequence[Memory], Mapping[str, str]], _Found], scope: Scope, turns: Sequence[Memory]
-    ) -> _Found:
-        """What is found in turns with the names of the owner's wings."""
-        wing_names = await self._state.palace_names(scope, writing=True)
-        if sum(len(turn.content) for turn in turns) < _AT_ONCE:
-            return find(turns, wing_names)
-        return await asyncio.to_thread(find, turns, wing_names)
 
-    async def _placed(self, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
-        places = await self._state.allot_numbers(scope, names) if names else []
-        placed = []
-        for memory, name, place in zip(memories, names, places, strict=True):
-            where = {"wing": place.wing, "room": name.room, "closet": name.closet, "pointer": place.pointer}
-            placed.append(msgspec.structs.replace(memory, **where))
-        return placed
+async def new_places(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
+    """The new places, by id, of those of a session's turns that move into the wing of what the session is about."""
+    moving, names = await _looked_through(state, moved_turns, scope, turns)
+    return {turn.id: places_of(turn) for turn in await _placed(state, scope, moving, names)}
+
+
+async def _looked_through(
+    state: PalaceStore, find: Callable[..., _Found], scope: Scope, turns: Sequence[Memory]
+) -> _Found:
+    """What is found in turns with the names of the owner's wings."""
+    wing_names = await state.palace_names(scope, writing=True)
+    if sum(len(turn.content) for turn in turns) < _AT_ONCE:
+        return find(turns, wing_names)
+    return await asyncio.to_thread(find, turns, wing_names)
+
+
+async def _placed(state: PalaceStore, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
+    places = await state.allot_numbers(scope, names) if names else []
+    placed = []
+    for memory, name, place in zip(memories, names, places, strict=True):
+        where = {"wing": place.wing, "room": name.room, "closet": name.closet, "pointer": place.pointer}
+        placed.append(msgspec.structs.replace(memory, **where))
+    return placed

@@ -34,7 +34,6 @@ from memproxy.core.telling import LEAST, PLAINLY, telling
 from memproxy.learn import nearby, succession
 from memproxy.learn.api_plan import add_requested
 from memproxy.learn.candidates import Grounded, Intent, Read, Window, is_read, memory_of
-from memproxy.learn.extract import scope_of_turn
 from memproxy.learn.forget_everything import forget_everything
 from memproxy.learn.grounding import contradict, goes_back_unsaid
 from memproxy.learn.judge import Advice, Judge, apply_verdicts, candidate_key
@@ -130,7 +129,7 @@ class Planner:
         for grounded, candidate in zip(extracted, candidates, strict=True):
             if grounded.candidate.intent is Intent.STATE:
                 chain = await nearby.chain(view, candidate)
-                turn_scope = scope_of_turn(scope, grounded.turn)
+                turn_scope = scope.at(*grounded.turn.place)
                 near = [] if chain else await nearby.neighbours(view, turn_scope, candidate)
                 verdicts = await self._judge.verdicts(scope.tenant, candidate, chain, near, self._bands)
                 key = candidate_key(candidate)
@@ -162,7 +161,7 @@ class Planner:
         for grounded, candidate in zip(extracted, candidates, strict=True):
             await view.step()
             verdicts = (advice or {}).get(candidate_key(candidate), {})
-            turn_scope = scope_of_turn(scope, grounded.turn)
+            turn_scope = scope.at(*grounded.turn.place)
             case = _Case(turn_scope, grounded, candidate, verdicts, read_ids=read_ids)
             operation, decision = await self._learn(view, case)
             counts[operation] += 1
@@ -182,7 +181,7 @@ class Planner:
         view.aliases = aliases = Aliases(await view.state.palace_names(scope, writing=True))
         candidates = []
         for grounded in extracted:
-            turn_scope = scope_of_turn(scope, grounded.turn)
+            turn_scope = scope.at(*grounded.turn.place)
             candidates.append(aliases.resolved(memory_of(grounded, turn_scope, now=view.now, extractor=extractor)))
         texts = [candidate.content for candidate in candidates]
         vectors = await self._parts.vectors.statement_vectors(texts, scope.tenant)
@@ -211,7 +210,8 @@ class Planner:
         if decision.operation is not Operation.DUPLICATE:
             ended = taken_back_with(case.grounded.turn, candidate, case.read_ids, view.now)
         if (ended := ended or await nearby.ended(view, candidate, decision)) is not None:
-            await succession.add_ended(view, ended)
+            await view.add(ended)
+            await succession.hide_late(view, ended)
             decision = Decision(Operation.RETRACT, ended, (ended,))
         else:
             await self._carry_out(view, case, decision)
@@ -223,7 +223,7 @@ class Planner:
             chain = await view.chain_of(decision.target)
             for name, fields in repeat(decision.target, candidate, chain, now=view.now).items():
                 await view.change(name, fields)
-            await succession.hide_late(view, decision.target.id)
+            await succession.hide_late(view, await view.memory(decision.target.id) or decision.target)
         elif decision.operation is Operation.UPDATE and decision.target is not None:
             if case.grounded.candidate.intent is Intent.CORRECT:
                 candidate = in_place_of(candidate, decision.target)

@@ -41,8 +41,8 @@ async def supersede(view: PlanView, candidate: Memory, target: Memory) -> None:
         await mark_superseded(view, target, new)
     elif new.superseded_by and (after := await view.memory(new.superseded_by)) is not None:
         await mark_superseded(view, new, after)
-    elif retracted_at(new) is not None:
-        await _hide(view, new, str(new.metadata[RETRACTED_BY]), retracted_at(new) or view.now)
+    else:
+        await hide_late(view, new)
 
 
 async def retract(view: PlanView, memory: Memory, turn: str, at: datetime) -> None:
@@ -51,16 +51,9 @@ async def retract(view: PlanView, memory: Memory, turn: str, at: datetime) -> No
     await _hide(view, memory, turn, at)
 
 
-async def add_ended(view: PlanView, ended: Memory) -> None:
-    """Add a statement that was taken back before it came to be known, and hide the turns that state it."""
-    await view.add(ended)
-    await _hide(view, ended, str(ended.metadata[RETRACTED_BY]), retracted_at(ended) or view.now)
-
-
-async def hide_late(view: PlanView, name: str) -> None:
+async def hide_late(view: PlanView, memory: Memory) -> None:
     """Hide the turns that state what was taken back after they were said, and were not known by then."""
-    memory = await view.memory(name)
-    if memory is not None and not memory.active and (at := retracted_at(memory)) is not None:
+    if not memory.active and (at := retracted_at(memory)) is not None:
         await _hide(view, memory, str(memory.metadata[RETRACTED_BY]), at)
 
 
