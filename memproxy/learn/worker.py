@@ -82,15 +82,15 @@ class Slots:
     """A lane's slots: a semaphore whose holder can give its slot back early. ``freed`` is called when one was."""
 
     def __init__(self, most: int, freed: Callable[[], None]) -> None:
-        self.most = most
+        self._most = most
         self.freed = freed
         self.semaphore = asyncio.Semaphore(most)
-        self.demand = 0
+        self.wanted: set[Slot] = set()
 
     @property
     def free(self) -> int:
         """How many slots are free at once; 0 while somebody waits for one."""
-        return max(0, self.most - self.demand)
+        return max(0, self._most - len(self.wanted))
 
 
 class Slot:
@@ -99,23 +99,20 @@ class Slot:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._held = False
-        self._counted = True
-        slots.demand += 1
+        slots.wanted.add(self)
 
     async def take(self) -> None:
         """Returns when it is held; at once where it already is."""
-        if self._held:
-            return
-        self._slots.demand += not self._counted
-        self._counted = True
-        await self._slots.semaphore.acquire()
-        self._held = True
+        if not self._held:
+            self._slots.wanted.add(self)
+            await self._slots.semaphore.acquire()
+            self._held = True
 
     def leave(self) -> None:
         """Let others have it; nothing happens where it was left before."""
-        self._slots.demand -= self._counted
-        was_held, self._held, self._counted = self._held, False, False
-        if was_held:
+        self._slots.wanted.discard(self)
+        if self._held:
+            self._held = False
             self._slots.semaphore.release()
             self._slots.freed()
 
