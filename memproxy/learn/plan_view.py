@@ -253,9 +253,7 @@ class PlanView:
     async def chain_of(self, memory: Memory) -> list[Memory]:
         """The chain that a memory stands in, oldest first; of a long one the part around it."""
         last, visited = memory, {memory.id}
-        while (
-            last.superseded_by is not None and last.superseded_by not in visited and len(visited) < _LONGEST_CHAIN // 2
-        ):
+        while last.superseded_by and last.superseded_by not in visited and len(visited) < _LONGEST_CHAIN // 2:
             later = await self.memory(last.superseded_by)
             if later is None:
                 break
