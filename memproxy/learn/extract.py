@@ -117,10 +117,8 @@ class Prompt(msgspec.Struct, frozen=True):
 def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
     """The prompt in ``learn.prompts_dir``, else the built-in. Raises `ConfigError` without a ``version: N``."""
     own = folder / name if folder is not None else None
-    if own is not None and own.is_file():
-        text = own.read_text("utf-8")
-    else:
-        text = resources.files("memproxy.learn").joinpath("prompts", name).read_text("utf-8")
+    built_in = resources.files("memproxy.learn").joinpath("prompts", name)
+    text = (own if own is not None and own.is_file() else built_in).read_text("utf-8")
     first, _, rest = text.partition("\n")
     label, _, version = first.partition(":")
     if label.strip() != "version" or not version.strip():
