@@ -7,8 +7,7 @@ from memproxy.core.protocol import UpstreamAccess
 from memproxy.ports import Credential
 from memproxy.settings import ModelSettings, Settings
 
-_ACCESS_BYTES = 16 * 1024 * 1024
-"""For the ways that tenants' requests took: some 15,000 tenants."""
+_ACCESS_BYTES = 16 * 1024 * 1024  # for the ways that tenants' requests took: some 15,000 tenants
 
 
 class ModelAccess:

@@ -20,8 +20,7 @@ from memproxy.tasks import TaskOwner
 log = logging.getLogger(__name__)
 
 POLL_S = 1.0
-LOOKS_S = (0.02, 0.25)
-"""First and longest pause between two looks for what another engine may have done."""
+LOOKS_S = (0.02, 0.25)  # first and longest pause between two looks for what another engine may have done
 
 _KEY_WAIT_S = 300.0
 _MOST_OUTCOMES = 10_000

@@ -44,8 +44,7 @@ from memproxy.learn.pending import CHANGES
 from memproxy.learn.plan_view import PlanView, matching, tombstone
 from memproxy.ports import MemoryFilter, every
 
-_MOST_TOLD = 100
-"""Outcomes noted of one plan: an import of thousands is not thousands of events."""
+_MOST_TOLD = 100  # outcomes noted of one plan: an import of thousands is not thousands of events
 
 
 def outcomes_written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
@@ -70,9 +69,7 @@ def outcomes_written(request: PlanBody, plan: PlanBody) -> list[Outcome]:
     return outcomes[:_MOST_TOLD]
 
 
-_EVIDENCE = "evidence"
-"""Name in ``metadata``: the words of a message from which a fact was read."""
-
+_EVIDENCE = "evidence"  # name in ``metadata``: the words of a message from which a fact was read
 _PAGE = 200
 
 
@@ -329,8 +326,7 @@ _NOTED = frozenset(
     {RETRACTED_BY, RETRACTED_AT, STATED_END, ALL_FORGOTTEN_BY, PENDING, CHANGES, DREAMS, MERGED_INTO, REFINED}
 )
 _NOTED_OF_LEARNED = frozenset({SAID, LAST_SAID, RECONCILED_AT})
-_EXTRACTOR = "extractor"
-"""Metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own."""
+_EXTRACTOR = "extractor"  # metadata of what was learned; what somebody stored himself may have a ``said_at`` of his own
 
 _BY_CALL = PlanBody().deleted_by
 

@@ -18,8 +18,7 @@ from memproxy.tasks import TaskOwner, happens
 log = logging.getLogger(__name__)
 
 
-Spent = dict[str, tuple[int, int]]
-"""Input and output tokens by source."""
+Spent = dict[str, tuple[int, int]]  # input and output tokens by source
 
 _TALLY: ContextVar[Spent | None] = ContextVar("tokens", default=None)
 """A second count of tokens for the piece of work of the current task."""
@@ -52,8 +51,7 @@ def charged_to(owner: tuple[str, str]) -> Iterator[None]:
 _LEARNING = frozenset({"compress", "extract", "judge", "summary", "dream"})
 """Sources that the budget is for: what recall asks a model, and embedding, has no part in it."""
 
-SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}
-"""Everything that asks a model."""
+SOURCES = _LEARNING | {"rewrite", "rerank", "embed"}  # everything that asks a model
 
 
 class Budget(NamedTuple):
@@ -178,9 +176,7 @@ def _hour(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-WRITE_SECONDS = 1.0
-"""How long a count is held in memory at most: what a killed process loses."""
-
+WRITE_SECONDS = 1.0  # how long a count is held in memory at most: what a killed process loses
 _CLOSE_SECONDS = 5.0
 
 

@@ -35,16 +35,12 @@ from memproxy.core.similar import (
 from memproxy.core.slots import has_many, numbers, predicate_name, same_value, slot_name, slot_value, subject_name
 from memproxy.learn.outdated import PREDICATE as SUMMARY
 
-_SLIP = 6
-"""Letters of a word in which two that change places, or one that is missing, may be a slip of the pen."""
-
+_SLIP = 6  # letters of a word in which two that change places, or one that is missing, may be a slip of the pen
 _SHOWN = 2
-_MOST_APART = 12
-"""Most words of a statement that are compared one by one for a slip."""
+_MOST_APART = 12  # most words of a statement that are compared one by one for a slip
 
 
-Near = Mapping[str, Sequence[Neighbour]]
-"""What is near each of some entries, by their ids."""
+Near = Mapping[str, Sequence[Neighbour]]  # what is near each of some entries, by their ids
 
 
 class Verdict(enum.StrEnum):

@@ -14,15 +14,10 @@ from contextlib import contextmanager
 from memproxy.core.scope import OwnerKey
 from memproxy.tasks import happens
 
-STEP_EVERY_S = 0.05
-"""While requests wait one step of some 2 ms is let through this often: learning has 5 % of the time."""
-
+STEP_EVERY_S = 0.05  # while requests wait one step of some 2 ms is let through this often: learning has 5 % of the time
 LATELY_S = 1.0
-BUSY_FROM = 20
-"""Requests and writes within `LATELY_S` from which on there is traffic; one person's chat is none."""
-
-_LOOK_S = 0.02
-"""How often a step that waits looks whether somebody waits for its owner's lock."""
+BUSY_FROM = 20  # requests and writes within `LATELY_S` from which on there is traffic; one person's chat is none
+_LOOK_S = 0.02  # how often a step that waits looks whether somebody waits for its owner's lock
 
 
 class Scheduler:

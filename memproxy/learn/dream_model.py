@@ -37,20 +37,15 @@ from memproxy.ports import Credential
 
 log = logging.getLogger(__name__)
 
-WINDOW = 30
-"""Memories that one question shows."""
-
+WINDOW = 30  # memories that one question shows
 _MOST_DELETED = 0.2
 _MOST_SET_ASIDE = 0.5
 """Shares of a window that an answer may delete, and set aside in all (merged, superseded, deleted); one may always."""
 
 _MOST_SOURCES = 8
 _MOST_TEXT = 600
-_LEAST_KEPT = 0.34
-"""Share of a source's words that a merged sentence has, beside all of its names and numbers."""
-
-_NEEDED = {"strong": 1, "clear": 2, "slight": 3}
-"""Messages that must show a preference, by how strongly it is said."""
+_LEAST_KEPT = 0.34  # share of a source's words that a merged sentence has, beside all of its names and numbers
+_NEEDED = {"strong": 1, "clear": 2, "slight": 3}  # messages that must show a preference, by how strongly it is said
 
 _LEAST_SOURCES = 2
 _MOST_LABEL = 60
@@ -114,8 +109,7 @@ class _Insights(msgspec.Struct):
 
 _Answer = TypeVar("_Answer", _Tidied, _Preferences, _Patterns, _Insights)
 _One = TypeVar("_One")
-NewChanges = list[tuple[Change, Memory | None]]
-"""What is to be done, each with the memory that it makes."""
+NewChanges = list[tuple[Change, Memory | None]]  # what is to be done, each with the memory that it makes
 
 _MAKES = {
     Action.INFER: (Kind.SEMANTIC, "preferences", "user-preferences"),

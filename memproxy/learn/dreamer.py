@@ -61,32 +61,18 @@ LEASE = timedelta(minutes=3)
 _EVER = timedelta(days=36_500)
 """What is open at the start is nobody else's, whatever the clock said that its lease was made by."""
 
-AT_ONCE = 2
-"""Dreams of different users at once."""
-
+AT_ONCE = 2  # dreams of different users at once
 _POLL_S = 5.0
 _PAGE = 100
-_NEAR = 12
-_MATES = 50
-"""Entries near one; more of them where it says that something changed, to show what of it is a value."""
-
-_KNOWN = 200
-"""Newest entries among which the preferences are that are known already."""
-
-_QUERY = 2_000
-"""Characters of an entry by which its neighbours are looked for."""
-
-_SETTLE_S = 120.0
-"""How long a dream waits for what the journal holds of its user, and for one of its own steps."""
-
+_NEAR = 12  # entries near one
+_MATES = 50  # the same where one says that something changed: they show what of it is a value
+_KNOWN = 200  # newest entries among which the preferences are that are known already
+_QUERY = 2_000  # characters of an entry by which its neighbours are looked for
+_SETTLE_S = 120.0  # how long a dream waits for what the journal holds of its user, and for one of its own steps
 _OWNERS = 500
 _DREAMS = 50
-
-_TURNS = 120
-"""Messages that preferences are looked for in, and entries that are reflected on."""
-
-_MOST_LOOKED_AT = 10_000
-"""Newest entries among which those are looked for that people called wrong."""
+_TURNS = 120  # messages that preferences are looked for in, and entries that are reflected on
+_MOST_LOOKED_AT = 10_000  # newest entries among which those are looked for that people called wrong
 
 _AFTER = {Action.INFER: Action.AVOID, Action.AVOID: Action.REFLECT, Action.REFLECT: "end"}
 

@@ -34,11 +34,8 @@ from memproxy.learn.rules import reader
 from memproxy.metrics import metrics
 from memproxy.ports import Credential, HybridQuery, MemoryFilter, MemoryStore, every
 
-MINE = "mine"
-"""Reason of a row that reads the whole session again."""
-
-_SLACK = 2
-"""Turns before the new ones that are read again: an exchange that came while the row was made is not missed."""
+MINE = "mine"  # reason of a row that reads the whole session again
+_SLACK = 2  # turns before the new ones that are read again: an exchange that came while the row was made is not missed
 
 
 async def turns_of(
@@ -181,11 +178,8 @@ _KNOWN = 12
 _LATEST = 24
 """Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
 
-_QUERY = 2_000
-"""Most characters of a message by which what is known already is searched."""
-
-_MESSAGES = 12
-"""Most messages of a window by which that is done, the latest."""
+_QUERY = 2_000  # most characters of a message by which what is known already is searched
+_MESSAGES = 12  # most messages of a window by which that is done, the latest
 
 
 class Reader:

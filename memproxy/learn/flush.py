@@ -40,8 +40,7 @@ class OwnerLocks:
                 del self._users[owner], self._locks[owner]
 
 
-GATHER_S = 0.3
-"""How long a flush gathers others' writes: it takes as long for many as for one, and much processor time."""
+GATHER_S = 0.3  # how long a flush gathers others' writes: it takes as long for many as for one, and much processor time
 
 
 PATIENT_S = 2.5

@@ -32,9 +32,7 @@ from memproxy.metrics import metrics
 
 _KINDS = frozenset({"greeting", "smalltalk"})
 
-_TELLS = -2.5
-"""Log odds from which a message may tell something: 0.2 % of parts that do lie below, of questions 27 %."""
-
+_TELLS = -2.5  # log odds from which a message may tell something: 0.2 % of parts that do lie below, of questions 27 %
 _ANSWERS = -3.55
 """The same behind a question of the assistant's: "yes" and "around five" say something there, "thanks" does not."""
 
@@ -65,11 +63,8 @@ def _asks(text: str) -> bool:
     return "?" in text or "？" in text
 
 
-_LEAST_QUOTE = 3
-"""Letters of a quote; a shorter one could be from anywhere and counts as none."""
-
-_SMALL = 31
-"""Numbers up to this may be counts, days or hours that the extractor worked out ("two dogs", "tomorrow")."""
+_LEAST_QUOTE = 3  # letters of a quote; a shorter one could be from anywhere and counts as none
+_SMALL = 31  # numbers up to this may be counts, days or hours that the extractor worked out ("two dogs", "tomorrow")
 
 _NOT_ABOUT = frozenset({"user", "assistant", "people", "person", "speaker"})
 _MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<"})
@@ -183,8 +178,7 @@ def moment_of(text: str, said_at: datetime) -> datetime | None:
 _LEAST_SAID = 0.3
 """Share of a repeated statement's words that its message must hold; else it is an echo, and loses a repetition."""
 
-_REPLY = 3
-"""Words of a message that may do no more than agree to what it was asked."""
+_REPLY = 3  # words of a message that may do no more than agree to what it was asked
 
 _LEFT = re.compile(
     r"\b(?:from|instead of|rather than|not|no longer|never|left|quit|leaving|used to \w+(?: \w+)?|over|than|was|were"
@@ -192,8 +186,7 @@ _LEFT = re.compile(
 )
 """Before a value: it is what the message leaves behind ("from Berlin", "instead of Vim")."""
 
-_BEFORE = 80
-"""Characters before a value that are read for it."""
+_BEFORE = 80  # characters before a value that are read for it
 
 _RETURNS = re.compile(
     r"\b(?:back|again|return\w*|revert\w*|undo|undone|after all|as (?:it was|before|planned)|once more|still|old"

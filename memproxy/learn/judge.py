@@ -27,12 +27,8 @@ log = logging.getLogger(__name__)
 JUDGE_PROMPT = "judge.md"
 SAME, REPLACES, SEPARATE = "same", "replaces", "separate"
 
-Advice = Mapping[str, Mapping[str, str]]
-"""For each candidate (`candidate_key`) the verdicts by id of the known memory."""
-
-_MOST_PAIRS = 3
-"""Pairs asked about for one candidate: the nearest decide, and every question costs."""
-
+Advice = Mapping[str, Mapping[str, str]]  # for each candidate (`candidate_key`) the verdicts by id of the known memory
+_MOST_PAIRS = 3  # pairs asked about for one candidate: the nearest decide, and every question costs
 _MOST_SHOWN = 500
 _VERDICT = re.compile(rf"\b({SAME}|{REPLACES}|{SEPARATE})\b")
 

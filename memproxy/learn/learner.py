@@ -41,36 +41,21 @@ from memproxy.traces import Attributes, spans_in, step, work
 
 log = logging.getLogger(__name__)
 
-END = "end"
-"""Reason of a row of a session that is over: what is new is learned, and the whole is summarised."""
-
-_OVER = frozenset({MINE, END, SILENT})
-"""Reasons of rows that have work to do where nothing is new."""
-
-_LEAST_MESSAGES = 2
-"""Least messages of the user in a session that is summarised because it fell silent."""
-
+END = "end"  # reason of a row of a session that is over: what is new is learned, and the whole is summarised
+_OVER = frozenset({MINE, END, SILENT})  # reasons of rows that have work to do where nothing is new
+_LEAST_MESSAGES = 2  # least messages of the user in a session that is summarised because it fell silent
 _PLANNING_TRIES = 5
-
-_PLANNED_AT_ONCE = 4
-"""Plans made at once: many sessions may wait for one flush, and would all go on together behind it."""
-
+_PLANNED_AT_ONCE = 4  # plans made at once: many sessions may wait for one flush, and would all go on together behind it
 _SETTLING_TRIES = 3
 """How many flushes of others a plan waits for, its owner writing all the time, before it asks for its own."""
 
-_MOST_UNPLANNED = 8
-"""Sessions that may be read and wait to be planned while a model is asked about others."""
-
-_LATEST = 30
-"""Newest turns of a session that tell what it is about."""
-
-_MOST_HOUSED = 500
-"""Newest turns of a session that move when it gets a wing of its own."""
+_MOST_UNPLANNED = 8  # sessions that may be read and wait to be planned while a model is asked about others
+_LATEST = 30  # newest turns of a session that tell what it is about
+_MOST_HOUSED = 500  # newest turns of a session that move when it gets a wing of its own
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
 
-_MOST_LEARNED = 500
-"""Facts, of the turns of a few windows, that are looked at for what was learned before."""
+_MOST_LEARNED = 500  # facts, of the turns of a few windows, that are looked at for what was learned before
 
 
 class _Progress(msgspec.Struct):

@@ -28,8 +28,7 @@ _BATCH = 64
 _AT_ONCE = 16_000
 """Characters whose words are counted before others have their turn of the event loop: a few milliseconds."""
 
-_PAID = "openai:"
-"""How the names of embedders begin whose texts go to a service."""
+_PAID = "openai:"  # how the names of embedders begin whose texts go to a service
 
 Around = tuple[Memory | None, Memory | None]
 _TurnKey = tuple[str | None, str]

@@ -41,17 +41,12 @@ def delay_s(wait: tenacity.wait.wait_base, tries: int) -> float:
 
 log = logging.getLogger(__name__)
 
-_PROBE_S = 30.0
-"""How long other jobs wait while one asks; they go on at once when it is answered."""
-
-_MOST_RETRY_AFTER_S = 3600.0
-"""Longest wait that a provider's ``retry-after`` can ask for."""
-
+_PROBE_S = 30.0  # how long other jobs wait while one asks; they go on at once when it is answered
+_MOST_RETRY_AFTER_S = 3600.0  # longest wait that a provider's ``retry-after`` can ask for
 _MOST_ACCOUNTS = 2_000
 """Models and accounts whose outages are remembered; names and keys of theirs are bounded where they come in."""
 
-_ANSWERS_BYTES = 1024 * 1024
-"""For how often models answered."""
+_ANSWERS_BYTES = 1024 * 1024  # for how often models answered
 
 _Account = tuple[str | None, ...]
 
@@ -206,8 +201,7 @@ _FIND_OUT = 16
 
 _LOOK_AGAIN = timedelta(minutes=5)
 
-_MOST = 100_000
-"""Rows that are remembered; one that was forgotten begins to wait anew."""
+_MOST = 100_000  # rows that are remembered; one that was forgotten begins to wait anew
 
 
 class _Wait(msgspec.Struct):

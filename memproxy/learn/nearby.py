@@ -29,8 +29,7 @@ from memproxy.learn.outdated import PREDICATE as SUMMARY
 from memproxy.learn.plan_view import MOST_PAST, PlanView
 from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore
 
-TRACE_TAG = "retraction"
-"""The tag of a trace."""
+TRACE_TAG = "retraction"  # the tag of a trace
 
 _KEPT = timedelta(days=400)
 _MOST = 100
@@ -94,8 +93,7 @@ def taken_back(traces: Sequence[Memory], statement: Memory, now: datetime) -> Me
 
 
 _NEAR = 8
-_TO_FORGET = 32
-"""Neighbours by vector and as many by words; for a request to forget more, as it may mean several."""
+_TO_FORGET = 32  # neighbours by vector and as many by words; for a request to forget more, as it may mean several
 
 
 async def chain(view: PlanView, candidate: Memory) -> list[Memory]:

@@ -9,8 +9,7 @@ from memproxy.core.memory import Memory
 from memproxy.core.receipt import Outcome
 from memproxy.learn.candidates import Read, Window
 
-_SHOWN = 120
-"""Characters shown of a rejected candidate: enough to tell which one it was."""
+_SHOWN = 120  # characters shown of a rejected candidate: enough to tell which one it was
 
 _RESULTS = {
     Operation.ADD: "stored",

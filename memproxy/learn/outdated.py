@@ -12,9 +12,7 @@ from memproxy.core.text import sentences
 from memproxy.learn.plan_view import PlanView
 from memproxy.ports import MemoryFilter, every
 
-PREDICATE = "had conversation"
-"""The predicate of a summary."""
-
+PREDICATE = "had conversation"  # the predicate of a summary
 TAG = "summary"
 ENDED_BY = "ended_by"
 """Name in ``metadata``: the facts and turns with which a summary ended, all of which an undoing may take away."""

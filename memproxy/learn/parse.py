@@ -111,12 +111,8 @@ def _cut_short(text: str) -> Any | None:
     return {outer["name"]: items} if outer["name"] else items
 
 
-MOST_CONTENT = 2_000
-"""Characters of a statement or a quote."""
-
-MOST_NAME = 300
-"""Characters of a subject, a predicate, a category."""
-
+MOST_CONTENT = 2_000  # characters of a statement or a quote
+MOST_NAME = 300  # characters of a subject, a predicate, a category
 _MOST_LABELS = 20
 _EVIDENCE = ("evidence", "quote", "quotes", "source_text")
 _PLACEHOLDERS = frozenset({"", "null", "none", "n/a", "unknown", "undefined", "string", "..."})
@@ -216,9 +212,7 @@ def quotes(fields: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-MOST_CANDIDATES = 50
-"""Candidates read from one answer; one window of a conversation holds far fewer facts."""
-
+MOST_CANDIDATES = 50  # candidates read from one answer; one window of a conversation holds far fewer facts
 _MOST_RELATIONS = 20
 _DEEPEST = 6
 _CONTAINERS = ("candidates", "memories", "facts", "items", "results", "data", "memory", "statements", "output")

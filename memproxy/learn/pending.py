@@ -43,8 +43,7 @@ from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
 CHANGES = "changes_pending"
 """Metadata of a message that changes something: the ``facts`` that are pending, and ``turns`` by session and id."""
 
-SUPERSEDED, TAKEN_BACK = "superseded", "retracted"
-"""What ``pending`` says: another value took its place, or it is over."""
+SUPERSEDED, TAKEN_BACK = "superseded", "retracted"  # what ``pending`` says: another value took its place, or it is over
 
 _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
 _NEAR = 24
@@ -54,8 +53,7 @@ _APART = 100
 """Places between what was said in other conversations and in this one: only here something was said just before."""
 
 _LONGEST = 2_000
-_BESIDE = 2
-"""Terms of a message that may stand beside what it states, where it is hidden as a whole."""
+_BESIDE = 2  # terms of a message that may stand beside what it states, where it is hidden as a whole
 
 
 class Marks(msgspec.Struct, frozen=True):

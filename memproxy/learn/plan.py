@@ -87,8 +87,7 @@ def hide_questions(view: PlanView, questions: Sequence[Memory], extracted: Seque
 _SAYS_NOTHING_NEW = frozenset({"echo", "question", "pleasantry"})
 """Reasons of rejected candidates by which their message tells nothing (`learn.grounding`)."""
 
-_DONE_BEFORE = "again"
-"""Marks an intent that was carried out when the same words were read before: nothing is noted."""
+_DONE_BEFORE = "again"  # marks an intent that was carried out when the same words were read before: nothing is noted
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,9 +76,7 @@ class Aliases:
 _PREFIX = "forgotten"
 _WORDS = "about"
 _NEXT = ";"
-_MOST_OF_A_TURN = 50
-"""Statements of one turn whose words are kept, the latest; a turn makes a handful."""
-
+_MOST_OF_A_TURN = 50  # statements of one turn whose words are kept, the latest; a turn makes a handful
 _SHORT = 8
 
 
@@ -127,11 +125,8 @@ def _hashed(text: str) -> str:
 
 _LONGEST_CHAIN = 100
 _GONE = "gone"
-MOST_PAST = 100
-"""How many entries of a slot's history are read at once."""
-
-_GONE_PREFIX = f"{_GONE}|"
-"""How the register's entries for deleted memories begin."""
+MOST_PAST = 100  # how many entries of a slot's history are read at once
+_GONE_PREFIX = f"{_GONE}|"  # how the register's entries for deleted memories begin
 
 
 def tombstone(name: str) -> str:

@@ -90,17 +90,13 @@ first letters, and it is looked for at the beginnings of words alone. Every turn
 repeated without an end but words and what stands in one tag, so its time is linear in the text.
 """
 
-PIECE = 16_000
-"""Letters that are searched at once."""
-
+PIECE = 16_000  # letters that are searched at once
 _KEPT = 200
-_LONGEST = 4_000
-"""More than the longest match takes, its runs shortened to twice `_KEPT`."""
+_LONGEST = 4_000  # more than the longest match takes, its runs shortened to twice `_KEPT`
 
 _BLANKS = re.compile(r"\s{2,}")
 _LONG_WORD = re.compile(rf"[\w-]{{{2 * _KEPT},}}")
-_TAGGED = re.compile(r"\brepeat <[^<>]*>")
-"""What has no bound and is no word."""
+_TAGGED = re.compile(r"\brepeat <[^<>]*>")  # what has no bound and is no word
 
 _OTHER_LETTERS = str.maketrans({"İ": "i", "ı": "i", "ſ": "s"})
 """What is one of ASCII's letters where case does not count, and is none in lower case."""

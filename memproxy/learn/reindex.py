@@ -18,23 +18,12 @@ from memproxy.learn.memory_vectors import Around, adjacency, turn_key
 from memproxy.ports import Embedder, Kept, LexicalEncoder, Passage, Point, Rebuild, SparseVector
 from memproxy.recall.documents import bm25_text, dense_text
 
-BATCH = 64
-"""Memories that are embedded and written together."""
-
-PAGE = 500
-"""Memories that are read together."""
-
-FEW = 50
-"""At most this many missed changes are applied while writes wait."""
-
-MOST_ROUNDS = 20
-"""Where more is written all the time than can be made up for, the last round is as long as it is."""
-
-FLUSH_EVERY_S = 5.0
-"""What a crash may cost. A flush holds up searches (docs/decisions/0008), so not after every batch."""
-
-_ANY_TEXT = "memory"
-"""Embedded to see whether the embedder gives token vectors."""
+BATCH = 64  # memories that are embedded and written together
+PAGE = 500  # memories that are read together
+FEW = 50  # at most this many missed changes are applied while writes wait
+MOST_ROUNDS = 20  # where more is written all the time than can be made up for, the last round is as long as it is
+FLUSH_EVERY_S = 5.0  # what a crash may cost. A flush holds up searches (docs/decisions/0008), so not after every batch
+_ANY_TEXT = "memory"  # embedded to see whether the embedder gives token vectors
 
 _NEXT_TO_NOTHING: Around = (None, None)
 

@@ -34,9 +34,7 @@ log = logging.getLogger(__name__)
 SUMMARY_MARK = "You summarise a conversation"
 """How the built-in prompt begins; scripted models recognise a summary's request by it."""
 
-EXTRACTS = "extract/summary"
-"""The maker of a summary of the user's own sentences."""
-
+EXTRACTS = "extract/summary"  # the maker of a summary of the user's own sentences
 _MOST_PROMPT = 24_000
 _MOST_TURNS = 500
 _SENTENCES = 3

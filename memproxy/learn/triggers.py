@@ -18,8 +18,7 @@ from memproxy.learn.extract import turns_of
 from memproxy.learn.parts import Parts
 from memproxy.ports import JournalEntry, JournalKind, MemoryFilter
 
-_LEAST_TERMS = 3
-"""Fewest key terms of a message that has a topic ("ok, thanks" has none)."""
+_LEAST_TERMS = 3  # fewest key terms of a message that has a topic ("ok, thanks" has none)
 
 _MOST_TURNS = 40
 _MOST_CHARACTERS = 1_000
@@ -43,13 +42,8 @@ def _terms(text: str) -> frozenset[str]:
 
 
 _AT_ONCE = 1_000
-
-_AGAIN_S = 0.05
-"""Pause before another try to begin for an owner whose rows another engine handles."""
-
-_MODEL = "model:"
-"""Prefix of the state's entries for tenants' models."""
-
+_AGAIN_S = 0.05  # pause before another try to begin for an owner whose rows another engine handles
+_MODEL = "model:"  # prefix of the state's entries for tenants' models
 _NOTED_BYTES = 1024 * 1024
 
 _TAKEN_ALONG = 0.25

@@ -59,23 +59,16 @@ log = logging.getLogger(__name__)
 
 _LANES = ("index", "learn")
 
-_INDEX_WIDTH = 8
-"""Owners whose turns are indexed at once; ``learn.concurrency`` is the same for learning."""
-
+_INDEX_WIDTH = 8  # owners whose turns are indexed at once; ``learn.concurrency`` is the same for learning
 _RUN = 32
 """Rows of one owner that are claimed, and acknowledged, together: the flush takes longer than all else a row needs."""
 
-_MODEL_RUN = 8
-"""The same for rows that ask a model: they hold a slot for long, and after a crash each counts as tried."""
-
+_MODEL_RUN = 8  # the same for rows that ask a model: they hold a slot for long, and after a crash each counts as tried
 _MOST_HELD = 1024
 """Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
 
-_MOST_FLUSH_WAIT_S = 0.5
-"""After this long a captured row's flush waits for no pause in searches any more."""
-
-_LEAST_PAUSE_S = 0.05
-"""Shortest time between two looks, however often the worker is woken."""
+_MOST_FLUSH_WAIT_S = 0.5  # after this long a captured row's flush waits for no pause in searches any more
+_LEAST_PAUSE_S = 0.05  # shortest time between two looks, however often the worker is woken
 
 
 class Slots:

@@ -6,5 +6,4 @@ correction ("no, it's 15k", "Lyon, not Paris") or a plain retraction ("I no long
 about. What fits nothing is not learned: its message is recalled word for word anyway.
 """
 
-VERSION = "rules/9"
-"""Name and version of the rules, noted with each memory as its extractor."""
+VERSION = "rules/9"  # name and version of the rules, noted with each memory as its extractor

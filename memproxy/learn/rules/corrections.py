@@ -21,8 +21,7 @@ _NAMES_NOTHING = GENERIC_WORDS | frozenset(
 )
 
 
-_JUST_SAID = 2
-"""Turns back to what the user said before the answer that a correction follows."""
+_JUST_SAID = 2  # turns back to what the user said before the answer that a correction follows
 
 _SAME = {"allergic": "allergy", "intolerant": "intolerance", "favourite": "favorite", "bday": "birthday", "mum": "mom"}
 

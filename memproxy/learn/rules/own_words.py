@@ -14,9 +14,7 @@ from memproxy.core.block import strip_blocks
 from memproxy.core.memory import Memory, Trust
 from memproxy.core.text import sentences
 
-MASK = "\ufffc"
-"""Stands for text that is not the writer's own statement; a value that holds it is no value."""
-
+MASK = "\ufffc"  # stands for text that is not the writer's own statement; a value that holds it is no value
 _MOST_CHARACTERS = 20_000
 _MOST_SENTENCES = 200
 _LONGEST_SENTENCE = 400
@@ -28,9 +26,7 @@ _QUOTE = re.compile(r"[\"“„«]")
 _CLOSING = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _SINGLE_OPEN = re.compile(r"(?<!\w)['‘](?=\w)")
 _SINGLE_CLOSE = re.compile(r"(?<=[\w.!?,])['’](?!\w)")
-_SHORT_QUOTE = 6
-"""Words of a quotation that may be a name or a title; a longer one is somebody's words."""
-
+_SHORT_QUOTE = 6  # words of a quotation that may be a name or a title; a longer one is somebody's words
 _LONG_SINGLE = 12
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i’m|me|my|we|our|ich|mein|yo|mi|je|mon)\b", re.IGNORECASE)
 _LISTED = re.compile(r"\A[ \t]{0,3}(?:[-*•+]|\d{1,2}[.)])[ \t]")

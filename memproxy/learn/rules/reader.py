@@ -32,8 +32,7 @@ from memproxy.learn.rules.corrections import (
 from memproxy.learn.rules.own_words import Clause, Sentence, sentences_said, sets_a_stage
 from memproxy.learn.rules.statements import stated
 
-_MOST_CANDIDATES = 30
-"""Candidates of one turn; a message that states more was pasted."""
+_MOST_CANDIDATES = 30  # candidates of one turn; a message that states more was pasted
 
 
 def read(window: Window) -> Read:
