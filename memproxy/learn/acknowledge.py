@@ -59,8 +59,7 @@ class Acknowledger:
         self._keyless_until: dict[str, float] = {}
         metrics().learn_key_waits.set(0)
         self.new_keys = 0
-        self.troubles = LogLimit()
-        """Bounds what is logged of a state or store that does not answer."""
+        self.troubles = LogLimit()  # bounds what is logged of a state or store that does not answer
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
 

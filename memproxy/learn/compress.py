@@ -28,15 +28,11 @@ from memproxy.ports import BlockLine, Credential, JournalEntry, JournalKind
 
 log = logging.getLogger(__name__)
 
-COMPRESS_MARK = "You compress a conversation"
-"""How the built-in prompt begins; scripted models recognise a request for a state by it."""
-
+COMPRESS_MARK = "You compress a conversation"  # how the built-in prompt begins: scripted models know it by this
 SHARE = 0.065  # a state's length as a share of the tokens that it replaces, within the model's own limit
 _LEAST_TOKENS, _MOST_TOKENS = 150, 1_500
 _WORDS = 0.7  # words of a token, in most texts; JSON takes some more
-_MOST_PROMPT = 24_000
-"""Characters of the messages in one call; a longer history takes several, each from the state of the one before."""
-
+_MOST_PROMPT = 24_000  # characters of the messages in one call; a longer history takes several, one after the other
 _MOST_ITEM = 400
 _MOST_ITEMS = 40
 _SAVING_TRIES = 3

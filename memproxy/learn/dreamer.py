@@ -55,12 +55,9 @@ from memproxy.traces import work
 
 log = logging.getLogger(__name__)
 
-LEASE = timedelta(minutes=3)
-"""How long nobody else takes up a dream that did not say how far it is: longer than any one step takes."""
+LEASE = timedelta(minutes=3)  # how long nobody else takes up a dream that tells nothing: longer than any one step
 
-_EVER = timedelta(days=36_500)
-"""What is open at the start is nobody else's, whatever the clock said that its lease was made by."""
-
+_EVER = timedelta(days=36_500)  # what is open at the start is nobody else's, whatever clock its lease was made by
 AT_ONCE = 2  # dreams of different users at once
 _POLL_S = 5.0
 _PAGE = 100

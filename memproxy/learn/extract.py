@@ -95,9 +95,7 @@ def cut(turns: Sequence[Memory], *, first: int, most: int) -> list[Window]:
     return windows
 
 
-EXTRACT_MARK = "You extract long-term memories"
-"""How the built-in prompt begins; scripted models recognise an extraction by it."""
-
+EXTRACT_MARK = "You extract long-term memories"  # how the built-in prompt begins: scripted models know it by this
 _PROMPT = "extract.md"
 _MOST_MESSAGE = 6_000
 _MOST_KNOWN = 500
@@ -175,9 +173,7 @@ def _read(text: str) -> list[Extracted]:
 
 
 _KNOWN = 12
-_LATEST = 24
-"""Facts learned last that the rules see beside the nearest ones; a model is shown `_KNOWN` of both together."""
-
+_LATEST = 24  # facts learned last that the rules see beside the nearest; a model is shown `_KNOWN` of both together
 _QUERY = 2_000  # most characters of a message by which what is known already is searched
 _MESSAGES = 12  # most messages of a window by which that is done, the latest
 
@@ -189,8 +185,7 @@ class Reader:
         self._parts = parts
         self._prompt = load_prompt(parts.settings.learn.prompts_dir)
         self._min_trust = Trust(parts.settings.learn.min_trust)
-        self.asks_model = parts.by_model
-        """Whether a model reads."""
+        self.asks_model = parts.by_model  # whether a model reads
 
     @property
     def version(self) -> str:

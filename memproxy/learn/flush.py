@@ -43,8 +43,7 @@ class OwnerLocks:
 GATHER_S = 0.3  # how long a flush gathers others' writes: it takes as long for many as for one, and much processor time
 
 
-PATIENT_S = 2.5
-"""How long a patient caller waits for a flush that others ask for: beside traffic one comes every second or two."""
+PATIENT_S = 2.5  # how long a patient caller waits for others' flushes: beside traffic one comes every second or two
 
 
 class Flushes:

@@ -22,8 +22,7 @@ from memproxy.learn.planted import plants
 from memproxy.learn.rules.own_words import mask, sets_a_stage
 from memproxy.ports import MemoryFilter, every
 
-_JUST_BEFORE = timedelta(microseconds=1)
-"""What ends, ends before the order's message: what else that message says is said after it."""
+_JUST_BEFORE = timedelta(microseconds=1)  # what ends, ends before the order: its message may tell more
 
 
 def order_of(turn: Memory) -> str | None:

@@ -33,8 +33,7 @@ from memproxy.metrics import metrics
 _KINDS = frozenset({"greeting", "smalltalk"})
 
 _TELLS = -2.5  # log odds from which a message may tell something: 0.2 % of parts that do lie below, of questions 27 %
-_ANSWERS = -3.55
-"""The same behind a question of the assistant's: "yes" and "around five" say something there, "thanks" does not."""
+_ANSWERS = -3.55  # the same behind a question: "yes" and "around five" tell something there, "thanks" does not
 
 
 def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
@@ -175,9 +174,7 @@ def moment_of(text: str, said_at: datetime) -> datetime | None:
     return spans[0].end if spans else None
 
 
-_LEAST_SAID = 0.3
-"""Share of a repeated statement's words that its message must hold; else it is an echo, and loses a repetition."""
-
+_LEAST_SAID = 0.3  # share of a repeated statement's words that its message must hold; else it is an echo
 _REPLY = 3  # words of a message that may do no more than agree to what it was asked
 
 _LEFT = re.compile(

@@ -46,9 +46,7 @@ _OVER = frozenset({MINE, END, SILENT})  # reasons of rows that have work to do w
 _LEAST_MESSAGES = 2  # least messages of the user in a session that is summarised because it fell silent
 _PLANNING_TRIES = 5
 _PLANNED_AT_ONCE = 4  # plans made at once: many sessions may wait for one flush, and would all go on together behind it
-_SETTLING_TRIES = 3
-"""How many flushes of others a plan waits for, its owner writing all the time, before it asks for its own."""
-
+_SETTLING_TRIES = 3  # how many flushes of others a plan waits for, its owner writing all the time, before its own
 _MOST_UNPLANNED = 8  # sessions that may be read and wait to be planned while a model is asked about others
 _LATEST = 30  # newest turns of a session that tell what it is about
 _MOST_HOUSED = 500  # newest turns of a session that move when it gets a wing of its own

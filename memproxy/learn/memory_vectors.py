@@ -25,9 +25,7 @@ PENDING_KEY = "embedding.pending"
 """Where the state notes the owners that have memories without vectors: a JSON list of ``[tenant, user]``."""
 
 _BATCH = 64
-_AT_ONCE = 16_000
-"""Characters whose words are counted before others have their turn of the event loop: a few milliseconds."""
-
+_AT_ONCE = 16_000  # characters whose words are counted before others have their turn: a few milliseconds
 _PAID = "openai:"  # how the names of embedders begin whose texts go to a service
 
 Around = tuple[Memory | None, Memory | None]

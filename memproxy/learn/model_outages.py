@@ -43,9 +43,7 @@ log = logging.getLogger(__name__)
 
 _PROBE_S = 30.0  # how long other jobs wait while one asks; they go on at once when it is answered
 _MOST_RETRY_AFTER_S = 3600.0  # longest wait that a provider's ``retry-after`` can ask for
-_MOST_ACCOUNTS = 2_000
-"""Models and accounts whose outages are remembered; names and keys of theirs are bounded where they come in."""
-
+_MOST_ACCOUNTS = 2_000  # models and accounts whose outages are remembered; their names are bounded where they come in
 _ANSWERS_BYTES = 1024 * 1024  # for how often models answered
 
 _Account = tuple[str | None, ...]
@@ -190,14 +188,9 @@ def _accounts_of(credential: Credential) -> tuple[_Account, _Account]:
     return shared, (*shared, credential.api_key)
 
 
-_OTHERS_FIRST_S = 2.0
-"""Extra delay of a row whose own call failed: another row finds out whether the model or the row is at fault."""
-
-_GIVES_WAY = 3
-"""How often such a row lets others go first when it is claimed before them; some of these may have been erased."""
-
-_FIND_OUT = 16
-"""Rows that are claimed again as soon as the model may be asked; the others when it answers, or after `_LOOK_AGAIN`."""
+_OTHERS_FIRST_S = 2.0  # extra delay of a row whose own call failed: another one shows whether the model is at fault
+_GIVES_WAY = 3  # how often such a row lets others go first; some of these may have been erased
+_FIND_OUT = 16  # rows claimed again as soon as the model may be asked; others when it answers, or after `_LOOK_AGAIN`
 
 _LOOK_AGAIN = timedelta(minutes=5)
 
@@ -221,10 +214,8 @@ class WaitingRows:
         self._outages = outages
         self._clock = clock
         self._waits: OrderedDict[int, _Wait] = OrderedDict()
-        self._of: dict[int, set[int]] = {}
-        """Which rows wait for the end of each outage."""
-        self._last_asked: dict[int, int] = {}
-        """For which row each outage's model was asked last."""
+        self._of: dict[int, set[int]] = {}  # which rows wait for the end of each outage
+        self._last_asked: dict[int, int] = {}  # for which row each outage's model was asked last
 
     def give_way(self, row: JournalRow) -> None:
         """Return if the model may be asked for this row. Raises `ModelAwaited` where it just failed and others wait."""

@@ -32,8 +32,7 @@ from memproxy.ports import HybridQuery, MemoryFilter, MemoryStore
 TRACE_TAG = "retraction"  # the tag of a trace
 
 _KEPT = timedelta(days=400)
-_MOST = 100
-"""Traces of an owner that are looked at, the newest; histories are imported soon after they happened, or at once."""
+_MOST = 100  # newest traces of an owner that are looked at; histories are imported soon, or at once
 
 _NAMES = uuid.UUID("5f1f3a4e-5d0b-4f9d-9c53-2f1f4f2f7a11")
 

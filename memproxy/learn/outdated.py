@@ -14,8 +14,7 @@ from memproxy.ports import MemoryFilter, every
 
 PREDICATE = "had conversation"  # the predicate of a summary
 TAG = "summary"
-ENDED_BY = "ended_by"
-"""Name in ``metadata``: the facts and turns with which a summary ended, all of which an undoing may take away."""
+ENDED_BY = "ended_by"  # metadata: the facts and turns with which a summary ended, which an undoing may take away
 
 _DATED = re.compile(r"^On \d{4}-\d\d-\d\d the user said: ")
 """The head of a summary of extracts; its date is none of the numbers that were said."""

@@ -49,9 +49,7 @@ _FACTS = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE)
 _NEAR = 24
 _NEAR_TURNS = 12
 _JUST_SAID = 6
-_APART = 100
-"""Places between what was said in other conversations and in this one: only here something was said just before."""
-
+_APART = 100  # places between what was said in other conversations and in this one, where it was just before
 _LONGEST = 2_000
 _BESIDE = 2  # terms of a message that may stand beside what it states, where it is hidden as a whole
 

@@ -11,8 +11,7 @@ from memproxy.core.palace import Names, assign, assign_turns, moved_turns
 from memproxy.core.scope import Scope
 from memproxy.ports import PalaceStore
 
-_AT_ONCE = 50_000
-"""Characters that are looked through on the event loop; more are in a thread, for others would wait for it."""
+_AT_ONCE = 50_000  # characters that are looked through on the event loop; more are in a thread
 
 _Found = TypeVar("_Found")
 

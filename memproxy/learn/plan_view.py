@@ -170,12 +170,9 @@ class PlanView:
         self._past: dict[str, Page] = {}
         self._searched: dict[Hashable, list[Candidate]] = {}
         self._is_learning: bool | None = None
-        self.traces: list[Memory] | None = None
-        """Traces of what was taken back (`nearby.ended`), once they were read."""
-        self.vectors: Mapping[str, Vector] = {}
-        """Those of the statements that the plan is made of, by id."""
-        self.aliases: Aliases | None = None
-        """The owner's names, where a plan is made of statements."""
+        self.traces: list[Memory] | None = None  # traces of what was taken back (`nearby.ended`), once they were read
+        self.vectors: Mapping[str, Vector] = {}  # those of the statements that the plan is made of, by id
+        self.aliases: Aliases | None = None  # the owner's names, where a plan is made of statements
         self.aside: str | None = None
         """The memory that the plan puts others in the place of: it is no neighbour of theirs."""
 

@@ -164,11 +164,8 @@ def unquoted(text: str) -> str:
     return _QUOTED.sub("", text)
 
 
-_PASTED = 600
-"""Characters above which a user's message that plants instructions is taken as pasted: nothing in it is the user's."""
-
-_IMPERSONAL = 300
-"""Characters above which a user's message without a word about its writer says nothing about its writer."""
+_PASTED = 600  # characters from which a user's message that plants instructions is pasted: nothing in it is the user's
+_IMPERSONAL = 300  # characters from which a message without a word about its writer says nothing about its writer
 
 _ACTING_TAG = re.compile(r"<(?:a|img|script|iframe)\s", re.IGNORECASE)
 

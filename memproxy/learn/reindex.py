@@ -54,8 +54,7 @@ class Reindexer:
         self._late = False
         self.progress = progress or ReindexTold()
         self.progress.total = rebuild.total
-        self.owners: set[OwnerKey] = set()
-        """Whose memories there are."""
+        self.owners: set[OwnerKey] = set()  # whose memories there are
 
     async def run(self) -> None:
         """Copy, catch up, switch. Where the store or the embedder fails, what was copied is kept for the next run."""

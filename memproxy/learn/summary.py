@@ -31,9 +31,7 @@ from memproxy.ports import Credential, MemoryFilter, every
 
 log = logging.getLogger(__name__)
 
-SUMMARY_MARK = "You summarise a conversation"
-"""How the built-in prompt begins; scripted models recognise a summary's request by it."""
-
+SUMMARY_MARK = "You summarise a conversation"  # how the built-in prompt begins: scripted models know it by this
 EXTRACTS = "extract/summary"  # the maker of a summary of the user's own sentences
 _MOST_PROMPT = 24_000
 _MOST_TURNS = 500

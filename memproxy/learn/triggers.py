@@ -46,8 +46,7 @@ _AGAIN_S = 0.05  # pause before another try to begin for an owner whose rows ano
 _MODEL = "model:"  # prefix of the state's entries for tenants' models
 _NOTED_BYTES = 1024 * 1024
 
-_TAKEN_ALONG = 0.25
-"""A user's other sessions, silent for this share of ``learn.idle_s``, are learned with a due one, by one prompt."""
+_TAKEN_ALONG = 0.25  # sessions silent for this share of ``learn.idle_s`` are learned with a due one of their user
 
 
 class Triggers:

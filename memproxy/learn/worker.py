@@ -60,13 +60,9 @@ log = logging.getLogger(__name__)
 _LANES = ("index", "learn")
 
 _INDEX_WIDTH = 8  # owners whose turns are indexed at once; ``learn.concurrency`` is the same for learning
-_RUN = 32
-"""Rows of one owner that are claimed, and acknowledged, together: the flush takes longer than all else a row needs."""
-
+_RUN = 32  # rows of one owner that are claimed and acknowledged together: the flush takes longest of all
 _MODEL_RUN = 8  # the same for rows that ask a model: they hold a slot for long, and after a crash each counts as tried
-_MOST_HELD = 1024
-"""Rows that may be claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats."""
-
+_MOST_HELD = 1024  # rows claimed at once, most of them waiting for a flush: bounds memory, and what a crash repeats
 _MOST_FLUSH_WAIT_S = 0.5  # after this long a captured row's flush waits for no pause in searches any more
 _LEAST_PAUSE_S = 0.05  # shortest time between two looks, however often the worker is woken
 
@@ -168,8 +164,7 @@ class Worker:
         width = {"index": _INDEX_WIDTH, "learn": settings.learn.concurrency}
         self._slots = {lane: Slots(width[lane], self._wakes[lane].set) for lane in _LANES}
         self._acknowledger = Acknowledger(parts, self._rows, ended=self._ended, wake=self.wake)
-        self._pressed_since: float | None = None
-        """Since when rows of turns wait behind others that wait for a flush."""
+        self._pressed_since: float | None = None  # since when rows of turns wait behind others that wait for a flush
         self._early_deletes = EarlyDeletes(parts)
         self._new_run = partial(_Run, parts, self._acknowledger, self._early_deletes, self._rows, self._handle)
         self._ends = {lane: asyncio.Event() for lane in _LANES}

@@ -19,8 +19,7 @@ _MOST_CHARACTERS = 20_000
 _MOST_SENTENCES = 200
 _LONGEST_SENTENCE = 400
 
-_MOST_READ = 2_048
-"""Messages whose sentences are kept: what was said just before, or about the same, is read again with each change."""
+_MOST_READ = 2_048  # messages whose sentences are kept: what was said just before is read again with each change
 
 _QUOTE = re.compile(r"[\"“„«]")
 _CLOSING = {'"': '"', "“": "”", "„": "“", "«": "»"}
