@@ -31,10 +31,8 @@ class ModelAccess:
         return access.model or None if access else None
 
     def credential(self, tenant: str, role: ModelSettings, model: str | None = None) -> Credential | None:
-        """How to call the model of ``role`` for this tenant, or None while that is not known.
-
-        ``model`` is a name noted earlier (a journal row's), for when the tenant made no request since the start. A key
-        goes to the host it was meant for and to no other one.
+        """How to call the model of ``role`` for this tenant; None while that is not known. ``model`` is a journal row's
+        name, for before the tenant's first request. A key goes to the host it was meant for and to no other one.
         """
         access = self._latest.get(tenant)
         name = role.model or self.model_of(tenant) or model

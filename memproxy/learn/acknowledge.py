@@ -52,7 +52,7 @@ class Acknowledger:
         self._tasks = tasks
         self._ended = ended
         self._wake = wake
-        self._held: dict[int, JournalRow] = {}
+        self.held: dict[int, JournalRow] = {}  # rows that are claimed and have not ended
         self._outages: dict[int, int] = {}
         self._waiting: set[OwnerKey] = set()
         self._keyless: dict[int, str] = {}
@@ -63,28 +63,19 @@ class Acknowledger:
         self._outcomes: OrderedDict[int, MemproxyError | None] = OrderedDict()
         self._waiters: dict[int, asyncio.Future[None]] = {}
 
-    @property
-    def held(self) -> int:
-        """How many rows are claimed and have not ended."""
-        return len(self._held)
-
     def learning(self, owner: OwnerKey | None) -> list[int]:
         """The rows being learned from now, of this owner or of all."""
-        rows = [row for row in self._held.values() if row.entry.kind is JournalKind.LEARN]
+        rows = [row for row in self.held.values() if row.entry.kind is JournalKind.LEARN]
         return [row.number for row in rows if owner in {None, row.entry.scope.owner}]
 
     def waits(self, owner: OwnerKey) -> bool:
         """Whether the owner's index lane waits for the store."""
         return owner in self._waiting
 
-    def hold(self, row: JournalRow) -> None:
-        """A row was claimed."""
-        self._held[row.number] = row
-
     async def release_all(self) -> None:
         """Release all claims, so that the next start takes the rows up at once."""
         now = self._parts.clock.now()
-        for number in list(self._held):
+        for number in list(self.held):
             try:
                 await self._parts.state.retry(number, error="released at shutdown", due=now, counted=False)
             except StateUnavailable as error:
@@ -137,13 +128,13 @@ class Acknowledger:
         while (remaining_s := until - monotonic()) > 0 and not waiter.done():
             await asyncio.wait([waiter], timeout=min(remaining_s, pause_s))
             pause_s = min(2 * pause_s, LOOKS_S[1])
-            if waiter.done() or number in self._held:
+            if waiter.done() or number in self.held:
                 continue
             try:
                 ending = await self._parts.state.ending(number)
             except StateUnavailable:
                 continue  # it goes on waiting for its row meanwhile
-            if ending is not None and number not in self._held:
+            if ending is not None and number not in self.held:
                 self._tell(number, None if ending.error is None else error_of(ending))
 
     async def end(self, row: JournalRow, error: MemproxyError | None = None) -> None:
@@ -262,7 +253,7 @@ class Acknowledger:
 
     async def _put_back(self, row: JournalRow, message: str, due: datetime, *, counted: bool) -> None:
         await self._settle(lambda: self._parts.state.retry(row.number, error=message, due=due, counted=counted))
-        self._held.pop(row.number, None)
+        self.held.pop(row.number, None)
         self._ended(row, False)
 
     async def _settle(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -277,7 +268,7 @@ class Acknowledger:
                 return
 
     def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
-        self._held.pop(row.number, None)
+        self.held.pop(row.number, None)
         self._outages.pop(row.number, None)
         self._has_key(row.number)
         if row.entry.kind is not JournalKind.LEARN:

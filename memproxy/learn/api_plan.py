@@ -208,9 +208,8 @@ async def _undo_fact(view: PlanView, fact: Memory, owned: _Owned) -> None:
 
 
 async def _give_back_all(view: PlanView, owned: _Owned) -> dict[str, str]:
-    """Make active again what the undone turns took back. Returns, by turn, the statement that has meanwhile replaced
-    what the turn says. The latest statement takes its slot, and a summary that repeats what was replaced stays
-    inactive.
+    """Make active again what the undone turns took back; by turn, what has replaced what it says since. The latest
+    statement takes its slot, and a summary that repeats what was replaced stays inactive.
     """
     replaced: dict[str, str] = {}
     retracted = [fact for fact in owned.facts if noted_id(fact.metadata, RETRACTED_BY) in owned.gone]

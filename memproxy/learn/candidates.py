@@ -60,9 +60,8 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grounded(msgspec.Struct, frozen=True):
-    """A candidate and the turn it rests on, the one that says it of the most trusted source.
-
-    ``quarantined``: it is stored and not injected until the user confirms it (its source is not trusted enough).
+    """A candidate and the turn it rests on, of the most trusted source. ``quarantined``: it is not injected until the
+    user confirms it.
     """
 
     candidate: Extracted

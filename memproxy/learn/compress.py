@@ -83,10 +83,9 @@ class Compressor:
         await self._keep(scope, kept_state, held, saved.erasures)
 
     async def _held(self, scope: Scope, request: CompressAsked, *, is_whole: bool) -> _Held | None:
-        """The turns that hold the messages, and all before them; None where a message of the user is in none.
-
-        A client may begin with a history that was never captured: what stands before all that was becomes turns now,
-        unless something of the user's was deleted lately: it is not to come back with a history.
+        """The turns that hold the messages, and all before them; None where a message of the user is in none. A history
+        that was never captured becomes turns now, unless something of the user's was deleted lately: that must not come
+        back with a history.
         """
         turns = await turns_of(self._parts.store, scope)
         unmatched: dict[tuple[str, str], list[Memory]] = {}

@@ -1,7 +1,5 @@
-"""Deletions that go ahead of rows for which the store has no room, where the order makes no difference.
-
-An owner's rows are carried out in their order, so that what was captured before a deletion that covers it does not come
-back. On a full disk that order would keep what somebody deletes until there is room again.
+"""Deletions that go ahead of rows for which the store has no room, where the order makes no difference: rows are
+carried out in their order, so that nothing comes back that a later one deletes, and a full disk would keep that.
 """
 
 from collections.abc import Sequence

@@ -11,9 +11,9 @@ from memproxy.retention.leftovers import erase_empty_places, erase_unsaid_names
 
 
 async def complete(parts: Parts, row: JournalRow, request: PlanBody, deleted: Sequence[Memory]) -> None:
-    """Erase what the state holds of the user or session, up to this row and with it (the deletion is flushed
-    before), and names in which nothing is left: of wings, after a project of closets and aliases, of an undone
-    session in a project the receipts; after single memories (``deleted``) those of their wings and closets alone.
+    """Erase what the state holds of the user or session, up to this row and with it (the deletion is flushed before),
+    and names in which nothing is left: of wings, after a project of closets and aliases, of an undone session in a
+    project the receipts; after single memories (``deleted``) those of their wings and closets.
     """
     where, owner = request.delete_where, row.entry.scope.whole
     store, state, flush = parts.store, parts.state, parts.flushes.flush

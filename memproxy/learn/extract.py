@@ -23,7 +23,7 @@ from memproxy.core.slots import OFFERED, OTHER
 from memproxy.core.turn import in_order
 from memproxy.errors import ConfigError, ModelRefused, ModelUnreadable
 from memproxy.learn import rules
-from memproxy.learn.candidates import ANSWER_SCHEMA, Extracted, Read, Window, is_read
+from memproxy.learn.candidates import ANSWER_SCHEMA, Read, Window, is_read
 from memproxy.learn.forget_everything import split_at_order
 from memproxy.learn.grounding import admitted_of_model, admitted_of_rules, hold_nothing
 from memproxy.learn.outdated import PREDICATE
@@ -160,18 +160,6 @@ def conversation_lines(turns: Sequence[Memory], new_ids: Container[str] | None =
     return lines
 
 
-def _read(text: str) -> list[Extracted]:
-    """The candidates of an answer; what is none of it is counted."""
-    rejected = metrics().candidates_rejected
-    try:
-        answer = parse(text)
-    except ModelUnreadable:
-        rejected.labels(reason="unparsable").inc()
-        raise
-    rejected.labels(reason="empty").inc(answer.dropped)
-    return answer.candidates
-
-
 _KNOWN = 12
 _LATEST = 24  # facts learned last that the rules see beside the nearest; a model is shown `_KNOWN` of both together
 _QUERY = 2_000  # most characters of a message by which what is known already is searched
@@ -237,8 +225,14 @@ class Reader:
             parts = [msgspec.structs.replace(window, new_ids=ids) for ids in halves]
             read = [await self._extract(tenant, credential, part) for part in parts]
             return Read([*read[0].grounded, *read[1].grounded], [*read[0].rejected, *read[1].rejected])
+        try:
+            answer = parse(reply.text)
+        except ModelUnreadable:
+            metrics().candidates_rejected.labels(reason="unparsable").inc()
+            raise
+        metrics().candidates_rejected.labels(reason="empty").inc(answer.dropped)
         # long messages take tens of milliseconds to read, in which nobody would be answered
-        return await asyncio.to_thread(admitted_of_model, _read(reply.text), window, self._min_trust)
+        return await asyncio.to_thread(admitted_of_model, answer.candidates, window, self._min_trust)
 
     def known_credential(self, scope: Scope, body: LearnBody) -> Credential:
         """The credential for the tenant's model. Raises `ModelRefused` while that is not known."""

@@ -26,10 +26,8 @@ _JUST_BEFORE = timedelta(microseconds=1)  # what ends, ends before the order: it
 
 
 def order_of(turn: Memory) -> str | None:
-    """The sentence of a turn by which its writer orders to forget everything about him; None without one.
-
-    Nobody but the user orders that, and no message that plants instructions, or that holds it in what is quoted, pasted
-    or code.
+    """The sentence by which the user orders in a turn to forget everything about him; None where that is quoted, pasted
+    or code, or the message plants instructions.
     """
     if turn.trust is not Trust.USER or is_all_forgotten(turn.metadata):
         return None
@@ -40,10 +38,8 @@ def order_of(turn: Memory) -> str | None:
 
 
 def split_at_order(window: Window) -> tuple[Window, Grounded | None]:
-    """The window from its last order to forget everything on, without the order itself, and that as a candidate.
-
-    None, and the window as it is, where nobody orders it: no new turn does; one is said in a game, or in a talk of
-    several people, where "me" is any of them.
+    """The window from its last order to forget everything on, without the order, and that as a candidate; as it is, and
+    None, where no new turn orders it, in a game, or in a talk of several people, where "me" is any of them.
     """
     orders = {index: order_of(turn) for index, turn in enumerate(window.turns) if turn.id in window.new_ids}
     index = max((index for index, order in orders.items() if order is not None), default=-1)

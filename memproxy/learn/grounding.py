@@ -213,10 +213,9 @@ def contradict(one: Memory, other: Memory) -> bool:
 
 
 def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
-    """Whether a candidate only repeats a known memory that the model was shown: its message does not hold its value.
-
-    A repetition makes the statement the latest, which would undo a change that the same message tells. What waits in
-    quarantine is confirmed by a "yes" that holds nothing of it.
+    """Whether a candidate only repeats a known memory: its message does not hold its value. A repetition makes the
+    statement the latest, which would undo a change that the same message tells; a "yes" confirms what waits in
+    quarantine.
     """
     known = [memory for memory in window.related if not memory.quarantined]
     if candidate.intent is Intent.FORGET or not any(_repeats(candidate, memory) for memory in known):

@@ -133,11 +133,9 @@ class Learner:
 
     async def learn(self, row: JournalRow, *, all_read: Callable[[], None]) -> None:
         """Learn from the row's turns; a plan that was saved before is applied, but for what was taken back since.
-        Durable after the next flush. ``all_read`` is called when no model is asked any more: planning waits for the
-        owner's other writes, and may wait for a flush.
-
-        Raises `RequestError` for a row that cannot be read, `BudgetSpent`, and the model's errors: `ModelRefused`
-        without an accepted key, `ModelAwaited` while it does not answer, `ModelError`.
+        Durable after the next flush. ``all_read`` is called when no model is asked any more: planning may wait. Raises
+        `RequestError` for a row that cannot be read, `BudgetSpent`, and the model's errors: `ModelRefused` without an
+        accepted key, `ModelAwaited` while it does not answer, `ModelError`.
         """
         if row.plan is not None:
             all_read()

@@ -209,10 +209,8 @@ async def _plants_somewhere(text: str) -> bool:
 
 
 def rejection(candidate: Extracted) -> str | None:
-    """Why a candidate is not stored as a fact by its own words, or None.
-
-    ``instructions``: it plants some. ``markup``: it holds links or images that act where they are shown. ``request``:
-    all it rests on asks for a text to be made, which says nothing that lasts.
+    """Why a candidate is no fact by its own words: it plants ``instructions``, holds ``markup`` (links or images that
+    act where they are shown), or rests on a ``request`` for a text to be made; else None.
     """
     text = " ".join(part for part in (candidate.content, candidate.object or "", *candidate.evidence) if part)
     if candidate.intent is not Intent.FORGET and plants(text):

@@ -136,9 +136,8 @@ class Triggers:
         return shared_terms(newest, earlier) < self._settings.drift_threshold
 
     async def begin(self, scope: Scope, reason: str) -> int | None:
-        """Begin learning in one session now; the row's number, or None when learning is under way there.
-
-        With nothing new the row is still made (and does nothing): it stands behind all earlier ones of its owner.
+        """Begin learning in a session; the row's number, or None while that is under way there. A row is made with
+        nothing new too: it stands behind all earlier ones of its owner.
         """
         while True:
             async with self._parts.locks.of(scope.owner), self._parts.state.alone(scope) as is_alone:

@@ -378,13 +378,12 @@ class Worker:
 
     async def _claim(self, lane: str) -> int:
         free = self._slots[lane].free
-        if not free or self._acknowledger.held >= _MOST_HELD:
+        if not free or len(self._acknowledger.held) >= _MOST_HELD:
             return 0
         async with self._triggers.beginning if lane == "learn" else nullcontext():
             leaving, now = self._acknowledger.keyless_tenants if lane == "learn" else (), self._clock.now()
             rows = await self._state.claim(lane, limit=free, now=now, run=self._run[lane], leaving=leaving)
-        for row in rows:
-            self._acknowledger.hold(row)
+        self._acknowledger.held |= {row.number: row for row in rows}
         if lane == "index" and len(rows) < free:
             await self._press()
         each = lane == "learn" and self._asks

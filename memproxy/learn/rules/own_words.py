@@ -176,10 +176,8 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """A sentence: plain and whole, as it was written, and the clauses that may state something.
-
-    ``asks``: as a whole it is a question or a condition; of that only an order to forget is read, and the clauses that
-    tell something before the question.
+    """A sentence: plain and whole, as it was written, and the clauses that may state something. One that ``asks`` is a
+    question or condition: an order to forget is read of it, and what is told before the question.
     """
 
     whole: Clause
