@@ -219,10 +219,14 @@ def jwk(key: Any, kid: str) -> dict[str, Any]:
     return found | {"kid": kid, "use": "sig", "alg": "ES256" if algorithm is ECAlgorithm else "RS256"}
 
 
+def knowing(folder: Path, *keys: dict[str, Any], algorithms: tuple[str, ...] = ("RS256",)) -> Authenticator:
+    """Who takes tokens that these keys of a file prove."""
+    (folder / "jwks.json").write_text(json.dumps({"keys": keys}))
+    return authenticator(algorithms=list(algorithms), jwks_file=str(folder / "jwks.json"))
+
+
 async def test_the_key_id_chooses_among_a_files_keys(tmp_path: Path) -> None:
-    file = tmp_path / "jwks.json"
-    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one"), jwk(OTHER_RSA_KEY, "two")]}))
-    known = authenticator(algorithms=["RS256"], jwks_file=str(file))
+    known = knowing(tmp_path, jwk(RSA_KEY, "one"), jwk(OTHER_RSA_KEY, "two"))
     assert (await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", {"kid": "two"})))).tenant == "acme"
     for kid in ("one", "three", "../two"):
         with pytest.raises(Unauthenticated):
@@ -275,18 +279,14 @@ def forged(header: object, secret: bytes = b"", payload: object = None) -> str:
     ids=str,
 )
 async def test_a_forged_header_opens_nothing_with_a_files_keys(tmp_path: Path, header: dict[str, Any]) -> None:
-    file = tmp_path / "jwks.json"
-    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one"), jwk(EC_KEY, "two")]}))
-    known = authenticator(algorithms=["RS256", "ES256"], jwks_file=str(file))
+    known = knowing(tmp_path, jwk(RSA_KEY, "one"), jwk(EC_KEY, "two"), algorithms=("RS256", "ES256"))
     for secret in (b"", pem(RSA_KEY).encode(), json.dumps(jwk(RSA_KEY, "one")).encode()):
         with pytest.raises(Unauthenticated):
             await known.identify(bearing(forged(header, secret)))
 
 
 async def test_a_tokens_own_key_is_not_what_proves_it(tmp_path: Path) -> None:
-    file = tmp_path / "jwks.json"
-    file.write_text(json.dumps({"keys": [jwk(RSA_KEY, "one")]}))
-    known = authenticator(algorithms=["RS256"], jwks_file=str(file))
+    known = knowing(tmp_path, jwk(RSA_KEY, "one"))
     headers = {"kid": "one", "jwk": jwk(OTHER_RSA_KEY, "one")}
     with pytest.raises(Unauthenticated):
         await known.identify(bearing(token(OTHER_RSA_KEY, "RS256", headers)))
@@ -465,12 +465,11 @@ async def test_whatever_a_token_and_the_keys_hold_it_is_an_identity_or_nobody(
 
 
 async def test_a_key_id_of_a_key_of_another_type_or_use_proves_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "jwks.json"
     signing_only = jwk(RSA_KEY, "wraps") | {"key_ops": ["wrapKey"]}
     other_algorithm = jwk(RSA_KEY, "rs512") | {"alg": "RS512"}
     short = jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024), "short")
-    file.write_text(json.dumps({"keys": [*odd_keys(), signing_only, other_algorithm, short]}))
-    known = authenticator(algorithms=["RS256", "ES256"], jwks_file=str(file))
+    keys = [*odd_keys(), signing_only, other_algorithm, short]
+    known = knowing(tmp_path, *keys, algorithms=("RS256", "ES256"))
     assert (await known.identify(bearing(token(RSA_KEY, "RS256", {"kid": "rsa"})))).tenant == "acme"
     assert (await known.identify(bearing(token(EC_KEY, "ES256", {"kid": "ec"})))).tenant == "acme"
     for kid in ("ec", "oct", "enc", "odd", "wraps", "rs512", "short", "twice"):

@@ -63,14 +63,16 @@ class Visit:
 async def visiting(
     browser: "Browser",
     root_url: str,
+    route: str | None = None,
     *,
+    wait_for: str = ".view h1",
     width: int = 1280,
     scheme: Scheme = "light",
     identity: dict[str, str] | None = None,
     refusals: bool = False,
 ) -> AsyncIterator[Visit]:
-    """A tab of a browser without a past. ``identity`` is what was typed into the page's sign-in; ``refusals``: calls
-    that are refused are no complaint.
+    """A tab of a browser without a past, with a view if a ``route`` names one. ``identity`` is what was typed into the
+    page's sign-in; ``refusals``: calls that are refused are no complaint.
     """
     context = await browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, locale="en-GB")
     context.set_default_timeout(PATIENCE_MS)
@@ -92,6 +94,8 @@ async def visiting(
             f"if (location.origin !== 'null') sessionStorage.setItem('memproxy.identity', {stored})"
         )
     try:
+        if route is not None:
+            await visit.open(route, wait_for=wait_for)
         yield visit
         assert not visit.complaints, visit.complaints
     finally:

@@ -56,8 +56,7 @@ async def confirm(visit: Visit, name: str) -> None:
 async def test_a_search_shows_the_ranking_with_its_signals(browser: "Browser", home: Proxy) -> None:
     await stored(home, "ann", "The spare key lies under the blue flowerpot.", category="home")
     await stored(home, "ann", "Ann's favourite tea is rooibos.")
-    async with visiting(browser, home.root_url, identity={"user": "ann"}) as visit:
-        await visit.open("search")
+    async with visiting(browser, home.root_url, "search", identity={"user": "ann"}) as visit:
         assert await visit.page.locator(".card").count() == 2
         await visit.page.get_by_role("searchbox").fill("where is the spare key")
         await visit.page.keyboard.press("Enter")
@@ -75,8 +74,7 @@ async def test_a_search_shows_the_ranking_with_its_signals(browser: "Browser", h
 
 async def test_an_edit_is_made_and_taken_back(browser: "Browser", home: Proxy) -> None:
     memory = await stored(home, "bob", "Bob lives in Rome.", category="home", tags=["city"])
-    async with visiting(browser, home.root_url, identity={"user": "bob"}) as visit:
-        await visit.open(memory_route(memory))
+    async with visiting(browser, home.root_url, memory_route(memory), identity={"user": "bob"}) as visit:
         await visit.page.get_by_role("button", name="Edit").click()
         await visit.page.get_by_label("What it says").fill("Bob lives in Bern.")
         await visit.page.get_by_label("Tags").fill("city, swiss")
@@ -96,8 +94,7 @@ async def test_an_edit_is_made_and_taken_back(browser: "Browser", home: Proxy) -
 
 async def test_an_edit_of_what_somebody_else_changed_meanwhile_is_refused(browser: "Browser", home: Proxy) -> None:
     memory = await stored(home, "cyd", "Cyd has one cat.")
-    async with visiting(browser, home.root_url, identity={"user": "cyd"}, refusals=True) as visit:
-        await visit.open(memory_route(memory))
+    async with visiting(browser, home.root_url, memory_route(memory), identity={"user": "cyd"}, refusals=True) as visit:
         async with home.client(None) as client:
             await client.patch(f"/v1/memory/{memory['id']}?user_id=cyd", json={"content": "Cyd has two cats."})
         await visit.page.get_by_role("button", name="Edit").click()
@@ -109,8 +106,7 @@ async def test_an_edit_of_what_somebody_else_changed_meanwhile_is_refused(browse
 
 async def test_forgetting_is_asked_about_and_done(browser: "Browser", home: Proxy) -> None:
     memory = await stored(home, "dan", "Dan's old phone number ends with 77.")
-    async with visiting(browser, home.root_url, identity={"user": "dan"}) as visit:
-        await visit.open("search")
+    async with visiting(browser, home.root_url, "search", identity={"user": "dan"}) as visit:
         await visit.go(memory_route(memory))
         await visit.page.get_by_role("button", name="Forget").click()
         await visit.page.get_by_role("button", name="Cancel").click()
@@ -123,8 +119,7 @@ async def test_forgetting_is_asked_about_and_done(browser: "Browser", home: Prox
 
 async def test_what_is_wrong_is_withheld_until_it_is_right_after_all(browser: "Browser", home: Proxy) -> None:
     memory = await stored(home, "eve", "Eve is allergic to nuts.")
-    async with visiting(browser, home.root_url, identity={"user": "eve"}) as visit:
-        await visit.open(memory_route(memory))
+    async with visiting(browser, home.root_url, memory_route(memory), identity={"user": "eve"}) as visit:
         await visit.page.get_by_role("button", name="Wrong").click()
         await visit.page.get_by_role("button", name="Withhold it").click()
         await visit.until("withheld", ".statement")
@@ -146,8 +141,7 @@ async def test_what_is_wrong_is_withheld_until_it_is_right_after_all(browser: "B
 async def test_a_key_is_typed_in_and_stays_in_its_tab(browser: "Browser", home: Proxy) -> None:
     async with home.client("sk-page") as client:
         await client.post("/v1/memory", json={"content": "Only this key sees it."})
-    async with visiting(browser, home.root_url, refusals=True) as visit:
-        await visit.open("search")
+    async with visiting(browser, home.root_url, "search", refusals=True) as visit:
         await visit.until("Nothing is remembered yet")
         await visit.page.locator("#who").click()
         await visit.page.get_by_label("Key", exact=True).fill("sk-page")
@@ -188,8 +182,7 @@ async def test_what_is_quarantined_is_confirmed_or_rejected(browser: "Browser", 
         for content in ("The flight leaves at nine.", "The moon is made of cheese."):
             ids.append((await done(client, "POST", "/v1/memory", json={"content": content}))["id"])
             await done(client, "PATCH", f"/v1/memory/{ids[-1]}", json={"quarantined": True})
-    async with visiting(browser, home.root_url, identity={"user": "review"}) as visit:
-        await visit.open("review")
+    async with visiting(browser, home.root_url, "review", identity={"user": "review"}) as visit:
         flight = visit.page.locator(".card", has_text="flight")
         await flight.get_by_role("button", name="Confirm").click()
         await flight.wait_for(state="detached")
@@ -207,8 +200,7 @@ async def test_what_is_quarantined_is_confirmed_or_rejected(browser: "Browser", 
 async def test_why_leads_from_a_request_to_what_it_was_told(browser: "Browser", home: Proxy) -> None:
     async with client_of(home, "why") as client:
         held = await fill_three(client)
-    async with visiting(browser, home.root_url, identity={"user": "why"}) as visit:
-        await visit.open("why")
+    async with visiting(browser, home.root_url, "why", identity={"user": "why"}) as visit:
         await visit.page.get_by_role("link", name="Where does Ann live?").click()
         await visit.until("What it was told")
         assert "Ann lives in Bern." in await visit.text()
@@ -235,8 +227,7 @@ async def test_a_request_that_was_not_searched_for_shows_what_was_asked(browser:
     async with client_of(home, "skipped") as client:
         request = await said(client, "s1", "Good morning!")
         await eventually(lambda: _has_turns(home, "skipped", 2), what="the turns are indexed")
-    async with visiting(browser, home.root_url, identity={"user": "skipped"}) as visit:
-        await visit.open("why")
+    async with visiting(browser, home.root_url, "why", identity={"user": "skipped"}) as visit:
         await visit.page.get_by_role("link", name="Good morning!").click()
         await visit.shown(f"why/{request}")
         assert "Good morning!" in await visit.text(".statement")
@@ -255,8 +246,7 @@ async def test_what_is_wrong_is_corrected_and_the_correction_taken_back(
         else:
             await done(client, "POST", "/v1/memory", json={"content": "My budget is $10,000."})
     (memory,) = await kept(home, user)
-    async with visiting(browser, home.root_url, identity={"user": user}) as visit:
-        await visit.open(memory_route(memory))
+    async with visiting(browser, home.root_url, memory_route(memory), identity={"user": user}) as visit:
         await visit.page.get_by_role("button", name="Wrong", exact=True).click()
         await visit.page.get_by_label("What is right instead?").fill("My budget is $12,000.")
         await confirm(visit, "Correct it")
@@ -271,8 +261,7 @@ async def test_what_is_wrong_is_corrected_and_the_correction_taken_back(
 async def test_relations_are_walked_in_the_graph(browser: "Browser", home: Proxy) -> None:
     async with client_of(home, "graph") as client:
         await fill_three(client)
-    async with visiting(browser, home.root_url, identity={"user": "graph"}) as visit:
-        await visit.open("people")
+    async with visiting(browser, home.root_url, "people", identity={"user": "graph"}) as visit:
         await visit.page.get_by_role("link", name="Ann").first.click()
         await visit.page.wait_for_selector(".graph a")
         assert await visit.page.locator(".graph .gone").count() == 1
@@ -290,8 +279,7 @@ async def test_a_conversation_is_undone(browser: "Browser", home: Proxy) -> None
         await said(client, "holiday", "We booked the blue house.")
         await said(client, "work", "The report is due on Monday.")
         await eventually(lambda: _has_turns(home, "undo", 4), what="the turns are indexed")
-    async with visiting(browser, home.root_url, identity={"user": "undo"}) as visit:
-        await visit.open("conversations")
+    async with visiting(browser, home.root_url, "conversations", identity={"user": "undo"}) as visit:
         await visit.page.locator(".card", has_text="holiday").get_by_role("link").click()
         await visit.until("We booked the blue house.")
         await visit.page.get_by_role("button", name="Undo", exact=True).click()
@@ -331,8 +319,7 @@ async def test_settings_are_saved_and_taken_back(browser: "Browser", home: Proxy
 async def test_working_memory_is_deleted_and_comes_back(browser: "Browser", home: Proxy) -> None:
     async with client_of(home, "scratch") as client:
         await done(client, "PUT", "/v1/memory/working/session/a/notes", json={"data": {"found": 3}, "ttl_s": 600})
-        async with visiting(browser, home.root_url, identity={"user": "scratch"}) as visit:
-            await visit.open("working")
+        async with visiting(browser, home.root_url, "working", identity={"user": "scratch"}) as visit:
             await visit.page.get_by_role("link", name="session/a/notes").click()
             await visit.until('"found": 3')
             await visit.page.get_by_role("button", name="Delete").click()
@@ -349,8 +336,7 @@ async def test_everything_is_taken_along_erased_and_brought_back(
     async with client_of(home, "mover") as client:
         for content in ("One thing.", "Another thing."):
             await done(client, "POST", "/v1/memory", json={"content": content})
-    async with visiting(browser, home.root_url, identity={"user": "mover"}, refusals=True) as visit:
-        await visit.open("settings")
+    async with visiting(browser, home.root_url, "settings", identity={"user": "mover"}, refusals=True) as visit:
         async with visit.page.expect_download() as begun:
             await visit.page.get_by_role("button", name="Export").click()
         file = tmp_path / "export.jsonl"
@@ -428,8 +414,7 @@ async def test_keys_see_and_change_what_they_may(
         async with proxy.client(key) as client:
             await eventually(lambda: _answers(client), what="memory answers")
             memory = await done(client, "POST", "/v1/memory", json={"content": "Ann's tea is rooibos."})
-        async with visiting(browser, proxy.root_url, refusals=True) as visit:
-            await visit.open("search")
+        async with visiting(browser, proxy.root_url, "search", refusals=True) as visit:
             await visit.until("Sign in to see memories")
             assert "rooibos" not in await visit.text("body")
             await visit.page.locator("#who").click()
@@ -460,8 +445,7 @@ async def test_a_contradiction_is_settled_by_a_person(browser: "Browser", home: 
         for work, aspect in (("carpenter", None), ("pilot", "weekends")):
             said_of = {"subject": "Ann", "predicate": "occupation", "object": work, "aspect": aspect}
             await done(client, "POST", "/v1/memory", json={"content": f"Ann is a {work}.", **said_of})
-    async with visiting(browser, home.root_url, identity={"user": "settle"}) as visit:
-        await visit.open("review", wait_for=".panel")
+    async with visiting(browser, home.root_url, "review", wait_for=".panel", identity={"user": "settle"}) as visit:
         where, what = (visit.page.locator(".panel", has_text=one) for one in ("Rome", "carpenter"))
         assert await visit.page.locator(".panel").count() == 2
         await what.get_by_role("button", name="Both hold").click()
@@ -503,8 +487,7 @@ async def test_what_a_dream_inferred_of_something_private_is_told_once_it_is_all
             question = {"query": "Does the user avoid nuts?"}
             return inferred["text"] in (await done(client, "POST", "/v1/memory/recall", json=question))["context"]
 
-        async with visiting(browser, home.root_url, identity={"user": "allow"}) as visit:
-            await visit.open("dreams")
+        async with visiting(browser, home.root_url, "dreams", identity={"user": "allow"}) as visit:
             await visit.page.get_by_role("button", name="Run now").click()
             await visit.until("Looked at", "main")
             await eventually(lambda: _is_kept(home, "allow", "User avoids nuts"), what="it is inferred")

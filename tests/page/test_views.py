@@ -83,8 +83,7 @@ async def looked_at(visit: Visit, route: str, picture: str, *, axe: bool) -> Non
 @pytest.mark.parametrize("user", [NOBODY, THREE, HOSTILE] if FULL else [THREE, HOSTILE])
 async def test_every_view_is_shown(browser: "Browser", homes: Homes, user: str, scheme: Scheme) -> None:
     proxy, held = homes
-    async with visiting(browser, proxy.root_url, identity={"user": user}, scheme=scheme) as visit:
-        await visit.open("search")
+    async with visiting(browser, proxy.root_url, "search", identity={"user": user}, scheme=scheme) as visit:
         for route in routes(held[user]):
             await visit.go(route)
             text = await visit.text()
@@ -98,8 +97,7 @@ async def test_every_view_is_shown(browser: "Browser", homes: Homes, user: str, 
 
 async def test_hostile_text_is_read_as_it_was_written(browser: "Browser", homes: Homes) -> None:
     proxy, held = homes
-    async with visiting(browser, proxy.root_url, identity={"user": HOSTILE}) as visit:
-        await visit.open(f"memory/{held[HOSTILE]['new']}")
+    async with visiting(browser, proxy.root_url, f"memory/{held[HOSTILE]['new']}", identity={"user": HOSTILE}) as visit:
         assert (await visit.text(".statement .content")).strip() == SCRIPT
         await visit.go("search")
         marks = await visit.page.locator(".unseen-mark").all_inner_texts()
@@ -155,8 +153,7 @@ async def focused(visit: Visit, selector: str) -> None:
 async def test_the_colours_are_the_systems_unless_chosen(browser: "Browser", homes: Homes) -> None:
     proxy, _ = homes
     paper = "getComputedStyle(document.body).backgroundColor"
-    async with visiting(browser, proxy.root_url, scheme="dark") as visit:
-        await visit.open("search")
+    async with visiting(browser, proxy.root_url, "search", scheme="dark") as visit:
         dark = await visit.page.evaluate(paper)
         button = visit.page.locator("#theme")
         await button.click()
@@ -174,8 +171,7 @@ async def test_fifty_thousand_memories_are_seen_within_a_second(browser: "Browse
     proxy, _ = homes
     async with client_of(proxy, MANY) as client:
         await fill_many(client)
-    async with visiting(browser, proxy.root_url, identity={"user": MANY}) as visit:
-        await visit.open("search", wait_for=".card")
+    async with visiting(browser, proxy.root_url, "search", wait_for=".card", identity={"user": MANY}) as visit:
         took = []
         for _ in range(3):
             began = time.perf_counter()
