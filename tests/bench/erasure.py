@@ -50,8 +50,11 @@ class Watched:
         begun = await self.says(at, QUESTION, "I see.", "And in words?", session=f"{self._user}-{at.port}")
         if begun or await self.says(at, QUESTION, session=word()):
             return True
-        async with at.client(self._cluster.key, **{"x-memproxy-user": self._user}) as client:
-            return bool((await client.get("/v1/memory")).json()["data"])
+        return bool(
+            (await at.call("GET", "/v1/memory", self._cluster.key, headers={"x-memproxy-user": self._user})).json()[
+                "data"
+            ]
+        )
 
     async def begins(self, at: Proxy) -> bool:
         """Whether a conversation begins there with the secret in its block."""
@@ -77,8 +80,14 @@ async def measure(replicas: int, users: int) -> dict[str, Any]:
                     for replica in cluster.replicas:
                         await eventually(partial(watched.begins, replica), 60, what="it is shown")
                     began = time.perf_counter()
-                    async with second.client(cluster.key, **{"x-memproxy-user": f"user-{number}"}) as client:
-                        (await client.delete(f"/v1/memory/users/user-{number}")).raise_for_status()
+                    (
+                        await second.call(
+                            "DELETE",
+                            f"/v1/memory/users/user-{number}",
+                            cluster.key,
+                            headers={"x-memproxy-user": f"user-{number}"},
+                        )
+                    ).raise_for_status()
                     answered = time.perf_counter()
                     last = answered
                     for replica in cluster.replicas:

@@ -94,8 +94,7 @@ async def found(
 ) -> list[dict[str, Any]]:
     """The memories that hold ``text``, by the search call; empty while memory does not answer."""
     query = {"query": text, "limit": 50, **({"user_id": user} if user else {}), **where}
-    async with proxy.client(key) as client:
-        response = await client.post("/v1/memory/search", json=query)
+    response = await proxy.call("POST", "/v1/memory/search", key, json=query)
     if response.status_code == 503:
         return []
     assert response.status_code == 200, response.text
@@ -104,7 +103,6 @@ async def found(
 
 
 async def listed(proxy: Proxy, *, key: str = "", **where: Any) -> list[dict[str, Any]]:
-    async with proxy.client(key) as client:
-        response = await client.get("/v1/memory", params={"limit": 200, **where})
+    response = await proxy.call("GET", "/v1/memory", key, params={"limit": 200, **where})
     assert response.status_code == 200, response.text
     return list(response.json()["data"])

@@ -103,10 +103,9 @@ async def test_a_client_without_history_gets_its_sessions_last_messages(
 
 async def receipt_of(proxy: Proxy, headers: dict[str, str], user: str) -> dict[str, Any]:
     async def get() -> dict[str, Any]:
-        async with proxy.client() as client:
-            answer = await client.get(
-                f"/v1/memory/receipts/{headers['x-memproxy-request-id']}", params={"user_id": user}
-            )
+        answer = await proxy.call(
+            "GET", f"/v1/memory/receipts/{headers['x-memproxy-request-id']}", params={"user_id": user}
+        )
         return dict(answer.json()) if answer.status_code == 200 and "context" in answer.json() else {}
 
     return dict(await eventually(get))
@@ -142,12 +141,10 @@ async def test_a_forgotten_message_and_an_undone_conversation_never_come_back(
         return [one for one in turns if one["metadata"]["role"] == "user"]
 
     [secret] = await eventually(said, what="it is found")
-    async with proxy.client() as client:
-        assert (await client.delete(f"/v1/memory/{secret['id']}", params={"user_id": user})).status_code == 200
+    assert (await proxy.call("DELETE", f"/v1/memory/{secret['id']}", params={"user_id": user})).status_code == 200
     await say(proxy, "What else?", user=user, session=session)
     assert "I keep a secret garden." not in contents(asked(upstream)[-1])
-    async with proxy.client() as client:
-        gone = await client.delete(f"/v1/memory/sessions/{session}", params={"user_id": user})
+    gone = await proxy.call("DELETE", f"/v1/memory/sessions/{session}", params={"user_id": user})
     assert gone.status_code == 200
     await say(proxy, "Hello again, my friend.", user=user, session=session)
     assert contents(asked(upstream)[-1]) == ["Hello again, my friend."]
@@ -161,8 +158,7 @@ async def test_replay_works_for_responses(proxy: Proxy, upstream: ScriptedUpstre
     for number, text in enumerate(("My cat is Tom.", "What is my cat called?")):
         await indexed(proxy, user, 2 * number)
         upstream.script(json_answer({**made, "output": [output]}))
-        async with proxy.client() as client:
-            answer = await client.post("/v1/responses", json={"model": "m", "input": text}, headers=headers)
+        answer = await proxy.call("POST", "/v1/responses", json={"model": "m", "input": text}, headers=headers)
         assert answer.status_code == 200
     sent = json.loads(asked(upstream)[-1].body)
     assert [one["content"] for one in sent["input"]] == ["My cat is Tom.", "Noted.", "What is my cat called?"]
@@ -246,12 +242,12 @@ async def test_a_long_history_of_responses_is_sent_as_its_state_and_its_last_mes
     upstream.default = lambda received: respond if received.target.endswith("/responses") else answers(received)
 
     async def once() -> str:
-        async with proxy.client() as client:
-            answer = await client.post(
-                "/v1/responses",
-                json={"model": "m", "instructions": "Be short.", "input": items},
-                headers={"x-memproxy-user": user, "x-memproxy-session": session},
-            )
+        answer = await proxy.call(
+            "POST",
+            "/v1/responses",
+            json={"model": "m", "instructions": "Be short.", "input": items},
+            headers={"x-memproxy-user": user, "x-memproxy-session": session},
+        )
         assert answer.status_code == 200
         context = str(answer.headers["x-memproxy-context"])
         return context if "left_out" in context else ""
@@ -276,8 +272,7 @@ async def test_a_state_goes_with_the_first_message_that_is_forgotten(proxy: Prox
         return [one for one in await found(proxy, texts[0], user=user) if one["content"] == texts[0]]
 
     [turn] = await eventually(held)
-    async with proxy.client() as client:
-        assert (await client.delete(f"/v1/memory/{turn['id']}", params={"user_id": user})).status_code == 200
+    assert (await proxy.call("DELETE", f"/v1/memory/{turn['id']}", params={"user_id": user})).status_code == 200
     headers = await say(proxy, *texts, user=user, session=session)
     assert "left_out" not in headers["x-memproxy-context"]
     assert texts[0] in contents(asked(upstream)[-1]), "the client's own history goes on whole"

@@ -133,8 +133,7 @@ async def test_a_full_disk_costs_no_answer_and_no_turn(upstream: ScriptedUpstrea
             return all(any(f"number {number}:" in turn for turn in turns) for number in range(4))
 
         await eventually(all_turns, what="what was said meanwhile is there once there is room")
-        async with proxy.client() as client:
-            assert lost_turns((await client.get("/metrics")).text) == 0
+        assert lost_turns((await proxy.call("GET", "/metrics")).text) == 0
         await eventually(lambda: state_is("ready"), what="/readyz says that it can be")
 
 

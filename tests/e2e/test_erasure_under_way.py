@@ -29,8 +29,7 @@ def slow(end: asyncio.Event) -> Answer:
 async def say(proxy: Proxy, text: str) -> str:
     """One streamed request, to its end; its id."""
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": text}]}
-    async with proxy.client(**WHO) as client:
-        answer = await client.post("/v1/chat/completions", json=body)
+    answer = await proxy.call("POST", "/v1/chat/completions", json=body, headers=WHO)
     assert answer.status_code == 200
     assert answer.text.endswith("[DONE]\n\n")
     return str(answer.headers["x-memproxy-request-id"])
@@ -38,16 +37,14 @@ async def say(proxy: Proxy, text: str) -> str:
 
 async def turns(proxy: Proxy) -> list[str]:
     """What is remembered word for word."""
-    async with proxy.client(**WHO) as client:
-        data: list[dict[str, Any]] = (await client.get("/v1/memory?kind=turn")).json()["data"]
+    data: list[dict[str, Any]] = (await proxy.call("GET", "/v1/memory?kind=turn", headers=WHO)).json()["data"]
     return [turn["content"] for turn in data]
 
 
 async def erased(proxy: Proxy, path: str, *, project: bool) -> None:
     """Erase; a call that names a project by header is about that one."""
     who = WHO if project else {"x-memproxy-user": WHO["x-memproxy-user"]}
-    async with proxy.client(**who) as client:
-        assert (await client.delete(path)).status_code == 200
+    assert (await proxy.call("DELETE", path, headers=who)).status_code == 200
 
 
 async def said_meanwhile(upstream: ScriptedUpstream, proxy: Proxy, path: str, *, project: bool) -> str:

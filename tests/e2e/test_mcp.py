@@ -265,8 +265,7 @@ async def ready(proxy: Proxy) -> None:
 
 
 async def read(proxy: Proxy, user: str, name: str) -> dict[str, Any]:
-    async with proxy.client(**{"x-memproxy-user": user}) as client:
-        answer = await client.get(f"/v1/memory/{name}")
+    answer = await proxy.call("GET", f"/v1/memory/{name}", headers={"x-memproxy-user": user})
     return dict(answer.json()) if answer.status_code == 200 else {}
 
 
@@ -323,8 +322,8 @@ async def test_a_save_of_two_facts_becomes_two_and_forgetting_it_takes_both(
 async def test_undoing_the_session_takes_a_save_and_its_facts(shared_proxy: Proxy, model: ScriptedUpstream) -> None:
     user, session = word(), word()
     saved, boat, dog = await split(shared_proxy, model, user, **{"x-memproxy-session": session})
-    async with shared_proxy.client(**{"x-memproxy-user": user}) as client:
-        assert (await client.delete(f"/v1/memory/sessions/{session}")).status_code == 200
+    gone = await shared_proxy.call("DELETE", f"/v1/memory/sessions/{session}", headers={"x-memproxy-user": user})
+    assert gone.status_code == 200
     assert await read(shared_proxy, user, saved) == {}
     for said in (boat, dog):
         assert await found(shared_proxy, said, user=user) == []

@@ -32,8 +32,7 @@ async def exported(proxy: Proxy) -> list[Any]:
     """All that is remembered, as a client exports it, but vectors, which engines round, and how often it was found,
     which is counted a little later.
     """
-    async with proxy.client() as client:
-        answer = await client.get("/v1/memory/export")
+    answer = await proxy.call("GET", "/v1/memory/export")
     assert answer.status_code == 200
     lines = [json.loads(line) for line in answer.text.splitlines()]
     for line in lines:

@@ -21,8 +21,7 @@ WORDS = "My locker code is tangerine-4711."
 
 
 async def scraped(proxy: Proxy) -> tuple[str, dict[Sample, float]]:
-    async with proxy.client() as client:
-        text = (await client.get("/metrics")).text
+    text = (await proxy.call("GET", "/metrics")).text
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return text, {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
 

@@ -80,6 +80,5 @@ async def is_refused(proxy: Proxy) -> bool:
 
 async def remembered(proxy: Proxy, word: str) -> list[dict[str, Any]]:
     """What is found with this word in it, of callers without a key."""
-    async with proxy.client(None) as client:
-        answer = await client.post("/v1/memory/search", json={"query": word, "limit": 50})
+    answer = await proxy.call("POST", "/v1/memory/search", None, json={"query": word, "limit": 50})
     return [hit for hit in answer.json().get("data", []) if word in hit["memory"]["content"]]

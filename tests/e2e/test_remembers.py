@@ -45,8 +45,7 @@ async def test_an_injected_request_differs_only_by_the_block(shared_proxy: Proxy
     user = word()
     await tell(shared_proxy, "My sister Greta plays the violin in Graz.", user=user)
     sent = body("Which instrument does my sister Greta play?", temperature=1.0, top_p=1e-6)
-    async with shared_proxy.client(**{"x-memproxy-user": user}) as client:
-        answer = await client.post("/v1/chat/completions", content=sent)
+    answer = await shared_proxy.call("POST", "/v1/chat/completions", content=sent, headers={"x-memproxy-user": user})
     assert answer.headers["x-memproxy-recall"] == "injected"
     received = model.last.body
     start = next(place for place, (a, b) in enumerate(zip(sent, received, strict=False)) if a != b)
@@ -188,8 +187,7 @@ async def test_many_users_at_once_each_find_their_own_words(shared_proxy: Proxy)
 
 
 async def receipt(proxy: Proxy, request_id: str, user: str) -> tuple[int, dict[str, Any]]:
-    async with proxy.client() as client:
-        answer = await client.get(f"/v1/memory/receipts/{request_id}", headers={"x-memproxy-user": user})
+    answer = await proxy.call("GET", f"/v1/memory/receipts/{request_id}", headers={"x-memproxy-user": user})
     found: dict[str, Any] = answer.json()
     return answer.status_code, found
 
@@ -299,8 +297,7 @@ async def test_a_receipt_says_that_an_answer_that_broke_off_or_never_came_was_no
     question = f"{QUESTION} {user}"
 
     async def told() -> dict[str, Any] | None:
-        async with shared_proxy.client() as client:
-            newest = await client.get("/v1/memory/receipts", params={"user_id": user})
+        newest = await shared_proxy.call("GET", "/v1/memory/receipts", params={"user_id": user})
         for one in newest.json()["data"]:
             _, shown = await receipt(shared_proxy, one["request_id"], user)
             if shown["mode"] == mode and not shown["captured"]:

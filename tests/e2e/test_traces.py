@@ -52,8 +52,7 @@ async def proxy(collector: Collector, shared_upstream: ScriptedUpstream, folders
 
 
 async def spans_by_result(proxy: Proxy) -> dict[str, float]:
-    async with proxy.client() as client:
-        families = text_string_to_metric_families((await client.get("/metrics")).text)
+    families = text_string_to_metric_families((await proxy.call("GET", "/metrics")).text)
     samples = [sample for family in families for sample in family.samples]
     return {one.labels["result"]: one.value for one in samples if one.name == "memproxy_trace_spans_total"}
 

@@ -313,13 +313,13 @@ async def test_a_client_cannot_pass_itself_off_as_the_relay(shared_proxy: Proxy,
     secret, user = word(), word()
     await say(shared_proxy, f"My locker code is {secret}.", headers={"x-memproxy-user": user}, key="sk-victim")
     await eventually(lambda: found(shared_proxy, secret, key="sk-victim", user=user), what="the secret is stored")
-    async with shared_proxy.client("sk-victim") as client:
-        shown = await client.post("/v1/memory/search", json={"query": secret, "user_id": user})
+    shown = await shared_proxy.call("POST", "/v1/memory/search", "sk-victim", json={"query": secret, "user_id": user})
     assert "tenant" not in shown.json()["data"][0]["memory"]
     for identity in ('{"tenant":"anonymous","default_user":"default"}', '{"tenant":"sk-victim"}'):
         headers = {"x-memproxy-internal-identity": identity}
-        async with shared_proxy.client("sk-thief", **headers) as client:
-            answer = await client.post("/v1/memory/search", json={"query": secret, "user_id": user})
+        answer = await shared_proxy.call(
+            "POST", "/v1/memory/search", "sk-thief", json={"query": secret, "user_id": user}, headers=headers
+        )
         assert answer.json()["data"] == []
     assert not [name for name, _ in model.last.headers if "memproxy" in name.lower()]
 

@@ -41,8 +41,7 @@ class Home:
 
     async def refused(self) -> int:
         """How many requests the proxy has refused so far (403)."""
-        async with self.proxy.client(None) as client:
-            lines = (await client.get("/metrics")).text.splitlines()
+        lines = (await self.proxy.call("GET", "/metrics", None)).text.splitlines()
         counts = [line for line in lines if line.startswith("memproxy_requests_total") and 'status="403"' in line]
         return sum(int(float(line.rpartition(" ")[2])) for line in counts)
 
@@ -137,8 +136,7 @@ async def test_a_page_whose_name_comes_to_mean_this_machine_does_nothing(
             try:
                 await settled(proxy)
                 found = await asyncio.to_thread(report_of, stranger)
-                async with proxy.client(None) as client:
-                    kept = (await client.get("/v1/memory")).json()["data"]
+                kept = (await proxy.call("GET", "/v1/memory", None)).json()["data"]
             finally:
                 await proxy.stop()
     assert [one["content"] for one in kept] == [f"My vault code is {SECRET}"]

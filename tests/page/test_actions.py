@@ -95,8 +95,7 @@ async def test_an_edit_is_made_and_taken_back(browser: "Browser", home: Proxy) -
 async def test_an_edit_of_what_somebody_else_changed_meanwhile_is_refused(browser: "Browser", home: Proxy) -> None:
     memory = await stored(home, "cyd", "Cyd has one cat.")
     async with visiting(browser, home.root_url, memory_route(memory), identity={"user": "cyd"}, refusals=True) as visit:
-        async with home.client(None) as client:
-            await client.patch(f"/v1/memory/{memory['id']}?user_id=cyd", json={"content": "Cyd has two cats."})
+        await home.call("PATCH", f"/v1/memory/{memory['id']}?user_id=cyd", None, json={"content": "Cyd has two cats."})
         await visit.page.get_by_role("button", name="Edit").click()
         await visit.page.get_by_label("What it says").fill("Cyd has three cats.")
         await visit.page.get_by_role("button", name="Save").click()
@@ -139,8 +138,7 @@ async def test_what_is_wrong_is_withheld_until_it_is_right_after_all(browser: "B
 
 
 async def test_a_key_is_typed_in_and_stays_in_its_tab(browser: "Browser", home: Proxy) -> None:
-    async with home.client("sk-page") as client:
-        await client.post("/v1/memory", json={"content": "Only this key sees it."})
+    await home.call("POST", "/v1/memory", "sk-page", json={"content": "Only this key sees it."})
     async with visiting(browser, home.root_url, "search", refusals=True) as visit:
         await visit.until("Nothing is remembered yet")
         await visit.page.locator("#who").click()

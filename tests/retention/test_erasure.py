@@ -148,8 +148,7 @@ async def erased(proxy: Proxy) -> None:
     """Wait until deleted text is out of the files, as ``/v1/memory/stats`` says."""
 
     async def done() -> bool:
-        async with proxy.client() as client:
-            stats = await client.get("/v1/memory/stats", params={"user_id": "ann"})
+        stats = await proxy.call("GET", "/v1/memory/stats", params={"user_id": "ann"})
         return bool(stats.json()["erasure"] == "complete")
 
     await eventually(done, what="the erasure is complete")

@@ -197,16 +197,14 @@ async def test_a_tenant_s_time_to_live_holds_for_what_was_there_before(again: Se
     assert await found(proxy, "Ouagadougou was hot", key=key_of("short")) == []
 
     async def pruned() -> list[dict[str, Any]]:
-        async with proxy.client(key_of("short")) as client:
-            events = (await client.get("/v1/memory/activity")).json()["data"]
+        events = (await proxy.call("GET", "/v1/memory/activity", key_of("short"))).json()["data"]
         return [event for event in events if event.get("reason") == "expired"]
 
     (event,) = await eventually(pruned, what="the pass lists what it erased")
     assert (event["result"], event["content"]) == ("deleted", None)
 
     async def counted() -> bool:
-        async with proxy.client() as client:
-            return 'memproxy_memories_pruned_total{reason="expired"} 1.0' in (await client.get("/metrics")).text
+        return 'memproxy_memories_pruned_total{reason="expired"} 1.0' in (await proxy.call("GET", "/metrics")).text
 
     await eventually(counted, what="it is counted")
     assert "Ouagadougou" not in proxy.log
@@ -224,8 +222,7 @@ async def test_a_dry_run_tells_and_changes_nothing(again: SecondLife) -> None:
 async def test_retrievals_are_counted_behind_the_answers(again: SecondLife) -> None:
     before = again.asked.before
     assert (before["access_count"], before["last_accessed_at"]) == (0, None)
-    async with again.proxy.client(key_of("counted")) as client:
-        after = (await client.get(f"/v1/memory/{before['id']}")).json()
+    after = (await again.proxy.call("GET", f"/v1/memory/{before['id']}", key_of("counted"))).json()
     assert after["access_count"] == 3, "an orderly stop writes what waits"
     assert after["last_accessed_at"] > before["created_at"]
     assert after["updated_at"] == before["updated_at"]
@@ -233,7 +230,6 @@ async def test_retrievals_are_counted_behind_the_answers(again: SecondLife) -> N
 
 async def erased(proxy: Proxy) -> None:
     async def done() -> bool:
-        async with proxy.client() as client:
-            return bool((await client.get("/v1/memory/stats")).json()["erasure"] == "complete")
+        return bool((await proxy.call("GET", "/v1/memory/stats")).json()["erasure"] == "complete")
 
     await eventually(done, what="the erasure is complete")

@@ -169,8 +169,7 @@ class Proxy:
     async def readiness(self) -> tuple[int, dict[str, Any]]:
         """Status and body of ``/readyz``; status 0 while nobody answers."""
         try:
-            async with self.client() as client:
-                response = await client.get("/readyz")
+            response = await self.call("GET", "/readyz")
         except httpx.TransportError:
             return 0, {}
         return response.status_code, response.json()
@@ -181,8 +180,7 @@ class Proxy:
 
     async def _searches(self) -> bool:
         try:
-            async with self.client() as client:
-                response = await client.post("/v1/memory/search", json={"query": "anything"})
+            response = await self.call("POST", "/v1/memory/search", json={"query": "anything"})
         except httpx.TransportError:
             return False
         return response.status_code == 200
@@ -192,6 +190,11 @@ class Proxy:
         key = self.key if key == "" else key
         authorization = {"authorization": f"Bearer {key}"} if key else {}
         return plain_client(base_url=self.root_url, headers={**authorization, **headers}, timeout=60.0)
+
+    async def call(self, method: str, path: str, key: str | None = "", **sent: Any) -> httpx.Response:
+        """One call by a `client` of its own."""
+        async with self.client(key) as client:
+            return await client.request(method, path, **sent)
 
     def openai(self, key: str = "", **headers: str) -> AsyncOpenAI:
         """The real `openai` client with nothing changed but its ``base_url`` (and no retries of its own)."""
