@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -127,11 +127,13 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
     if settings.model_path is not None:
         name, options = _local_model(settings, settings.model_path)
     try:
-        if not options and (download := _download_of(name)):
+        # fastembed does not try to download where the environment forbids it
+        is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
+        if not options and not is_offline and (description := _known(name)) is not None:
             try:
                 return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, local_files_only=True)
             except ValueError:  # its files are not there
-                return _downloaded(download, settings, cache_dir)
+                return _downloaded(description, settings, cache_dir)
         return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
     except (ValueError, OSError, RuntimeError) as error:
         remedy = "allow the download, or put the files on this machine and set embedding.model_path"
@@ -142,38 +144,30 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
         ) from error
 
 
-class _Download(NamedTuple):
-    """What fastembed would download: the model, where from, and about how much."""
-
-    model: str
-    source: str
-    megabytes: int
+def _known(name: str, kind: type[TextEmbedding | TextCrossEncoder] = TextEmbedding) -> dict[str, Any] | None:
+    """Fastembed's description of a model; None of one that it does not know."""
+    return next((one for one in kind.list_supported_models() if one["model"].lower() == name.lower()), None)
 
 
-def _download_of(name: str) -> _Download | None:
-    """None of a model that fastembed does not know, and where the environment forbids downloads."""
-    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
-    model = known.get(name.lower())
-    if model is None or os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}:
-        return None
-    hub, url = model["sources"].get("hf"), model["sources"].get("url")
-    hub_url = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    source = f"{hub_url}/{hub}" if hub else str(url)
-    return _Download(str(model["model"]), source, round(float(model["size_in_GB"]) * 1000))
+def _onnx_file(folder: Path) -> str | None:
+    return next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
 
 
-def _downloaded(download: _Download, settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
+def _downloaded(description: dict[str, Any], settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
     """Download the model, with a log line before and after."""
+    name, sources = str(description["model"]), description["sources"]
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it advises to get an account there
-    if tries := _ANNOUNCED.due(download.model):
+    if tries := _ANNOUNCED.due(name):
+        hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+        source = f"{hub}/{sources['hf']}" if sources.get("hf") else str(sources.get("url"))
         again = f" ({tries} tries since this was said)" if tries > 1 else ""
         log.info(
             "downloading the embedding model %s, about %d MB, from %s to %s%s; recall goes by words until it is there",
-            *(download.model, download.megabytes, download.source, cache_dir, again),
+            *(name, round(float(description["size_in_GB"]) * 1000), source, cache_dir, again),
         )
     began = time.monotonic()
-    model = TextEmbedding(download.model, cache_dir=str(cache_dir), threads=settings.threads)
-    log.info("downloaded the embedding model %s in %.0f s", download.model, time.monotonic() - began)
+    model = TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads)
+    log.info("downloaded the embedding model %s in %.0f s", name, time.monotonic() - began)
     return model
 
 
@@ -181,19 +175,16 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
     """The name and options under which fastembed loads a folder: as the model it knows when the file is where it looks
     for it, else as a custom one (mean pooling, as sentence-transformers models have it).
     """
-    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
-    model = known.get(settings.model.lower())
-    options = {"specific_model_path": str(folder)}
+    model, options = _known(settings.model), {"specific_model_path": str(folder)}
     if model is not None and (folder / model["model_file"]).is_file():
         return settings.model, options
-    file = next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
-    if file is None:
+    if (file := _onnx_file(folder)) is None:
         raise EmbedderUnavailable(
             f"no ONNX model in embedding.model_path ({folder}); it must hold model.onnx (or onnx/model.onnx), "
             "tokenizer.json and config.json"
         )
     custom = f"local/{settings.model}#{file}"
-    if custom.lower() not in known:
+    if _known(custom) is None:
         TextEmbedding.add_custom_model(
             custom,
             pooling=PoolingType.MEAN,
@@ -218,11 +209,10 @@ def load_cross_encoder(
     remedy = "allow the download, or put the files on this machine and set recall.rerank_model_path"
     if folder is not None:
         remedy = "check that recall.rerank_model_path holds model.onnx, tokenizer.json and config.json of that model"
-        file = next((one for one in ("model.onnx", "onnx/model.onnx") if (folder / one).is_file()), None)
-        if file is None:
+        if (file := _onnx_file(folder)) is None:
             raise ModelUnavailable(f"there is no ONNX model in {folder}; {remedy}")
         name, options = f"local/{name}#{file}", {"specific_model_path": str(folder)}
-        if all(model["model"].lower() != name.lower() for model in TextCrossEncoder.list_supported_models()):
+        if _known(name, TextCrossEncoder) is None:
             TextCrossEncoder.add_custom_model(name, sources=ModelSource(url="file:///"), model_file=file)
     try:
         model = TextCrossEncoder(name, cache_dir=str(cache_dir), threads=threads, **options)
