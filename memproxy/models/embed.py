@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -95,35 +96,29 @@ class _Loader:
             await asyncio.to_thread(self._thread.join, within_s)
 
 
+@dataclass(eq=False)
 class FastembedEmbedder:
-    """`ports.Embedder` on a local ONNX model: loaded in the background, one session, one worker thread. ``start``
-    returns at once, also without network, where fastembed retries for 39 s; until the model is there (and again
-    ``retry_s`` after a failure) calls raise `EmbedderUnavailable` at once. Queries that wait are embedded together; the
-    last ones are cached. ``precision`` (`models.query_precision.Questions`) is empty until the model is loaded.
+    """`ports.Embedder` on a local ONNX model: loaded by ``load`` in the background, one session, one worker thread.
+    ``start`` returns at once, also without network, where fastembed retries for 39 s; until the model is there (and
+    again ``retry_s`` after a failure) calls raise `EmbedderUnavailable` at once. Queries that wait are embedded
+    together; the last ones are cached. ``precision`` (`models.query_precision.Questions`) is empty until then.
     """
 
-    def __init__(
-        self,
-        settings: EmbeddingSettings,
-        cache_dir: Path,
-        load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_local,
-        *,
-        retry_s: float = RETRY_SECONDS,
-        close_s: float = CLOSE_S,
-    ) -> None:
-        """``load`` runs in a thread, ``retry_s`` after a failure again; closing waits ``close_s`` for it."""
-        self._settings = settings
-        self._cache_dir = cache_dir
-        self._load = load
-        self._retry_s = retry_s
+    settings: EmbeddingSettings
+    cache_dir: Path
+    load: Callable[[EmbeddingSettings, Path], tuple[Encoder, int]] = load_local
+    _: KW_ONLY
+    retry_s: float = RETRY_SECONDS
+    close_s: float = CLOSE_S
+
+    def __post_init__(self) -> None:
         self._tasks = TaskOwner("embedder")
-        self._close_s = close_s
         self._loader = _Loader()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self._encoder: Encoder | None = None
         self._asked: Encoder | None = None
-        self.name = f"fastembed:{settings.model}"
-        self.dimension = settings.dimension
+        self.name = f"fastembed:{self.settings.model}"
+        self.dimension = self.settings.dimension
         self.precision = ""
         self.state = "loading"
         self._cache = QueryCache()
@@ -135,7 +130,7 @@ class FastembedEmbedder:
     async def close(self) -> None:
         """Stop loading and release the model. A download under way ends with the process."""
         await self._tasks.cancel()
-        await self._loader.close(self._close_s)
+        await self._loader.close(self.close_s)
         await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
         self._encoder = self._asked = None
         self.state = "unavailable: closed"
@@ -174,22 +169,22 @@ class FastembedEmbedder:
         return self._encoder
 
     async def _keep_loading(self) -> None:
-        told, folder = False, self._settings.model_path
+        told, folder = False, self.settings.model_path
         while not await self._try_load(told):
             told = True
             before, waited = _files_of(folder), 0.0
             # soon, where the model has a folder of its own, and that has changed
-            while waited < self._retry_s and _files_of(folder) == before:
-                step = min(LOOK_S, self._retry_s)
+            while waited < self.retry_s and _files_of(folder) == before:
+                step = min(LOOK_S, self.retry_s)
                 await asyncio.sleep(step)
                 waited += step
 
     async def _try_load(self, told: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""
         try:
-            encoder, dimension = await self._loader.run(partial(self._load, self._settings, self._cache_dir))
+            encoder, dimension = await self._loader.run(partial(self.load, self.settings, self.cache_dir))
             self._check(dimension)
-            asked = await self._loader.run(partial(_for_questions, encoder, self._settings, self._cache_dir))
+            asked = await self._loader.run(partial(_for_questions, encoder, self.settings, self.cache_dir))
         except (EmbedderUnavailable, ConfigError) as error:
             self.state = f"unavailable: {error.message}"
             log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
@@ -201,14 +196,14 @@ class FastembedEmbedder:
             return False
         self._asked, self.precision = asked
         self.dimension, self._encoder, self.state = dimension, encoder, "ready"
-        model = self._settings.model
+        model = self.settings.model
         log.info("embedding model %s is ready, %d dimensions; questions: %s", model, dimension, self.precision)
         return True
 
     def _check(self, dimension: int) -> None:
-        if self._settings.dimension not in (None, dimension):
+        if self.settings.dimension not in (None, dimension):
             raise ConfigError(
-                f"embedding.dimension is {self._settings.dimension}, but {self._settings.model} has {dimension}; "
+                f"embedding.dimension is {self.settings.dimension}, but {self.settings.model} has {dimension}; "
                 f"set embedding.dimension: {dimension} or leave it out"
             )
 
