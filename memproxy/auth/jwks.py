@@ -1,7 +1,6 @@
 """The keys of an identity provider, each with the algorithms that it is for: in a file, which may be replaced while
 tokens are checked, or at an address, which may be slow, away, or hang. What a key is for is decided when it is read,
-from its own members (RFC 7517: ``kty``, ``crv``, ``use``, ``key_ops``, ``alg``): a token's header only chooses among
-keys that fit its algorithm.
+from its own members (RFC 7517): a token's header only chooses among keys that fit its algorithm.
 """
 
 import asyncio

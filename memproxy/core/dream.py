@@ -58,8 +58,7 @@ WAITING, RUNNING, DONE, FAILED, UNDONE = "waiting", "running", "done", "failed",
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that a dream does. ``memory_id`` is what stays, is new or changes (of ``end`` and ``delete`` the memory
-    itself), ``sources`` what it takes the place of or rests on. ``labels`` are the new category and tags; no
-    record has them.
+    itself), ``sources`` what it takes the place of or rests on. ``labels`` are the new category and tags.
     """
 
     action: Action

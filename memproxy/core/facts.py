@@ -128,9 +128,8 @@ def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
 
 
 def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effects:
-    """Put the candidate where it belongs in a chain of supersession (oldest first, the active one last): the newest is
-    active and closes those before it, one that comes late is stored as superseded. Where all was taken back nothing
-    becomes active.
+    """Put the candidate where it belongs in a chain of supersession (oldest first): the newest is active and closes
+    those before it, one that comes late is stored as superseded. Where all was taken back nothing becomes active.
     """
     here = position(candidate, chain)
     before = chain[here - 1] if here else None
@@ -221,10 +220,9 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
 
 
 def reinforce(old: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
-    """The fields that change when a statement is repeated; none when the very same turn is read again. Confidence moves
-    a quarter of the way to certainty, weighed by the repetition's own (our choice: four confident ones lift 0.5 to
-    0.84). A more trusted repetition lifts trust and ends quarantine. First and last time are noted; an earlier
-    beginning counts.
+    """The fields that change when a statement is repeated; none when the same turn is read again. Confidence moves a
+    quarter of the way to certainty, weighed by the repetition's own (four confident ones lift 0.5 to 0.84). A more
+    trusted repetition lifts trust and ends quarantine. First and last time are noted; an earlier beginning counts.
     """
     more = [turn for turn in again.turn_ids if turn not in old.turn_ids]
     if not more:
@@ -285,9 +283,8 @@ def _says_nearly(memory: Memory, text: str, text_terms: frozenset[str]) -> bool:
 
 
 def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
-    """The active memory that a correction is about, where its slot does not tell; None when none clearly is. What it
-    names as wrong decides, else what it speaks of, else ("it's 15,000 now") what had such a value last in its
-    conversation.
+    """The active memory that a correction is about; None when none clearly is. What it names as wrong decides, else
+    what it speaks of, else ("it's 15,000 now") what had such a value last in its conversation.
     """
     possible = [neighbour.memory for neighbour in near if _may_be_corrected(candidate, neighbour.memory)]
     if replaces:
@@ -575,9 +572,8 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(
     candidate: Memory, *, chain: Sequence[Memory], neighbours: Sequence[Neighbour], bands: Bands | None = None
 ) -> Decision:
-    """What a statement does to what is known. ``chain``: its slot's history, oldest first, the active holder (or the
-    end that was taken back) last. ``neighbours``: near memories of the owner, best first; inactive ones tell
-    repetitions of what ended.
+    """What a statement does to what is known. ``chain``: its slot's history, oldest first, its holder (or end) last.
+    ``neighbours``: near memories of the owner, best first; inactive ones tell repetitions of what ended.
     """
     if chain:
         return _in_slot(candidate, chain)

@@ -162,8 +162,7 @@ def places(values: Array, counted: Mask | None = None) -> Array:
 def term_weights(terms: Sequence[int], generic: Set[int], held: NDArray[np.bool_]) -> Array:
     """How much each term of the query says: rare among the candidates much, common or generic little. ``held``: rows
     are terms, columns candidates. The usual ``ln(1 + (N - n + 0.5) / (n + 0.5))`` over them and ``PRIOR_DOCUMENTS``
-    more without any, as BM25's own IDF is near zero for a user with two memories. A term that none has counts as one
-    that one has.
+    more without any: BM25's own IDF is near zero where there are two. A term that none has counts as one that one has.
     """
     total = held.shape[1] + PRIOR_DOCUMENTS
     counts = np.count_nonzero(held, axis=1).tolist()
@@ -175,9 +174,8 @@ def term_weights(terms: Sequence[int], generic: Set[int], held: NDArray[np.bool_
 
 
 def shares(held: NDArray[np.bool_] | Array, functional: Sequence[bool]) -> Array:
-    """How much each word of a query says (see `term_weights`), as parts that sum to 1. ``held`` has a row for each
-    candidate and a column for each word, 1 where it has the word, less where it has something near; ``functional``
-    words have no topic.
+    """How much each word of a query says (see `term_weights`), as parts that sum to 1. ``held``: rows are candidates,
+    columns words, 1 where it has the word, less where it has something near; ``functional`` words have no topic.
     """
     total = len(held) + PRIOR_DOCUMENTS
     rarity = np.array([_rarity(max(1.0, count), total) for count in np.add.reduce(held, axis=0).tolist()])

@@ -51,12 +51,11 @@ class RecallLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Asks for the block to inject. ``queries``: the last user messages (four at most), the current one last.
-    ``present``: digests (`core.turn.text_digest`) of the request's messages; ``shown``: ids of memories in its earlier
-    blocks. ``nonce`` names the session's block. ``verdict``: why the gate let it through; ``only_if_told``: it seems to
-    ask for general knowledge, and is answered ``skipped`` (``fact``) unless the user's memories speak of it.
-    ``first_turn``: the session begins; ``chained``: the upstream keeps what was said before, so earlier messages are
-    those captured.
+    """Asks for the block to inject. ``queries``: the user's last messages, four at most. ``present``: digests
+    (`core.turn.text_digest`) of the request's messages; ``shown``: ids of memories in its earlier blocks. ``nonce``
+    names the session's block. ``verdict``: why the gate let it through; ``only_if_told``: it seems to ask for general
+    knowledge, and is answered ``skipped`` (``fact``) unless the user's memories speak of it. ``first_turn``: the
+    session begins; ``chained``: the upstream keeps what was said before, so earlier messages are those captured.
     """
 
     request_id: str

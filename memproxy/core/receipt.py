@@ -1,7 +1,6 @@
-"""Receipts: what memory did for one request, and what was learned from its turn. A receipt comes in parts, in any
-order: what recall did (`Recalled`), what the relay decided (`Decided`), what learning made of it (`Outcome`). Of texts
-they hold the redacted query and a few words of what was rejected; all else are ids, so that a forgotten memory's words
-are in none.
+"""Receipts: what memory did for one request, and what was learned from its turn. A receipt comes in parts: what recall
+did (`Recalled`), what the relay decided (`Decided`), what learning made of it (`Outcome`). Of texts they hold the
+redacted query and a few words of what was rejected; all else are ids, so that a forgotten memory's words are in none.
 """
 
 import os
@@ -113,10 +112,9 @@ class ReceiptPart(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one candidate of learning, or of a turn that gave none. ``result``: ``stored``, ``superseded`` (it
     took another's place, or landed in the history), ``duplicate`` (``memory_id`` was reinforced), ``retracted`` (it was
-    taken back), ``pending`` (it is taken as replaced or taken back, as ``reason`` says, until its message is learned
-    from), ``kept`` (it holds all the same), ``rejected`` (``reason`` says why, ``content`` is its beginning) or
-    ``nothing``. ``request_ids``: whose turns it was read from; ``tokens``: input and output by source, of all that was
-    read together.
+    taken back), ``pending`` (taken as replaced or taken back, as ``reason`` says, until its message is learned from),
+    ``kept`` (it holds all the same), ``rejected`` (``reason`` says why, ``content`` is its beginning) or ``nothing``.
+    ``request_ids``: whose turns it was read from; ``tokens``: input and output by source, of all read together.
     """
 
     result: str

@@ -12,8 +12,7 @@ OwnerKey = tuple[str, str]  # tenant and user: the unit of isolation, of orderin
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owner of memories, and the narrower place within them. Every store call takes one, so a read without an owner
     cannot be written down. With ``project`` (``agent``) a caller sees that project's (agent's) memories and those that
-    have none; without, all of the user's. ``session`` is where writes land; reads are narrowed to one by a filter,
-    never by the scope.
+    have none; without, all of the user's. ``session`` is where writes land; a filter, not the scope, narrows reads.
     """
 
     tenant: str

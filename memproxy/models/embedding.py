@@ -93,8 +93,7 @@ def _bytes(question: Question) -> int:
 
 class Batcher:
     """Collects single texts while the model is busy and hands them to ``encode`` as one batch. An idle model is never
-    waited for: the first text goes at once, the next ones form the next batch. A failure reaches everybody in its
-    batch.
+    waited for: the first text goes at once, the next ones form the next batch. A failure reaches all of its batch.
     """
 
     def __init__(self, tasks: TaskOwner, encode: Callable[[Sequence[str]], Awaitable[list[Question]]]) -> None:

@@ -70,15 +70,18 @@ async def erase_unsaid_names(
     names = {row.name for row in rows if row.name != USER and not is_role(row.name)}
     if gone is not None:
         names &= {name for memory in gone for name in _names_in(memory)}
-    unsaid = await _unmentioned(store, owner, names) if names else set()
-    if not unsaid:
+    if not names:
         return
-    renamed = _renamed(rows, unsaid)
+    async for memory in every(store, owner, MemoryFilter()):
+        names.difference_update(_names_in(memory))
+        if not names:
+            return
+    renamed = _renamed(rows, names)
     for name, other in renamed.items():
         await _rename(store, owner, name, other)
     if renamed:
         await flush()
-    await state.rename_wings(owner, renamed, unsaid)
+    await state.rename_wings(owner, renamed, names)
 
 
 def _names_in(memory: Memory) -> Iterator[str]:
@@ -89,15 +92,6 @@ def _names_in(memory: Memory) -> Iterator[str]:
             yield subject_name(field)
             yield from mentions(field)
     yield from mentions(memory.content)
-
-
-async def _unmentioned(store: MemoryStore, owner: Scope, names: Collection[str]) -> set[str]:
-    unmentioned = set(names)
-    async for memory in every(store, owner, MemoryFilter()):
-        unmentioned.difference_update(_names_in(memory))
-        if not unmentioned:
-            break
-    return unmentioned
 
 
 def _renamed(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:
