@@ -1,7 +1,7 @@
 """Vector lengths of embedding models, known before a model is loaded: a store is made for one length."""
 
 import json
-from pathlib import Path
+from contextlib import suppress
 
 from memproxy.errors import ConfigError
 from memproxy.settings import EmbeddingSettings
@@ -33,20 +33,13 @@ def dimension_of(settings: EmbeddingSettings) -> int:
         return settings.dimension
     if settings.provider == "none":
         return DEFAULT
-    known = _from_files(settings.model_path) or KNOWN.get(settings.model)
+    known = KNOWN.get(settings.model)
+    if settings.model_path is not None:
+        with suppress(OSError, ValueError):
+            size = json.loads((settings.model_path / "config.json").read_text(encoding="utf-8")).get("hidden_size")
+            known = (size if isinstance(size, int) else None) or known
     if known is None:
         raise ConfigError(
             f"embedding.model: the vector length of {settings.model!r} is not known here; set embedding.dimension."
         )
     return known
-
-
-def _from_files(folder: Path | None) -> int | None:
-    """What a local model's own ``config.json`` says."""
-    if folder is None:
-        return None
-    try:
-        size = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("hidden_size")
-    except (OSError, ValueError):
-        return None
-    return size if isinstance(size, int) else None
