@@ -70,10 +70,13 @@ class BrowserGuard:
         if match is None or int(match[1] or 1) > _MOST_PORT:
             raise RequestError(f"Host {host[:100]!r} is not a name or address with perhaps a port.", param="Host")
         name = _without_port(host)
+        address = _address(name)
         allowed = name in self._hosts or "*" in self._hosts
         # On a wildcard address we cannot know our names, but rebinding needs a name: a bare address is safe.
-        allowed = allowed or (self._guess and self._any_address and _is_address(name))
-        if not (allowed or (any_address and (name in LOOPBACK_NAMES or _is_a_machines(name)))):
+        allowed = allowed or (self._guess and self._any_address and address is not None)
+        # 0.0.0.0 is no machine's address, and pages elsewhere reach loopback by it
+        is_machine = name in LOOPBACK_NAMES or (address is not None and not address.is_unspecified)
+        if not (allowed or (any_address and is_machine)):
             raise Forbidden(f"Host {host!r} is not served here: add it to server.allowed_hosts.", code="host_refused")
         return host
 
@@ -126,14 +129,8 @@ def _host_named(setting: str) -> str:
     return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 
-def _is_a_machines(name: str) -> bool:
-    """Whether a name is the address of one machine; 0.0.0.0 is none, and pages elsewhere reach loopback by it."""
-    return _is_address(name) and not ipaddress.ip_address(name.strip("[]")).is_unspecified
-
-
-def _is_address(name: str) -> bool:
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(name.strip("[]"))
+        return ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return False
-    return True
+        return None
