@@ -17,7 +17,7 @@ from memproxy.core.text import split_parts
 from memproxy.core.vectors import pack
 from memproxy.errors import ConfigError, EmbedderUnavailable, ModelUnavailable
 from memproxy.metrics import metrics
-from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder, QueryCache
+from memproxy.models.embedding import TEXT_BATCH, Batcher, Encoder
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings, RecallSettings
 from memproxy.tasks import TaskOwner
@@ -121,7 +121,6 @@ class FastembedEmbedder:
         self.dimension = self.settings.dimension
         self.precision = ""
         self.state = "loading"
-        self._cache = QueryCache()
         self._queries = Batcher(self._tasks, self._questions)
 
     async def start(self) -> None:
@@ -137,11 +136,7 @@ class FastembedEmbedder:
 
     async def embed_question(self, text: str) -> Question:
         self._require()
-        if (cached := self._cache.get(text)) is not None:
-            return cached
-        question = await self._queries.submit(split_parts(text, max_parts=1)[0])
-        self._cache.put(text, question)
-        return question
+        return await self._queries.submit(text)
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self._require()

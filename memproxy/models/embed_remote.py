@@ -15,7 +15,7 @@ from memproxy.core.text import estimate, split_parts
 from memproxy.errors import EmbedderUnavailable
 from memproxy.metrics import metrics
 from memproxy.models.chat_client import retry_after
-from memproxy.models.embedding import TEXT_BATCH, Batcher, QueryCache, Vectors, unit
+from memproxy.models.embedding import TEXT_BATCH, Batcher, Vectors, unit
 from memproxy.ports import Passage, Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
@@ -53,8 +53,7 @@ class OpenAIEmbedder:
         self.state = "ready"
         self._away_until: float | None = None
         self._trying = False
-        self._cache = QueryCache()
-        self._queries = Batcher(self._tasks, self._questions)
+        self._queries = Batcher(self._tasks, self._questions, self._count)
 
     async def start(self) -> None:
         """Ask in the background, so that the dimension and the state are known."""
@@ -79,17 +78,7 @@ class OpenAIEmbedder:
         await self._client.close()
 
     async def embed_question(self, text: str) -> Question:
-        if (cached := self._cache.get(text)) is not None:
-            return cached
-        part = split_parts(text, max_parts=1)[0]
-        try:
-            question = await self._queries.submit(part)
-        except asyncio.CancelledError:
-            self._count(part)  # nobody waits any more, and yet it was asked
-            raise
-        self._count(part)
-        self._cache.put(text, question)
-        return question
+        return await self._queries.submit(text)
 
     def _count(self, text: str) -> None:
         if self._spent is not None and (tenant := payer()) is not None:

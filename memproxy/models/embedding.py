@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memproxy.core.bounded import BoundedCache
+from memproxy.core.text import split_parts
 from memproxy.errors import EmbedderUnavailable
 from memproxy.ports import Passage, Question
 from memproxy.tasks import TaskOwner
@@ -66,26 +67,6 @@ whole (a Python list of floats). So about a thousand questions of a sentence, or
 _FLOAT_BYTES = 32  # a number of a list: a Python float and the pointer to it
 
 
-class QueryCache:
-    """What was made of the last queries, by text."""
-
-    def __init__(self, most_bytes: int = CACHED_BYTES) -> None:
-        self._questions: BoundedCache[bytes, Question] = BoundedCache(most_bytes, _bytes)
-
-    def get(self, text: str) -> Question | None:
-        """What was made of a text that was asked for before, None if it is not (or no longer) there."""
-        return self._questions.get(_name(text))
-
-    def put(self, text: str, question: Question) -> None:
-        """Keep it; those that were not asked for longest go when it is too much."""
-        self._questions.put(_name(text), question)
-
-
-def _name(text: str) -> bytes:
-    """Stands for a text that may be erased elsewhere: the words themselves are not kept."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 def _bytes(question: Question) -> int:
     tokens = question.tokens.nbytes if question.tokens is not None else 0
     return len(question.vector) * _FLOAT_BYTES + tokens
@@ -93,22 +74,44 @@ def _bytes(question: Question) -> int:
 
 class Batcher:
     """Collects single texts while the model is busy and hands them to ``encode`` as one batch. An idle model is never
-    waited for: the first text goes at once, the next ones form the next batch. A failure reaches all of its batch.
+    waited for: the first text goes at once, the next ones form the next batch. A failure reaches all of its batch. The
+    last questions are kept, ``most_bytes`` of them; ``spent`` hears of each text that was not.
     """
 
-    def __init__(self, tasks: TaskOwner, encode: Callable[[Sequence[str]], Awaitable[list[Question]]]) -> None:
+    def __init__(
+        self,
+        tasks: TaskOwner,
+        encode: Callable[[Sequence[str]], Awaitable[list[Question]]],
+        spent: Callable[[str], None] = lambda _: None,
+        *,
+        most_bytes: int = CACHED_BYTES,
+    ) -> None:
         self._tasks = tasks
         self._encode = encode
+        self._spent = spent
+        self._kept: BoundedCache[bytes, Question] = BoundedCache(most_bytes, _bytes)
         self._waiting: list[tuple[str, asyncio.Future[Question]]] = []
         self._running: asyncio.Task[None] | None = None
 
     async def submit(self, text: str) -> Question:
         """The question made of one text; a caller that stops waiting does not disturb the others."""
+        # a text may be erased elsewhere: its words are not kept
+        name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if (kept := self._kept.get(name)) is not None:
+            return kept
+        part = split_parts(text, max_parts=1)[0]
         future: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
-        self._waiting.append((text, future))
+        self._waiting.append((part, future))
         if self._running is None or self._running.done():
             self._running = self._tasks.start(self._run(), "queries")
-        return await future
+        try:
+            question = await future
+        except asyncio.CancelledError:
+            self._spent(part)  # nobody waits any more, and yet it was asked
+            raise
+        self._spent(part)
+        self._kept.put(name, question)
+        return question
 
     async def _run(self) -> None:
         while self._waiting:

@@ -13,10 +13,11 @@ from aiohttp.test_utils import TestServer
 from memproxy.errors import EmbedderUnavailable
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embed_remote import OpenAIEmbedder
-from memproxy.models.embedding import Encoder, NoEmbedder, QueryCache
+from memproxy.models.embedding import Batcher, Encoder, NoEmbedder
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
+from memproxy.tasks import TaskOwner
 from tests.support.model import until_ready
 from tests.support.shared import MODEL_PATH, needs_model
 from tests.support.waiting import LONGEST_S, eventually
@@ -180,14 +181,17 @@ async def test_a_long_text_has_a_vector_for_each_part() -> None:
     assert 3 <= len(made[1].parts) <= 32
 
 
-def test_the_cache_forgets_what_was_not_asked_for_longest() -> None:
-    cache = QueryCache(most_bytes=9_000)
-    for text in ("a", "b"):
-        cache.put(text, Question(vector=[1.0] * 100))
-    cache.get("a")
-    cache.put("c", Question(vector=[2.0] * 100))
-    assert cache.get("b") is None
-    assert [one.vector for text in "ac" if (one := cache.get(text))] == [[1.0] * 100, [2.0] * 100]
+async def test_what_was_not_asked_for_longest_is_embedded_anew() -> None:
+    asked: list[str] = []
+
+    async def encode(texts: Sequence[str]) -> list[Question]:
+        asked.extend(texts)
+        return [Question(vector=[float(ord(text))] * 100) for text in texts]
+
+    queries = Batcher(TaskOwner("test"), encode, most_bytes=9_000)
+    for text in "abacacb":
+        assert (await queries.submit(text)).vector[0] == ord(text)
+    assert asked == list("abcb")
 
 
 @needs_model

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ from fastembed import TextEmbedding
 from memproxy.core.text import split_parts
 from memproxy.core.vectors import similarities
 from memproxy.models.embed import FastembedEmbedder
-from memproxy.models.embedding import TEXT_BATCH, QueryCache, unit
+from memproxy.models.embedding import TEXT_BATCH, Batcher, unit
 from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Embedder, Question
 from memproxy.settings import EmbeddingSettings, Settings
+from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_embedder
 from tests.support.folders import Folders
 from tests.support.model import ready
@@ -88,13 +89,18 @@ async def test_without_token_vectors_there_are_none(tmp_path: Path) -> None:
     assert passage.parts == [question.vector]
 
 
-def test_the_cache_is_bounded_by_what_its_vectors_take() -> None:
-    cache = QueryCache(most_bytes=9_000)
-    for text in ("a", "b", "b", "c"):
-        cache.put(text, Question(vector=[1.0], tokens=np.ones((10, 100), np.float32)))
-    assert [cache.get(text) is not None for text in "abc"] == [False, True, True]
-    cache.put("d", Question(vector=[1.0], tokens=np.ones((30, 100), np.float32)))
-    assert [cache.get(text) is not None for text in "bcd"] == [True, True, False]  # larger than all: not kept
+async def test_what_is_kept_of_questions_is_bounded_by_what_its_vectors_take() -> None:
+    asked: list[str] = []
+
+    async def encode(texts: Sequence[str]) -> list[Question]:
+        asked.extend(texts)
+        return [Question(vector=[1.0], tokens=np.ones((30 if text == "d" else 10, 100), np.float32)) for text in texts]
+
+    queries = Batcher(TaskOwner("test"), encode, most_bytes=9_000)
+    for text in ("abbc", "bc", "dd", "bc", "a"):  # d is larger than all that may be kept
+        for one in text:
+            await queries.submit(one)
+    assert asked == list("abcdda")
 
 
 @needs_model
