@@ -117,22 +117,20 @@ class Batcher:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
             wanted = [(text, future) for text, future in batch if not future.done()]
-            if wanted:
-                await self._embed(wanted)
-
-    async def _embed(self, wanted: list[tuple[str, "asyncio.Future[Question]"]]) -> None:
-        texts = list(dict.fromkeys(text for text, _ in wanted))
-        try:
-            made = dict(zip(texts, await self._encode(texts), strict=True))
-        except asyncio.CancelledError:
-            for _, future in wanted:
-                future.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001 - not handled here: it is raised where each text was asked for
-            for _, future in wanted:
+            if not wanted:
+                continue
+            texts = list(dict.fromkeys(text for text, _ in wanted))
+            try:
+                made = dict(zip(texts, await self._encode(texts), strict=True))
+            except asyncio.CancelledError:
+                for _, future in wanted:
+                    future.cancel()
+                raise
+            except Exception as error:  # noqa: BLE001 - not handled here: it is raised where each text was asked for
+                for _, future in wanted:
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            for text, future in wanted:
                 if not future.done():
-                    future.set_exception(error)
-            return
-        for text, future in wanted:
-            if not future.done():
-                future.set_result(made[text])
+                    future.set_result(made[text])
