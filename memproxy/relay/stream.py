@@ -85,7 +85,7 @@ class Tap:
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding)
         self._streamed = streamed
-        self._make_reader = wire.stream_answer if streamed else wire.json_answer
+        self._make_reader = partial(wire.answer, streamed=streamed)
         self._reader: Answer = self._make_reader()
         self._tail = TailHolder() if streamed and wire.end_line and encoding is None else None
         self._holder = Holder()

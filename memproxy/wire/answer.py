@@ -1,6 +1,4 @@
-"""What memory reads of any answer, from a copy of its bytes: its text within a bound, how it ended, whose it is. Each
-format has a subclass for a stream's events, and one for a whole body.
-"""
+"""What memory reads of any answer, from a copy of its bytes: its text within a bound, how it ended, whose it is."""
 
 from abc import ABC, abstractmethod
 
@@ -30,8 +28,8 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Answer(ABC):
-    """What an answer said, filled in by `feed` and closed by `finish`.
-
+    """What an answer said, filled in by `feed` and closed by `finish`: the events of a stream as they pass, a whole
+    body at its end. One subclass for each format.
     ``done`` says that a stream named its own end. ``error`` means that the upstream reported one within the answer.
     ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer is
     still being made, and fetched by it later. ``user_fields`` are the API's own fields that name the user, where the
@@ -39,7 +37,10 @@ class Answer(ABC):
     """
 
     __slots__ = (
+        "_chunks",
+        "_parser",
         "_parts",
+        "_received",
         "_size",
         "_whole",
         "begun",
@@ -52,7 +53,10 @@ class Answer(ABC):
         "user_fields",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, streamed: bool) -> None:
+        self._parser = SseParser() if streamed else None
+        self._chunks: list[bytes] = []
+        self._received = 0
         self.model: str | None = None
         self.finish_reason: str | None = None
         self.response_id: str | None = None
@@ -71,22 +75,51 @@ class Answer(ABC):
         """Whether the upstream said all it had to say, and no error."""
 
     @property
-    @abstractmethod
     def held(self) -> int:
         """About how many bytes of it are in memory."""
+        if self._parser is not None:
+            return self._size + self._parser.held
+        return self._size + (self._received if self._chunks else 0)
 
     @property
     def ending(self) -> bool:
         """Whether the event that has begun may be the answer's end."""
         return False
 
-    @abstractmethod
     def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes of the (decoded) answer, which may be cut anywhere."""
+        """Look at the next bytes of the (decoded) answer, which may be cut anywhere. Of a whole body that is too long
+        nothing is kept or read.
+        """
+        if self._parser is not None:
+            for event in self._parser.feed(chunk):
+                self._event(event)
+            return
+        self._received += len(chunk)
+        if self._received > MAX_JSON_BYTES:
+            self._chunks.clear()
+        else:
+            self._chunks.append(chunk)
+
+    def finish(self) -> None:
+        """The answer is over. An event without its closing blank line is still read; a body that is no answer leaves
+        everything empty and ``complete`` false.
+        """
+        if self._parser is not None:
+            for event in self._parser.close():
+                self._event(event)
+            return
+        body = b"".join(self._chunks)
+        self._chunks.clear()
+        if self._received <= MAX_JSON_BYTES:
+            self._body(body)
 
     @abstractmethod
-    def finish(self) -> None:
-        """The answer is over."""
+    def _event(self, event: SseEvent) -> None:
+        """Read one event of a stream."""
+
+    @abstractmethod
+    def _body(self, data: bytes) -> None:
+        """Read a whole body."""
 
     @property
     def text(self) -> str:
@@ -111,71 +144,6 @@ class Answer(ABC):
         """What it cost, input, output and cached; a stream may say it several times, while it grows."""
         before = msgspec.structs.astuple(self.usage or Usage())
         self.usage = Usage(*(max(old, new or 0) for old, new in zip(before, tokens, strict=True)))
-
-    def _forget_text(self) -> None:
-        self._parts.clear()
-        self._size = 0
-
-
-class StreamedAnswer(Answer):
-    """Reads a stream of events as they pass; keeps no copy."""
-
-    __slots__ = ("_parser",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parser = SseParser()
-
-    @property
-    def held(self) -> int:
-        return self._size + self._parser.held
-
-    def feed(self, chunk: bytes) -> None:
-        for event in self._parser.feed(chunk):
-            self._event(event)
-
-    def finish(self) -> None:
-        """An event without its closing blank line is still read."""
-        for event in self._parser.close():
-            self._event(event)
-
-    @abstractmethod
-    def _event(self, event: SseEvent) -> None:
-        """Read one event."""
-
-
-class WholeAnswer(Answer):
-    """Reads a whole body at its end; of one that is too long nothing is kept or read."""
-
-    __slots__ = ("_chunks", "_max_bytes", "_received")
-
-    def __init__(self, max_bytes: int = MAX_JSON_BYTES) -> None:
-        super().__init__()
-        self._max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._received = 0
-
-    @property
-    def held(self) -> int:
-        return self._size + (self._received if self._chunks else 0)
-
-    def feed(self, chunk: bytes) -> None:
-        self._received += len(chunk)
-        if self._received > self._max_bytes:
-            self._chunks.clear()
-        else:
-            self._chunks.append(chunk)
-
-    def finish(self) -> None:
-        """A body that is no answer leaves everything empty and ``complete`` false."""
-        body = b"".join(self._chunks)
-        self._chunks.clear()
-        if self._received <= self._max_bytes:
-            self._body(body)
-
-    @abstractmethod
-    def _body(self, data: bytes) -> None:
-        """Read the whole body."""
 
 
 def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
-from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of, is_soon_read
+from memproxy.wire.answer import Answer, count_of, is_soon_read
 from memproxy.wire.chat_message import NOT_THERE, ChatMessage, is_filled, lenient_text, read_messages
-from memproxy.wire.request_body import Blocks, Position, RequestBody, quoted, readable, role_message, system_message
+from memproxy.wire.request_body import Blocks, Position, RequestBody, messages_json, quoted, readable
 from memproxy.wire.splice import Edit, Member, ObjectSpans, Unreadable, append_element
 from memproxy.wire.sse import SseEvent
 from memproxy.wire.tool_rounds import KeptCalls, StreamRound, ToolCall, ToolFormat, WholeRound, encoded, json_object
@@ -25,7 +25,7 @@ class ChatRequest(RequestBody):
 
     @property
     def may_offer_tools(self) -> bool:
-        """As `RequestBody.may_offer_tools`; and one answer is wanted, and tools are named as they are today."""
+        """And one answer is wanted, and tools are named as they are today."""
         older = ("functions", "function_call")
         plain = self.field("n") in (None, 1) and not any(name in self._top.by_name for name in older)
         return plain and super().may_offer_tools
@@ -35,15 +35,11 @@ class ChatRequest(RequestBody):
         return CHAT_TOOLS
 
     def called(self) -> dict[int, list[str]]:
-        call_ids = {
-            index: _call_ids(message.tool_calls)
-            for index, message in enumerate(self.messages)
-            if message.has_tool_calls
-        }
-        return {index: names for index, names in call_ids.items() if names}
+        calling = [(index, message) for index, message in enumerate(self.messages) if message.has_tool_calls]
+        return {index: names for index, message in calling if (names := _call_ids(message.tool_calls))}
 
     def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
-        """As `RequestBody.with_earlier_calls`; not in a message that cannot be spliced."""
+        """Not in a message that cannot be spliced."""
         edits = []
         for index, ours in earlier.items():
             message = self.messages[index]
@@ -59,7 +55,7 @@ class ChatRequest(RequestBody):
         edits = []
         if replayed:
             start = self.messages[self.last_user_index or 0].start
-            edits = [Edit(start, start, b"".join(role_message(*one) + b"," for one in replayed))]
+            edits = [Edit(start, start, messages_json(replayed))]
         if not blocks:
             return edits
         if position == "after_system":
@@ -73,9 +69,7 @@ class ChatRequest(RequestBody):
         """Some chat templates want one system message, at the beginning: the blocks become its last paragraphs."""
         first = self.messages[0]
         joined = "\n\n".join(block for _, block in blocks)
-        if first.role not in INSTRUCTIONS:
-            return [self._insert(0, [(0, joined)])]
-        content = self._content_of(first)
+        content = self._content_of(first) if first.role in INSTRUCTIONS else None
         kind = self._text[content.value_start : content.value_start + 1] if content else b""
         if content and kind == b'"':
             end = content.value_end - 1
@@ -112,12 +106,12 @@ class ChatRequest(RequestBody):
             return None
 
     def _insert(self, index: int, blocks: Blocks) -> Edit:
-        messages = b",".join(system_message(block) for _, block in blocks)
+        messages = messages_json(("system", block) for _, block in blocks)
         if index < len(self.messages):
             start = self.messages[index].start
-            return Edit(start, start, messages + b",")
+            return Edit(start, start, messages)
         end = self.messages[-1].end
-        return Edit(end, end, b"," + messages)
+        return Edit(end, end, b"," + messages.removesuffix(b","))
 
     def _read_messages(self) -> list[ChatMessage]:
         member = self._top.by_name.get("messages")
@@ -199,7 +193,21 @@ class ChatAnswer(Answer):
         """A finish reason, the end mark or a whole message came, and no error."""
         return (self.done or self._whole or self.finish_reason is not None) and not self.error
 
-    def _read(self, data: bytes) -> None:
+    @property
+    def ending(self) -> bool:
+        return self._parser is not None and self._parser.may_become(_DONE)
+
+    def _event(self, event: SseEvent) -> None:
+        data = event.data.strip()
+        if data == _DONE:
+            self.done = True
+            return
+        if event.event == "error":
+            self.error = True
+        if data:
+            self._body(event.data)
+
+    def _body(self, data: bytes) -> None:
         """Read one JSON object of the answer, strictly where it is shaped as the API says, else as far as it goes."""
         if not is_soon_read(data, objects_only=True):
             return
@@ -227,36 +235,6 @@ class ChatAnswer(Answer):
         if choice.finish_reason:
             self.finish_reason = choice.finish_reason
             self.error = self.error or choice.finish_reason == "error"
-
-
-class ChatStreamAnswer(StreamedAnswer, ChatAnswer):
-    """A streamed answer."""
-
-    __slots__ = ()
-
-    @property
-    def ending(self) -> bool:
-        """As `Answer.ending`."""
-        return self._parser.may_become(_DONE)
-
-    def _event(self, event: SseEvent) -> None:
-        data = event.data.strip()
-        if data == _DONE:
-            self.done = True
-            return
-        if event.event == "error":
-            self.error = True
-        if data:
-            self._read(event.data)
-
-
-class ChatJsonAnswer(WholeAnswer, ChatAnswer):
-    """A whole answer in one JSON body."""
-
-    __slots__ = ()
-
-    def _body(self, data: bytes) -> None:
-        self._read(data)
 
 
 def _lenient_chunk(data: bytes) -> _Chunk:

@@ -1,6 +1,8 @@
 """Messages of a chat request: their role and their text, read without touching images, audio or tool arguments."""
 
+import contextlib
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,8 +13,6 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _NOTHING = frozenset({b"", b"null", b"[]", b"{}", b'""', b"false"})
 NOT_THERE = msgspec.Raw()
 """Stands for a member that is not there: a type that may be None, too, would take ``null`` and nothing else."""
-
-_COMMA = ord(",")
 
 
 class Part(msgspec.Struct, gc=False):
@@ -27,11 +27,6 @@ class FunctionCall(msgspec.Struct, gc=False):
 
     name: str | None = None
     arguments: str | None = None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether anything is called."""
-        return bool(self.name or self.arguments)
 
 
 class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "end": "end in body"}):
@@ -62,7 +57,8 @@ class ChatMessage(msgspec.Struct, gc=False, rename={"start": "start in body", "e
     @property
     def has_tool_calls(self) -> bool:
         """Whether it calls tools (``tool_calls``, or the older ``function_call``)."""
-        return calls_tools(self.tool_calls, self.function_call)
+        older = self.function_call
+        return is_filled(self.tool_calls) or (older is not None and bool(older.name or older.arguments))
 
 
 _MESSAGES = msgspec.json.Decoder(list[ChatMessage])
@@ -79,21 +75,20 @@ def read_messages(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessa
     """
     if not text.startswith(b"[", start):
         return []
-    try:
+    messages: list[ChatMessage] | None = None
+    with contextlib.suppress(msgspec.ValidationError):
         messages = _MESSAGES.decode(array)
-    except msgspec.ValidationError:
-        elements = decode_array(array)
-        messages = [_lenient(element) for element in elements]
-        _locate(text, start + 1, elements, messages)
-        _refuse_duplicates(text, messages)
-        return messages
-    if not is_spaced(text, start) and (lengths := lengths_by_members(array)) is not None:
+    if messages is not None and not is_spaced(text, start) and (lengths := lengths_by_members(array)) is not None:
         position = start + 1
         for message, length in zip(messages, lengths, strict=True):
             message.start, message.end = position, position + length
             position += length + 1
         return messages
-    _locate(text, start + 1, decode_array(array), messages)
+    elements = decode_array(array)
+    if messages is None:
+        messages = [_lenient(element) for element in elements]
+    for message, (begin, end) in zip(messages, spans(text, start, elements), strict=True):
+        message.start, message.end = begin, end
     _refuse_duplicates(text, messages)
     return messages
 
@@ -119,16 +114,16 @@ def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
     return lengths if sum(lengths) + len(lengths) + 1 == len(array) else None
 
 
-def _locate(text: bytes, position: int, elements: list[msgspec.Raw], messages: list[ChatMessage]) -> None:
-    """Set the messages' offsets: every raw element's length is known, and only white space and commas lie between."""
-    for message, raw in zip(messages, elements, strict=True):
-        position = past_space(text, position)
-        message.start = position
-        position += len(raw)
-        message.end = position
-        if text[position] != _COMMA:
-            position = past_space(text, position)
-        position += 1
+def spans(text: bytes, start: int, elements: Iterable[msgspec.Raw]) -> Iterator[tuple[int, int]]:
+    """Where each element of the array at ``start`` stands: its raw length is known, and only white space and commas lie
+    between.
+    """
+    position = start + 1
+    for raw in elements:
+        begin = past_space(text, position)
+        end = begin + len(raw)
+        yield begin, end
+        position = past_space(text, end) + 1
 
 
 def _refuse_duplicates(text: bytes, messages: list[ChatMessage]) -> None:
@@ -158,18 +153,6 @@ def _says_often(text: bytes, start: int, end: int, contents: int, roles: int) ->
     return text.count(b'"content"', start, end) > contents or text.count(b'"role"', start, end) > roles
 
 
-def calls_tools(tool_calls: msgspec.Raw, function_call: FunctionCall | None) -> bool:
-    """Whether a message with these fields calls tools."""
-    return is_filled(tool_calls) or (function_call is not None and function_call.is_there)
-
-
-def lenient_calls(value: dict[str, Any]) -> msgspec.Raw:
-    """What stands for the ``tool_calls`` of a decoded message of any shape."""
-    function_call = value.get("function_call")
-    called = any(function_call.values()) if isinstance(function_call, dict) else function_call
-    return msgspec.Raw(b"[true]") if value.get("tool_calls") or called else NOT_THERE
-
-
 def is_filled(raw: msgspec.Raw | None) -> bool:
     """Whether a raw JSON value is there and is neither null, false nor empty."""
     return raw is not None and (len(raw) > 8 or bytes(raw).translate(None, b" \t\r\n") not in _NOTHING)
@@ -182,12 +165,13 @@ def _lenient(raw: msgspec.Raw) -> ChatMessage:
         value = None
     if not isinstance(value, dict):
         return ChatMessage()
-    role, name = value.get("role"), value.get("name")
+    role, name, function_call = value.get("role"), value.get("name"), value.get("function_call")
+    called = any(function_call.values()) if isinstance(function_call, dict) else function_call
     return ChatMessage(
         role=role if isinstance(role, str) else "",
         content=lenient_text(value["content"]) if "content" in value else msgspec.UNSET,
         name=name if isinstance(name, str) else None,
-        tool_calls=lenient_calls(value),
+        tool_calls=msgspec.Raw(b"[true]") if value.get("tool_calls") or called else NOT_THERE,
     )
 
 

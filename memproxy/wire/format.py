@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from memproxy.wire import chat, responses
 from memproxy.wire.answer import Answer
-from memproxy.wire.chat import ChatJsonAnswer, ChatStreamAnswer
 from memproxy.wire.request_body import RequestBody
-from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesStreamAnswer
 
 
 class WireFormat(NamedTuple):
@@ -20,10 +18,9 @@ class WireFormat(NamedTuple):
 
     name: str
     read_request: Callable[[bytes], RequestBody]
-    stream_answer: Callable[[], Answer]
-    json_answer: Callable[[], Answer]
+    answer: type[Answer]
     end_line: bool
 
 
-CHAT = WireFormat("chat", chat.read_request, ChatStreamAnswer, ChatJsonAnswer, end_line=True)
-RESPONSES = WireFormat("responses", responses.read_request, ResponsesStreamAnswer, ResponsesJsonAnswer, end_line=False)
+CHAT = WireFormat("chat", chat.read_request, chat.ChatAnswer, end_line=True)
+RESPONSES = WireFormat("responses", responses.read_request, responses.ResponsesAnswer, end_line=False)

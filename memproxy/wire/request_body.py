@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
@@ -201,21 +201,16 @@ class RequestBody(ABC):
         """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
         blocks that a client sent back.
         """
-        return self._present(self.digests, self.user_texts, self.messages)
+        return self.present_without(())
 
     def present_without(self, gone: Collection[int]) -> list[str]:
         """The same without these messages (indexes)."""
         remaining = [index for index in range(len(self.messages)) if index not in gone]
-        texts = [self.texts[index] for index in self.user_indexes if index not in gone]
-        return self._present(
-            [self.digests[index] for index in remaining], texts, [self.messages[index] for index in remaining]
-        )
-
-    def _present(self, digests: list[str], texts: Sequence[str], messages: Sequence[ChatMessage]) -> list[str]:
-        held = digests + quoted_digests(self._instructions(), texts)
+        users = [self.texts[index] for index in self.user_indexes if index not in gone]
+        held = [self.digests[index] for index in remaining] + quoted_digests(self._instructions(), users)
         # a client may have changed the case of a block's letters, or escaped some
         if contains(self.body, b"<" + NAME.encode(), b"<", any_case=True) or contains(self.body, b"\\u00", b"\\"):
-            held += [text_digest(text) for message in messages for text in shown_texts(message.text)]
+            held += [text_digest(text) for index in remaining for text in shown_texts(self.texts[index])]
         return held
 
     def _instructions(self) -> list[str]:
@@ -235,8 +230,7 @@ class RequestBody(ABC):
     @cached_property
     def _new(self) -> list[tuple[int, Message]]:
         """New messages with their indexes."""
-        new = []
-        begin = self._answered()
+        new, begin = [], self._answered()
         for index, message in enumerate(self.messages[begin:], begin):
             text = strip_blocks(message.text) if message.role in _SAID else ""
             if text.strip():
@@ -330,7 +324,7 @@ class RequestBody(ABC):
     def _each(self, blocks: Blocks) -> list[Edit]:
         """The edits that put each block before the message of its index."""
         starts = [self.messages[index].start for index, _ in blocks]
-        return [Edit(at, at, system_message(block) + b",") for at, (_, block) in zip(starts, blocks, strict=True)]
+        return [Edit(at, at, messages_json([("system", block)])) for at, (_, block) in zip(starts, blocks, strict=True)]
 
     @abstractmethod
     def _read_messages(self) -> list[ChatMessage]:
@@ -375,8 +369,7 @@ def readable(kind: type[AnyRequest], body: bytes) -> AnyRequest:
         try:
             return kind(body, body)
         except Unreadable as error:
-            text = without_half_surrogates(body) if error.reason == "json" else body
-            if text is body:
+            if error.reason != "json" or (text := without_half_surrogates(body)) is body:
                 raise
         return kind(body, text)
     except RecursionError as error:
@@ -405,14 +398,9 @@ def quoted(text: str) -> bytes:
     return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=True).encode()
 
 
-def role_message(role: str, text: str) -> bytes:
-    """A message as JSON; both formats take it in this form."""
-    return b'{"role":' + quoted(role) + b',"content":' + quoted(text) + b"}"
-
-
-def system_message(text: str) -> bytes:
-    """A message with the system's role, as JSON."""
-    return role_message("system", text)
+def messages_json(said: Iterable[tuple[str, str]]) -> bytes:
+    """Messages (role and text) as JSON, a comma behind each; both formats take them in this form."""
+    return b"".join(b'{"role":' + quoted(role) + b',"content":' + quoted(text) + b"}," for role, text in said)
 
 
 def _forced(choice: Any) -> bool:

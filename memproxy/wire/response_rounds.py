@@ -126,7 +126,7 @@ class ResponseStreamRound(Events, _Read):
     def _ends(self, raw: bytes, value: dict[str, Any]) -> bytes:
         """The response is whole: from here on a round with calls of ours waits for what comes of them."""
         response = value["response"] if isinstance(value.get("response"), dict) else {}
-        items = _items_of(response) or [self._items[position] for position in sorted(self._items)]
+        items = items_of(response) or [self._items[position] for position in sorted(self._items)]
         self._take_calls(response, items)
         self.done = True
         spent = self._spend(response)
@@ -151,7 +151,7 @@ class ResponseWholeRound(WholeBody, _Read):
     """A response in one JSON body."""
 
     def _take(self, body: dict[str, Any]) -> bool:
-        items = _items_of(body)
+        items = items_of(body)
         self._take_calls(body, items)
         if not any(map(self._is_ours, items)):
             return False
@@ -207,7 +207,8 @@ def _written(value: dict[str, Any]) -> bytes:
     return named + b"data: " + encoded(value) + b"\n\n"
 
 
-def _items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
+def items_of(response: dict[str, Any]) -> list[dict[str, Any]]:
+    """The items of a response's output, as far as they are objects."""
     listed = response.get("output")
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 

@@ -15,21 +15,12 @@ from typing import Any
 import msgspec
 
 from memproxy.core.turn import INSTRUCTIONS
-from memproxy.wire.answer import Answer, StreamedAnswer, WholeAnswer, count_of
-from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text
+from memproxy.wire.answer import Answer, count_of
+from memproxy.wire.chat_message import ChatMessage, Part, is_spaced, lengths_by_members, lenient_text, spans
 from memproxy.wire.own_fields import OURS
-from memproxy.wire.request_body import (
-    Blocks,
-    Position,
-    RequestBody,
-    quoted,
-    readable,
-    role_message,
-    system_message,
-    user_name,
-)
-from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS, text_of
-from memproxy.wire.splice import Edit, ObjectSpans, decode_array, past_space
+from memproxy.wire.request_body import Blocks, Position, RequestBody, messages_json, quoted, readable, user_name
+from memproxy.wire.response_rounds import BEGINNINGS, ENDS, FAILURES, RESPONSES_TOOLS, items_of, text_of
+from memproxy.wire.splice import Edit, ObjectSpans, decode_array
 from memproxy.wire.sse import SseEvent
 from memproxy.wire.tool_rounds import KeptCalls, ToolFormat, json_object
 
@@ -40,7 +31,6 @@ MADE_ID = "resp_memproxy_"
 """How the id of a response begins that we made: no upstream knows it."""
 
 _CALL, _OUTPUT = "_call", "_call_output"
-_COMMA = ord(",")
 _KEPT = ("previous_response_id", "conversation")
 
 
@@ -78,10 +68,8 @@ class ResponsesRequest(RequestBody):
         named = []
         for name in self._top.by_name:
             field = name.casefold()
-            if field in _KEPT and (value := self.field(name)) is not None:
+            if field in _KEPT and name not in self._ours and (value := self.field(name)) is not None:
                 inner = value.get("id") if isinstance(value, dict) else value
-                if name in self._ours:
-                    continue
                 named.append((field, inner if isinstance(inner, str) else json.dumps(inner)))
         return named
 
@@ -96,9 +84,9 @@ class ResponsesRequest(RequestBody):
 
     @property
     def may_offer_tools(self) -> bool:
-        """As `RequestBody.may_offer_tools`; and only where the upstream keeps nothing. What a tool answers becomes part
-        of ``input``, where nobody could take it out again when it is erased here; and a response that goes on behind
-        calls of ours is several of the upstream's, none of which a later request could name.
+        """And only where the upstream keeps nothing. What a tool answers becomes part of ``input``, where nobody could
+        take it out again when it is erased here; and a response that goes on behind calls of ours is several of the
+        upstream's, none of which a later request could name.
         """
         is_kept = self.chain is not None or self.field("store") is not False or self.field("background") is True
         return not is_kept and bool(self.messages) and super().may_offer_tools
@@ -120,9 +108,10 @@ class ResponsesRequest(RequestBody):
         return call_ids
 
     def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
-        ends = {index: self.messages[index].end for index in earlier}
+        ends = [self.messages[index].end for index in earlier]
         return [
-            Edit(end, end, b"," + earlier[index].calls + b"," + earlier[index].results) for index, end in ends.items()
+            Edit(end, end, b"," + ours.calls + b"," + ours.results)
+            for end, ours in zip(ends, earlier.values(), strict=True)
         ]
 
     def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
@@ -150,21 +139,18 @@ class ResponsesRequest(RequestBody):
         if isinstance(instructions, str):
             end = member.value_end - 1
             return Edit(end, end, quoted("\n\n" + text if instructions else text)[1:-1])
-        is_null = self._text.startswith(
-            b"null", member.value_start
-        )  # what cannot be decoded is None too, but something
+        is_null = self._text.startswith(b"null", member.value_start)  # what cannot be decoded is something, too
         return Edit(member.value_start, member.value_end, quoted(text)) if is_null else None
 
     def _before_each(self, blocks: Blocks, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         if not blocks and not replayed:
             return []
-        earlier = b"".join(role_message(*one) + b"," for one in replayed)
         if self._is_text:
             start, end = self.messages[0].start, self.messages[0].end
-            items = earlier + b"".join(system_message(block) + b"," for _, block in blocks)
+            items = messages_json([*replayed, *(("system", block) for _, block in blocks)])
             return [Edit(start, start, b"[" + items + b'{"role":"user","content":'), Edit(end, end, b"}]")]
         last = self.messages[self.last_user_index or 0].start
-        return [*([Edit(last, last, earlier)] if replayed else ()), *self._each(blocks)]
+        return [*([Edit(last, last, messages_json(replayed))] if replayed else ()), *self._each(blocks)]
 
     def _fields_of_ours(self) -> tuple[str, ...]:
         former = self.field("previous_response_id")
@@ -181,8 +167,7 @@ class ResponsesRequest(RequestBody):
         return f"v:{kept_id(name)}" if isinstance(name, str) and name else None
 
     def _instructions(self) -> list[str]:
-        own = self._string("instructions")
-        return [*super()._instructions(), *([own] if own else [])]
+        return [*super()._instructions(), *filter(None, [self._string("instructions")])]
 
     def _read_messages(self) -> list[ChatMessage]:
         member = self._top.by_name.get("input")
@@ -192,8 +177,6 @@ class ResponsesRequest(RequestBody):
             self._is_text = True
             text = self.field("input")
             return [ChatMessage(role="user", content=text, start=member.value_start, end=member.value_end)]
-        if not self._text.startswith(b"[", member.value_start):
-            return []
         return _items(self._text, member.value_start, member.raw)
 
 
@@ -220,24 +203,22 @@ def background_key(response_id: str) -> str:
 
 
 def _items(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:
-    """The items of the array that begins at ``start`` as messages, each with its offsets.
+    """The items of the array that begins at ``start`` as messages, each with its offsets; none if it is no array.
 
     Raises:
         Unreadable: an item says something twice.
     """
+    if not text.startswith(b"[", start):
+        return []
     messages = []
     proved = not is_spaced(text, start) and lengths_by_members(array) is not None
-    position = start + 1
-    for raw in decode_array(array):
-        position = past_space(text, position)
-        end = position + len(raw)
-        if not proved and text.startswith(b"{", position):
-            ObjectSpans(text, position, end)
+    elements = decode_array(array)
+    for raw, (begin, end) in zip(elements, spans(text, start, elements), strict=True):
+        if not proved and text.startswith(b"{", begin):
+            ObjectSpans(text, begin, end)
         message = _message(raw)
-        message.start, message.end = position, end
+        message.start, message.end = begin, end
         messages.append(message)
-        position = past_space(text, end)
-        position += text[position] == _COMMA
     return messages
 
 
@@ -295,6 +276,9 @@ class ResponsesAnswer(Answer):
         """The upstream said all it had to say, and no error."""
         return self.finish_reason in _ENDED and not self.error
 
+    def _body(self, data: bytes) -> None:
+        self._response(json_object(data))
+
     def _response(self, response: Any) -> None:
         """Read a response object: what it says, how it ended, what it cost."""
         if not isinstance(response, dict):
@@ -307,25 +291,14 @@ class ResponsesAnswer(Answer):
             self.finish_reason = status
         self.begun = status in _BEGUN and self.response_id is not None and not self.error
         self.user_fields = _user_fields(response)
-        self._output(response.get("output"))
+        if text := "".join(_text_in(item) for item in items_of(response) if item.get("type") == "message"):
+            self._parts, self._size = [], 0
+            self._add_text(text)
         usage = response.get("usage")
         if isinstance(usage, dict):
             details = usage.get("input_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else 0
             self._spent(*map(count_of, (usage.get("input_tokens"), usage.get("output_tokens"), cached)))
-
-    def _output(self, output: Any) -> None:
-        items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-        text = "".join(_text_in(item) for item in items if item.get("type") == "message")
-        if text:
-            self._forget_text()
-            self._add_text(text)
-
-
-class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
-    """A streamed answer."""
-
-    __slots__ = ()
 
     def _event(self, event: SseEvent) -> None:
         if not any(name in event.data for name in _WANTED):
@@ -347,15 +320,6 @@ class ResponsesStreamAnswer(StreamedAnswer, ResponsesAnswer):
             if isinstance(response, dict) and response.get("background") is True:
                 self.response_id = text_of(response.get("id"))
                 self.begun = self.response_id is not None
-
-
-class ResponsesJsonAnswer(WholeAnswer, ResponsesAnswer):
-    """A whole answer in one JSON body."""
-
-    __slots__ = ()
-
-    def _body(self, data: bytes) -> None:
-        self._response(json_object(data))
 
 
 def _user_fields(response: dict[str, Any]) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from memproxy.wire.chat import ChatStreamAnswer
+from memproxy.wire.chat import ChatAnswer
 from memproxy.wire.hold import LengthHolder, TailHolder
-from memproxy.wire.responses import ResponsesStreamAnswer
+from memproxy.wire.responses import ResponsesAnswer
 from memproxy.wire.sse import SseParser
 from tests.fuzz.reading import events_of
 
@@ -49,8 +49,8 @@ def check(data: bytes) -> None:
         found = [tuple(event) for piece in cut for event in parser.feed(piece)]
         found += [tuple(event) for event in parser.close()]
         assert found == events_of(stream), (found, events_of(stream))
-    for kind in (ChatStreamAnswer, ResponsesStreamAnswer):
-        assert _read(kind(), pieces) == _read(kind(), [stream])
+    for kind in (ChatAnswer, ResponsesAnswer):
+        assert _read(kind(streamed=True), pieces) == _read(kind(streamed=True), [stream])
     _check_holder(pieces, stream)
     _check_length(pieces, stream)
 
@@ -73,7 +73,7 @@ def _read(answer: Any, pieces: list[bytes]) -> tuple[Any, ...]:
 
 
 def _check_holder(pieces: list[bytes], stream: bytes) -> None:
-    holder, answer, sent = TailHolder(), ChatStreamAnswer(), b""
+    holder, answer, sent = TailHolder(), ChatAnswer(streamed=True), b""
     for piece in pieces:
         answer.feed(piece)
         sent += holder.feed(piece)

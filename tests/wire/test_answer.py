@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.wire.answer import MAX_TEXT, Usage
-from memproxy.wire.chat import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer
+from memproxy.wire.answer import MAX_JSON_BYTES, MAX_TEXT, Usage
+from memproxy.wire.chat import ChatAnswer
 from tests.wire.strategies import splits
 
 
@@ -18,15 +18,15 @@ def delta(content: Any = None, *, index: int = 0, finish: str | None = None, **m
     return {"model": "m", "choices": [{"index": index, "delta": {"content": content, **more}, "finish_reason": finish}]}
 
 
-def streamed(*values: Any) -> ChatStreamAnswer:
-    answer = ChatStreamAnswer()
+def streamed(*values: Any) -> ChatAnswer:
+    answer = ChatAnswer(streamed=True)
     answer.feed(b"".join(event(value) for value in values))
     answer.finish()
     return answer
 
 
-def whole(value: Any, **more: int) -> ChatJsonAnswer:
-    answer = ChatJsonAnswer(**more)
+def whole(value: Any) -> ChatAnswer:
+    answer = ChatAnswer(streamed=False)
     answer.feed(value if isinstance(value, bytes) else json.dumps(value).encode())
     answer.finish()
     return answer
@@ -42,7 +42,7 @@ def test_the_text_is_the_deltas_joined_however_the_stream_is_cut(
 ) -> None:
     stream = b"".join(event(delta(text), ending) for text in texts) + event(delta(finish="stop"), ending)
     stream += event("[DONE]", ending) if marked else b""
-    answer = ChatStreamAnswer()
+    answer = ChatAnswer(streamed=True)
     for piece in data.draw(splits(stream)):
         answer.feed(piece)
     answer.finish()
@@ -100,7 +100,7 @@ def test_an_error_within_the_stream_makes_it_incomplete(value: Any) -> None:
 
 
 def test_an_error_event_makes_it_incomplete() -> None:
-    answer = ChatStreamAnswer()
+    answer = ChatAnswer(streamed=True)
     answer.feed(event(delta("a")) + b"event: error\ndata: something\n\n")
     assert (answer.error, answer.complete) == (True, False)
 
@@ -118,7 +118,7 @@ def test_the_end_mark_alone_completes() -> None:
 
 
 def test_a_last_event_without_its_blank_line_is_read() -> None:
-    answer = ChatStreamAnswer()
+    answer = ChatAnswer(streamed=True)
     answer.feed(event(delta("a")) + b"data: " + json.dumps(delta("b", finish="stop")).encode())
     assert (answer.text, answer.complete) == ("a", False)
     answer.finish()
@@ -163,7 +163,7 @@ def test_halves_of_a_surrogate_pair_in_two_deltas_are_joined() -> None:
 
 
 def test_reading_the_text_midway_changes_nothing() -> None:
-    answer = ChatStreamAnswer()
+    answer = ChatAnswer(streamed=True)
     answer.feed(event(r'{"choices":[{"index":0,"delta":{"content":"a\ud83d"}}]}'))
     assert answer.text == "a\ufffd"
     answer.feed(event(r'{"choices":[{"index":0,"delta":{"content":"\ude00"}}]}'))
@@ -177,7 +177,9 @@ def test_text_over_the_bound_is_cut() -> None:
 
 
 def test_a_whole_answer_over_the_bound_is_not_read() -> None:
-    answer = whole({"choices": [{"message": {"content": "abcdef"}, "finish_reason": "stop"}]}, max_bytes=20)
+    body = b'{"choices":[{"message":{"content":"abcdef"},"finish_reason":"stop"}]}'
+    assert whole(body.ljust(MAX_JSON_BYTES)).complete
+    answer = whole(body.ljust(MAX_JSON_BYTES + 1))
     assert (answer.text, answer.complete) == ("", False)
 
 
@@ -189,7 +191,7 @@ def test_a_whole_answer_is_read_however_it_is_cut(text: str, data: st.DataObject
             "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         }
     ).encode()
-    answer = ChatJsonAnswer()
+    answer = ChatAnswer(streamed=False)
     for piece in data.draw(splits(body)):
         answer.feed(piece)
     answer.finish()
@@ -203,7 +205,7 @@ def test_a_body_that_is_no_answer_is_incomplete() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
-    for answer in (ChatStreamAnswer(), ChatJsonAnswer()):
+    for answer in (ChatAnswer(streamed=True), ChatAnswer(streamed=False)):
         answer.feed(b"data: ")
         answer.feed(data)
         answer.finish()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire import chat, responses
-from memproxy.wire.chat import ChatStreamAnswer
+from memproxy.wire.chat import ChatAnswer
 from memproxy.wire.splice import Unreadable
 from tests.fuzz import splice, sse
 from tests.wire.making import rebuilt
@@ -59,7 +59,7 @@ def test_a_part_whose_type_is_no_text_is_passed_over() -> None:
 
 
 def test_an_answers_part_whose_type_is_no_text_is_passed_over() -> None:
-    answer = ChatStreamAnswer()
+    answer = ChatAnswer(streamed=True)
     delta = {"content": [{"type": {}, "text": "a"}, {"type": "text", "text": "b"}]}
     answer.feed(b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode() + b"\n\n")
     assert answer.text == "b"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.wire.answer import Usage
-from memproxy.wire.responses import ResponsesJsonAnswer, ResponsesRequest, ResponsesStreamAnswer, read_request
+from memproxy.wire.responses import ResponsesAnswer, ResponsesRequest, read_request
 from memproxy.wire.splice import Unreadable
 from tests.wire.making import rebuilt
 
@@ -170,7 +170,7 @@ def events(text: str, last: str = "response.completed") -> bytes:
 
 
 def test_a_whole_answer_is_read() -> None:
-    answer = ResponsesJsonAnswer()
+    answer = ResponsesAnswer(streamed=False)
     answer.feed(json.dumps(response("Your budget is $10,000.")).encode())
     answer.finish()
     assert (answer.text, answer.complete, answer.response_id) == ("Your budget is $10,000.", True, "resp_1")
@@ -180,7 +180,7 @@ def test_a_whole_answer_is_read() -> None:
 @given(st.text(max_size=12), st.integers(1, 40), st.booleans())
 def test_a_stream_is_read_wherever_it_is_cut(text: str, size: int, crlf: bool) -> None:
     raw = events(text).replace(b"\n", b"\r\n") if crlf else events(text)
-    answer = ResponsesStreamAnswer()
+    answer = ResponsesAnswer(streamed=True)
     for start in range(0, len(raw), size):
         answer.feed(raw[start : start + size])
     assert answer.done
@@ -191,7 +191,7 @@ def test_a_stream_is_read_wherever_it_is_cut(text: str, size: int, crlf: bool) -
 
 @pytest.mark.parametrize("last", ["response.failed", "response.cancelled", "error"])
 def test_a_failed_stream_is_not_complete(last: str) -> None:
-    answer = ResponsesStreamAnswer()
+    answer = ResponsesAnswer(streamed=True)
     answer.feed(events("Half an ans", last))
     answer.finish()
     assert not answer.complete
@@ -199,14 +199,14 @@ def test_a_failed_stream_is_not_complete(last: str) -> None:
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "failed", "cancelled"])
 def test_an_answer_that_is_not_there_yet_is_not_complete(status: str) -> None:
-    answer = ResponsesJsonAnswer()
+    answer = ResponsesAnswer(streamed=False)
     answer.feed(json.dumps(response("", status=status, output=[])).encode())
     answer.finish()
     assert not answer.complete
 
 
 def test_a_cut_off_stream_keeps_what_came_and_is_not_complete() -> None:
-    answer = ResponsesStreamAnswer()
+    answer = ResponsesAnswer(streamed=True)
     answer.feed(events("Hello").rpartition(b"event:")[0])
     answer.finish()
     assert (answer.text, answer.complete) == ("Hello", False)
@@ -214,14 +214,14 @@ def test_a_cut_off_stream_keeps_what_came_and_is_not_complete() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"output":7}', b'{"output":[1,{"type":"message"}]}', b"\xff"])
 def test_what_is_no_response_says_nothing(body: bytes) -> None:
-    answer = ResponsesJsonAnswer()
+    answer = ResponsesAnswer(streamed=False)
     answer.feed(body)
     answer.finish()
     assert (answer.text, answer.complete) == ("", False)
 
 
 def test_an_answer_of_tool_calls_alone_is_complete_and_says_nothing() -> None:
-    answer = ResponsesJsonAnswer()
+    answer = ResponsesAnswer(streamed=False)
     answer.feed(json.dumps(response("", output=[CALL])).encode())
     answer.finish()
     assert (answer.text, answer.complete) == ("", True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.wire.chat import ChatAnswer, ChatJsonAnswer, ChatStreamAnswer, read_request
+from memproxy.wire.chat import ChatAnswer, read_request
 from memproxy.wire.hold import TailHolder
 from memproxy.wire.request_body import Position
 from tests.support.shared import EVAL, needs_data
@@ -108,8 +108,8 @@ def expected_of(stream: bytes) -> tuple[str, str | None, bool]:
     return text, finish, done
 
 
-def read_in_pieces(stream: bytes, cuts: list[int]) -> ChatStreamAnswer:
-    answer, holder, sent = ChatStreamAnswer(), TailHolder(), b""
+def read_in_pieces(stream: bytes, cuts: list[int]) -> ChatAnswer:
+    answer, holder, sent = ChatAnswer(streamed=True), TailHolder(), b""
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         answer.feed(stream[start:end])
         sent += holder.feed(stream[start:end])
@@ -138,7 +138,7 @@ def test_a_stream_is_read_the_same_however_it_is_cut_and_ended(path: Path) -> No
 @pytest.mark.parametrize("path", BODIES, ids=named)
 def test_a_whole_answer_is_read(path: Path) -> None:
     body = path.read_bytes()
-    answer = ChatJsonAnswer()
+    answer = ChatAnswer(streamed=False)
     for start in range(0, len(body), 100):
         answer.feed(body[start : start + 100])
     answer.finish()
