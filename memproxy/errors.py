@@ -1,38 +1,4 @@
-"""All errors of memproxy, one tree. The HTTP status and the OpenAI error type sit on the class.
-
-    MemproxyError
-    ├── ConfigError             the configuration cannot be used; the start stops
-    ├── RequestError            400  the caller's mistake; the message names the field
-    │   ├── Unauthenticated     401
-    │   ├── Forbidden           403
-    │   ├── NotFound            404  not there, or not yours: nobody can tell which
-    │   ├── BodyTimeout         408  the request's body did not come to its end in time
-    │   ├── Conflict            409
-    │   │   └── Ambiguous       409  a short id that several memories have
-    │   ├── PreconditionFailed  412  it is not the version that the caller knows (`If-Match`)
-    │   ├── BodyTooLarge        413
-    │   ├── UnsupportedMedia    415
-    │   ├── KeyReused           422  an idempotency key that another call was made with
-    │   └── TooManyRequests     429  over a rate limit or a quota; `retry-after`
-    ├── NotBuilt                501
-    ├── AuthUnavailable         503  who calls cannot be found out just now; `retry-after`
-    ├── Overloaded              503  too many requests at once; `retry-after`
-    ├── UpstreamError
-    │   ├── UpstreamUnreachable 502
-    │   └── UpstreamTimeout     504
-    └── MemoryUnavailable       503  memory does not work just now; never shown to a chat request
-        ├── StoreUnavailable         the memory store; what waits is kept and tried again
-        ├── StateUnavailable         the state store (journal, slots, sessions)
-        ├── CacheUnavailable         Redis; only what may be forgotten is there
-        ├── EngineUnavailable        the engine process
-        ├── EmbedderUnavailable      no vectors for now; recall goes on by words
-        └── ModelError               a model's call failed
-            ├── ModelRefused         its key is missing or not accepted; waits for another key
-            ├── ModelUnavailable     it is away, overloaded, or takes no more of this account just now
-            │   └── ModelAwaited     learning leaves it alone for a while
-            ├── BudgetSpent          the tenant's hour of model tokens is used up; waits for the next
-            └── ModelUnreadable      its answer is not what was asked for
-
+"""All errors of memproxy, one tree below `MemproxyError`. The HTTP status and the OpenAI error type sit on the class.
 Every message says what happened, where, and what to do about it.
 """
 

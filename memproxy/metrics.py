@@ -7,6 +7,7 @@ scrape of any relay shows all of them, also when the engine is down.
 import functools
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import prometheus_client as prometheus
@@ -60,9 +61,7 @@ _ERRORS = {
 """Where else failures are counted, by the process."""
 
 KNOWN: dict[str, dict[str, Rows]] = {
-    "requests": {
-        RELAY: _pairs(dict.fromkeys(("chat", "responses", "relayed", "memory"), "200 499 500 502 503 504")),
-    },
+    "requests": {RELAY: _pairs(dict.fromkeys(("chat", "responses", "relayed", "memory"), "200 499 500 502 503 504"))},
     "recall": {
         RELAY: _pairs(
             {
@@ -74,7 +73,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
                 "housekeeping unreadable turns_per_minute greeting smalltalk tool fact empty",
                 "degraded": "timeout busy engine loading store cache state upstream_rejected internal",
             }
-        ),
+        )
     },
     "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
     "upstream_tokens": {RELAY: _pairs(dict.fromkeys(("injected", "none"), _KINDS))},
@@ -143,6 +142,9 @@ code that counts.
 """
 
 
+gauge = partial(prometheus.Gauge, multiprocess_mode="mostrecent")
+
+
 class Metrics:
     """The metric objects of this process."""
 
@@ -207,9 +209,7 @@ class Metrics:
             "memproxy_turns_lost", "Turns whose answer went out although the journal failed.", ["reason"]
         )
         self.capture_skipped = counter("memproxy_capture_skipped", "Answers that were not captured.", ["reason"])
-        self.learn_jobs = prometheus.Gauge(
-            "memproxy_learn_jobs", "Journal rows by lane and state.", ["lane", "state"], multiprocess_mode="mostrecent"
-        )
+        self.learn_jobs = gauge("memproxy_learn_jobs", "Journal rows by lane and state.", ["lane", "state"])
         self.learn_seconds = histogram("memproxy_learn_seconds", "Time of one learning job.", buckets=SLOW_BUCKETS)
         self.memories_written = counter("memproxy_memories_written", "Memories written.", ["operation"])
         self.memories_pruned = counter("memproxy_memories_pruned", "Memories erased by retention.", ["reason"])
@@ -233,21 +233,17 @@ class Metrics:
         self.learn_budget_waits = counter(
             "memproxy_learn_budget_waits", "Times that learning had to wait for its tenant's next hour of model tokens."
         )
-        self.learn_model_outages = prometheus.Gauge(
+        self.learn_model_outages = gauge(
             "memproxy_learn_model_outages",
             "Models, or accounts at one, that learning waits for: they do not answer just now.",
-            multiprocess_mode="mostrecent",
         )
-        self.learn_key_waits = prometheus.Gauge(
-            "memproxy_learn_key_waits",
-            "Tenants whose learning waits for a key that its model takes.",
-            multiprocess_mode="mostrecent",
+        self.learn_key_waits = gauge(
+            "memproxy_learn_key_waits", "Tenants whose learning waits for a key that its model takes."
         )
-        self.learn_oldest = prometheus.Gauge(
+        self.learn_oldest = gauge(
             "memproxy_learn_oldest_seconds",
             "Age of the oldest journal row of a lane that is not done and not parked; 0 without one.",
             ["lane"],
-            multiprocess_mode="mostrecent",
         )
         self.learn_failures = counter(
             "memproxy_learn_failures",
@@ -259,22 +255,16 @@ class Metrics:
         self.store_seconds = histogram(
             "memproxy_store_seconds", "Time of one store operation.", ["operation"], buckets=FAST_BUCKETS
         )
-        self.store_points = prometheus.Gauge(
-            "memproxy_store_points", "Points in the store.", multiprocess_mode="mostrecent"
-        )
+        self.store_points = gauge("memproxy_store_points", "Points in the store.")
         self.store_searches = counter(
             "memproxy_store_searches",
             "Searches of the memory store, by whether an index in memory or the engine answered.",
             ["answered_by"],
         )
-        self.store_index_bytes = prometheus.Gauge(
-            "memproxy_store_index_bytes",
-            "About what the indexes in memory of users searched lately take.",
-            multiprocess_mode="mostrecent",
+        self.store_index_bytes = gauge(
+            "memproxy_store_index_bytes", "About what the indexes in memory of users searched lately take."
         )
-        self.store_index_owners = prometheus.Gauge(
-            "memproxy_store_index_owners", "Users who have an index in memory.", multiprocess_mode="mostrecent"
-        )
+        self.store_index_owners = gauge("memproxy_store_index_owners", "Users who have an index in memory.")
         self.cache_failures = counter(
             "memproxy_cache_failures", "Calls of Redis (cache.backend: redis) that it did not do.", ["reason"]
         )
@@ -299,17 +289,15 @@ class Metrics:
         self.build_info = prometheus.Gauge(
             "memproxy_build_info", "Always 1; the version is a label.", ["version"], multiprocess_mode="max"
         )
-        self.part_state = prometheus.Gauge(
+        self.part_state = gauge(
             "memproxy_part_state",
             "The parts that /readyz names, at the time of the scrape: 1 for the state that a part is in, 0 for others.",
             ["part", "state"],
-            multiprocess_mode="mostrecent",
         )
-        self.disk_free = prometheus.Gauge(
+        self.disk_free = gauge(
             "memproxy_disk_free_bytes",
             "Room on the disk of the home folder, and of the embedded store and the state where they are elsewhere.",
             ["place"],
-            multiprocess_mode="mostrecent",
         )
 
     def begin_at_zero(self, process: str) -> None:

@@ -155,7 +155,7 @@ async def test_only_who_asks_again_with_another_signal_than_a_hangup_gets_it_at_
     """The second hangup of a terminal that closes may be there before the first is answered."""
     settings = Settings(upstream=UpstreamSettings(base_url="http://127.0.0.1:9/v1"))
     launch = Launch(settings=reveal(settings), home=str(tmp_path), secret="", engine_socket=str(tmp_path / "e.sock"))
-    supervisor = Supervisor(settings, launch, {})
+    supervisor = Supervisor(settings, launch, {}, lambda: settings)
     children = supervisor._children
     supervisor._on_signal(signal.SIGHUP)
     supervisor._on_signal(signal.SIGHUP)

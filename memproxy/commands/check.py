@@ -10,8 +10,10 @@ import httpx
 import typer
 from rich.console import Console
 
+from memproxy.auth.identity import default_user
 from memproxy.commands.options import Config, Finding, Json, Whole, show, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
+from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings, UpstreamSettings
@@ -19,7 +21,7 @@ from memproxy.settings.home import home_dir, state_path
 from memproxy.settings.loading import load_settings
 from memproxy.wiring.cache import redis_server
 from memproxy.wiring.engine_parts import make_embedder, make_store
-from memproxy.wiring.files import check_files, count_signing_keys, memory_for, way_to
+from memproxy.wiring.files import check_files, count_signing_keys, memory_for
 from memproxy.wiring.state_stores import make_state
 
 app = typer.Typer()
@@ -56,8 +58,8 @@ def check_home(settings: Settings, home: Path) -> Finding:
 
 def check_users(settings: Settings) -> Finding:
     """Who gets memory; worth knowing where requests that name no user have none."""
-    who = memory_for(settings)
-    return Finding("memory", who.unnamed or None, who.text)
+    unnamed = default_user(settings.auth, settings.server) is not None
+    return Finding("memory", unnamed or None, memory_for(settings))
 
 
 async def check_upstream(upstream: UpstreamSettings, *, clients_key: bool = True) -> Finding:
@@ -67,9 +69,9 @@ async def check_upstream(upstream: UpstreamSettings, *, clients_key: bool = True
     """
     shown = upstream.shown_url
     headers = {"authorization": f"Bearer {upstream.api_key.get_secret_value()}"} if upstream.api_key else {}
-    way = way_to(upstream)
+    proxy, tls = environment_proxy(upstream), tls_context(upstream.ca_file)
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, proxy=way.proxy, verify=way.tls) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, proxy=proxy, verify=tls) as client:
             answer = await client.get(f"{upstream.base_url.rstrip('/')}/models", headers=headers)
     except (httpx.HTTPError, ValueError, ImportError) as error:  # the last two: a proxy of a kind that is not known
         remedy = "Check upstream.base_url, the network and whether the upstream runs."

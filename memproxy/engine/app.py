@@ -229,7 +229,6 @@ class Mcp:
             return self._endpoint
 
     async def close(self) -> None:
-        """Take no more requests."""
         if self._endpoint is not None:
             await self._endpoint.close()
 

@@ -38,13 +38,7 @@ from memproxy.engine.readiness import LOADING, REFUSED, Readiness
 from memproxy.engine.receipt_keeper import ReceiptKeeper
 from memproxy.errors import ConfigError, Conflict, MemoryUnavailable, MemproxyError, StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
-from memproxy.ports import (
-    STORE_ID,
-    JournalEntry,
-    JournalKind,
-    JournalRow,
-    MemoryFilter,
-)
+from memproxy.ports import STORE_ID, JournalEntry, JournalKind, JournalRow, MemoryFilter
 from memproxy.recall.recall_answer import Judgement
 from memproxy.retention.accesses import AccessCounter
 from memproxy.retention.erasing import Eraser
@@ -179,7 +173,6 @@ class Engine:
         self._eraser.announce(within)
 
     def backends(self) -> Backends:
-        """What the API's calls work with."""
         return Backends(
             parts=self.parts,
             require=self._readiness.require,

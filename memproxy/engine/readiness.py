@@ -1,15 +1,16 @@
 """How ready the engine's parts are: they open one after another, and are then looked at again and again."""
 
 import asyncio
-import contextlib
 import logging
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
-from memproxy.errors import MemoryUnavailable, StateUnavailable, StoreUnavailable
+from memproxy.errors import StateUnavailable, StoreUnavailable
 from memproxy.metrics import metrics
 from memproxy.ports import MemoryStore, MetaStore
 from memproxy.recall.pipeline import Recall
+from memproxy.tasks import happens
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,6 @@ class Readiness:
         self._doubted = asyncio.Event()
 
     def is_open(self, part: str) -> bool:
-        """Whether the part was opened."""
         return part in self._opened
 
     def require(self, *parts: str) -> None:
@@ -65,7 +65,6 @@ class Readiness:
                 raise StoreUnavailable(f"The memory store is not open ({self.parts['store']}). Try again in a moment.")
 
     def note_open(self, part: str) -> None:
-        """The part is open."""
         if self.parts[part] != LOADING:
             log.info("the %s is open now", part)
         self.parts[part] = READY
@@ -105,42 +104,32 @@ class Readiness:
             self._doubted.clear()
             await asyncio.sleep(LOOK_AGAIN_S if prepared else LOADING_LOOK_S)
             if prepared and all(self.parts[part] == READY for part in self._opened):
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._doubted.wait(), MEASURE_EVERY_S - LOOK_AGAIN_S)
+                await happens(self._doubted, MEASURE_EVERY_S - LOOK_AGAIN_S)
             await self.look()
 
     async def look(self) -> None:
-        """Look at the open parts once."""
         if "store" in self._opened:
-            await self._look_at_store()
+            await self._look_at("store", self._check_store())
         if "state" in self._opened:
-            await self._look_at_state()
+            await self._look_at("state", self._state.set_meta(PROBE, datetime.now(UTC).isoformat()))
         if "worker" in self._opened:  # it needs the other two
             away = [part for part in ("state", "store") if self.parts[part] != READY]
             self.parts["worker"] = _waits_for(away[0]) if away else READY
 
-    async def _look_at_store(self) -> None:
+    async def _look_at(self, part: str, check: Awaitable[None]) -> None:
         try:
-            metrics().store_points.set(await self._store.points())
-            if isinstance(self._store, OnOurDisk):
-                await self._store.check_room()  # a full disk can be read from, but keeps nothing new
-        except StoreUnavailable as error:
-            self._note_outage("store", error)
+            await check
+        except (StoreUnavailable, StateUnavailable) as error:
+            if self.parts[part] == READY:
+                log.warning("the %s is degraded: %s", part, error.message)
+            self.parts[part] = f"{DEGRADED}: {error.message}"
         else:
-            self.parts["store"] = READY
+            self.parts[part] = READY
 
-    async def _look_at_state(self) -> None:
-        try:
-            await self._state.set_meta(PROBE, datetime.now(UTC).isoformat())
-        except StateUnavailable as error:
-            self._note_outage("state", error)
-        else:
-            self.parts["state"] = READY
-
-    def _note_outage(self, part: str, error: MemoryUnavailable) -> None:
-        if self.parts[part] == READY:
-            log.warning("the %s is degraded: %s", part, error.message)
-        self.parts[part] = f"{DEGRADED}: {error.message}"
+    async def _check_store(self) -> None:
+        metrics().store_points.set(await self._store.points())
+        if isinstance(self._store, OnOurDisk):
+            await self._store.check_room()  # a full disk can be read from, but keeps nothing new
 
 
 def _waits_for(part: str) -> str:

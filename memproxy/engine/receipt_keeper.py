@@ -80,7 +80,6 @@ class ReceiptKeeper:
             await asyncio.wait({self._writer})
 
     async def close(self) -> None:
-        """Write what waits."""
         self._flush_now.set()
         await self._tasks.drain(GRACE_S)
 
@@ -89,15 +88,12 @@ class ReceiptKeeper:
         while self._waiting:
             some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             self._tenants -= Counter(tenant for tenant, _ in some)
-            await self._write_some(some)
+            try:
+                await self._state.note_receipts([make_part() for _, make_part in some])
+            except StateUnavailable as error:
+                metrics().receipts_dropped.labels(reason="state").inc(len(some))
+                log.warning("%d receipts are not written: %s", len(some), error.message)
         self._flush_now.clear()
-
-    async def _write_some(self, some: list[_Waiting]) -> None:
-        try:
-            await self._state.note_receipts([make_part() for _, make_part in some])
-        except StateUnavailable as error:
-            metrics().receipts_dropped.labels(reason="state").inc(len(some))
-            log.warning("%d receipts are not written: %s", len(some), error.message)
 
     def _part(self, at: datetime, request: RecallRequest, answer: RecallAnswer) -> ReceiptPart:
         recalled = Recalled(

@@ -59,7 +59,10 @@ class TenantModel:
         try:
             reply = await self._answer(credential, system, user, json_mode=json_mode)
         except ModelError:
-            self._note_failure(tenant, trouble)
+            trouble.failures += 1
+            if trouble.failures >= FAILURES_TO_REST:
+                trouble.until = time.monotonic() + REST_S
+            self._troubles.put(tenant, trouble)
             raise
         self._troubles.pop(tenant)
         await self._count(tenant, reply, system + user)
@@ -72,12 +75,6 @@ class TenantModel:
         except TimeoutError as error:
             message = f"the model of models.{self.source} did not answer within {self.timeout_s:g} s"
             raise ModelError(message) from error
-
-    def _note_failure(self, tenant: str, trouble: _Trouble) -> None:
-        trouble.failures += 1
-        if trouble.failures >= FAILURES_TO_REST:
-            trouble.until = time.monotonic() + REST_S
-        self._troubles.put(tenant, trouble)
 
     async def _count(self, tenant: str, reply: ModelReply, prompt: str) -> None:
         """Write down what it cost. A request does not wait long for that: what cannot be written is logged."""

@@ -77,20 +77,13 @@ def data_runs(piece: bytes) -> Iterator[tuple[int, int]]:
 
 def copy(source: Path, target: Path) -> None:
     """Copy a file into a new one without its holes."""
-    source_file = os.open(source, os.O_RDONLY)
-    try:
-        os.fsync(
-            source_file
-        )  # a file system may take for a hole what was mapped and is not on the disk yet (OpenZFS did)
-        target_file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            for at, piece in pieces(source_file):
-                write(target_file, at, piece)
-            os.ftruncate(target_file, os.fstat(source_file).st_size)
-        finally:
-            os.close(target_file)
-    finally:
-        os.close(source_file)
+    with source.open("rb", buffering=0) as from_file:
+        # a file system may take for a hole what was mapped and is not on the disk yet (OpenZFS did)
+        os.fsync(from_file.fileno())
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as to_file:
+            for at, piece in pieces(from_file.fileno()):
+                write(to_file.fileno(), at, piece)
+            to_file.truncate(os.fstat(from_file.fileno()).st_size)
 
 
 def data_size(path: Path) -> int:

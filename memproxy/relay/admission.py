@@ -61,14 +61,12 @@ class MadeResponses:
         """Note that this user made the response, or this key, if it speaks for nobody in particular (``user`` None).
         Never raises: a response that could not be noted is nobody's.
         """
-        owner, key = _made_key(identity, user, upstream, response_id)
-        return self._tasks.start(self._note(owner, key), "note response")
+        return self._tasks.start(self._note(*_made_key(identity, user, upstream, response_id)), "note response")
 
     async def _note(self, owner: Scope, key: str) -> None:
+        now = datetime.now(UTC)
         try:
-            now = datetime.now(UTC)
-            noted = Conversation(session="", said_at=now, asked_at=now, keys=(key,))
-            await self._sessions.remember(owner, noted, None)
+            await self._sessions.remember(owner, Conversation(session="", said_at=now, asked_at=now, keys=(key,)), None)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.made").inc()
             log.warning("whose a response is could not be noted, so it cannot be fetched: %s", error.message)
@@ -148,10 +146,8 @@ class Admission:
         return partial(self._made_responses.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
-        """Pass a request for a response whose body cannot be read, if the caller may go on from anything.
-
-        Raises:
-            Forbidden: the caller may not.
+        """Pass a request for a response whose body cannot be read, if the caller may go on from anything; else raise
+        `Forbidden`.
         """
         if UPSTREAM_ALL not in identity.permissions:
             raise Forbidden(
@@ -167,15 +163,11 @@ class Admission:
             )
 
     def _may(self, identity: Identity, method: str, path: str) -> bool:
-        return UPSTREAM_ALL in identity.permissions or any(_allows(call, method, path) for call in self._calls)
-
-
-def _allows(call: str, method: str, path: str) -> bool:
-    named, _, pattern = call.partition(" ")
-    if named != method:
-        return False
-    prefix = pattern.removesuffix("/*")
-    return path == prefix or (prefix != pattern and path.startswith(f"{prefix}/"))
+        call = f"{method} {path}"
+        return UPSTREAM_ALL in identity.permissions or any(
+            call == named.removesuffix("/*") or (named.endswith("/*") and call.startswith(named.removesuffix("*")))
+            for named in self._calls
+        )
 
 
 def _response_of(method: str, pieces: Sequence[str]) -> str | None:

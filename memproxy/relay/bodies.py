@@ -94,7 +94,7 @@ def decompressed(body: bytes, encoding: str, limit: int, stop: Stop) -> bytes:
             has too many members.
         Stopped: nobody waits for it.
     """
-    if encoding not in _COMPRESS:
+    if encoding not in COMPRESS:
         raise Unreadable("encoding")
     decoder, parts = BodyDecoder(encoding, limit), []
     for part in decoder.parts(body):
@@ -105,20 +105,16 @@ def decompressed(body: bytes, encoding: str, limit: int, stop: Stop) -> bytes:
     return b"".join(parts)
 
 
-def compressed(plain: bytes, encoding: str) -> bytes:
-    """The body in an encoding that `decompressed` knows."""
-    return _COMPRESS[encoding](plain)
-
-
 def _deflate(wbits: int, plain: bytes) -> bytes:
     closing = zlib.compressobj(zlib.Z_BEST_SPEED, wbits=wbits)
     return closing.compress(plain) + closing.flush()
 
 
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": partial(_deflate, zlib.MAX_WBITS | 16),
     "x-gzip": partial(_deflate, zlib.MAX_WBITS | 16),
     "deflate": partial(_deflate, zlib.MAX_WBITS),
     "br": lambda plain: bytes(brotli.compress(plain, quality=_BROTLI_QUALITY)),  # type: ignore[no-untyped-call]
     "zstd": lambda plain: zstandard.ZstdCompressor().compress(plain),
 }
+"""What writes a body in each encoding that `decompressed` knows."""

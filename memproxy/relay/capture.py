@@ -5,6 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -40,22 +41,17 @@ LOG_EVERY_S = 30.0
 """Log at most this often during an outage: thousands of turns come in one."""
 
 
+@dataclass(eq=False)
 class Waiting:
     """A journal entry that waits, and the number of its messages; ``written`` is called when it is durable."""
 
-    def __init__(self, entry: JournalEntry, messages: int, written: Callable[[], None]) -> None:
-        self.entry = entry
-        self.messages = messages
-        self.written = written
-        self.aside: asyncio.Task[int | None] | None = None
-        self.is_written = False
-        self.is_lean = False
-
-    def drop_body(self) -> None:
-        """Hold no text any more: it is set aside. The engine looks for such rows by itself."""
-        self.entry = msgspec.structs.replace(self.entry, body=b"")
-        self.written = lambda: None
-        self.is_lean = True
+    entry: JournalEntry
+    messages: int
+    written: Callable[[], None]
+    aside: asyncio.Task[int | None] | None = None
+    is_written: bool = False
+    is_lean: bool = False
+    """Whether its text is set aside alone. The engine looks for such rows by itself."""
 
 
 class CaptureBacklog:
@@ -88,7 +84,6 @@ class CaptureBacklog:
         return await asyncio.shield(waiting.aside) is not None
 
     async def written(self, waiting: Waiting) -> None:
-        """The journal has it."""
         waiting.is_written = True
         if waiting.aside is not None and (spill := await asyncio.shield(waiting.aside)) is not None:
             await self._state.drop_aside(spill)
@@ -105,7 +100,8 @@ class CaptureBacklog:
         if not fits and waiting in self._waiting and waiting is not self._waiting[0]:  # the first is being written
             self._bytes -= size
             if durable:
-                waiting.drop_body()
+                waiting.entry = msgspec.structs.replace(waiting.entry, body=b"")
+                waiting.written, waiting.is_lean = lambda: None, True
             else:
                 self._waiting.remove(waiting)
                 _count_lost(waiting, why)
@@ -140,7 +136,10 @@ class CaptureBacklog:
         number = 0
         while self._waiting:
             waiting = self._waiting[0]
-            entry = await self._entry_of(waiting)
+            entry: JournalEntry | None = waiting.entry
+            if waiting.is_lean and waiting.aside is not None:
+                spill = await asyncio.shield(waiting.aside)
+                entry = None if spill is None else await self._state.read_aside(spill)
             if entry is None:
                 self._waiting.popleft()
                 _count_lost(waiting, "what was set aside is not there any more")
@@ -162,13 +161,6 @@ class CaptureBacklog:
             log.info("turns that waited (%d) are in the journal now", number)
             self._logged_at = 0.0
         return None
-
-    async def _entry_of(self, waiting: Waiting) -> JournalEntry | None:
-        """The entry with its text; None where that cannot be read any more."""
-        if not waiting.is_lean or waiting.aside is None:
-            return waiting.entry
-        spill = await asyncio.shield(waiting.aside)
-        return None if spill is None else await self._state.read_aside(spill)
 
 
 def _count_lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
@@ -244,14 +236,19 @@ class CaptureJournal:
                 self._trouble = None
         return self._trouble
 
-    async def write(self, exchange: Exchange, answer: str, *, response_id: str | None = None) -> None:
-        """Make the exchange durable; ``response_id`` is what later requests may go on from. Returns when it is, or when
-        waiting longer would hold the answer back too long.
+    async def write(
+        self, exchange: Exchange, answer: str, *, response_id: str | None = None, is_begun: bool = False
+    ) -> None:
+        """Make the exchange durable; ``response_id`` is what later requests may go on from. ``is_begun``: the response
+        is made in the background, and its answer fetched later by its id. Returns when it is durable, or when waiting
+        longer would hold the answer back too long.
 
         Raises nothing when the journal fails: the turn waits beside it then (`CaptureBacklog`).
         """
         if response_id is not None:
-            exchange = msgspec.structs.replace(exchange, conversation=exchange.conversation.followed_by(response_id))
+            keys = (background_key(response_id),) if is_begun else ()
+            conversation = exchange.conversation.followed_by(response_id, *keys)
+            exchange = msgspec.structs.replace(exchange, conversation=conversation)
         size = len(answer) + sum(len(message.content) for message in exchange.messages)
         messages, entry = await self._work.run(partial(self._entry, exchange, answer), size)
         if not messages:
@@ -275,15 +272,6 @@ class CaptureJournal:
                     exchange.request_id,
                 )
 
-    async def begin(self, exchange: Exchange, response_id: str) -> None:
-        """Make durable what a request for a response in the background brought, whose answer is fetched later by its
-        id. As `write`, it raises nothing when the journal fails.
-        """
-        conversation = exchange.conversation
-        keys = (*conversation.keys, background_key(response_id))
-        conversation = msgspec.structs.replace(conversation, keys=keys)
-        await self.write(msgspec.structs.replace(exchange, conversation=conversation), "", response_id=response_id)
-
     def note(
         self,
         scope: Scope,
@@ -302,16 +290,13 @@ class CaptureJournal:
 
     def _entry(self, exchange: Exchange, answer: str) -> tuple[list[Message], JournalEntry]:
         """The messages as they are kept, without our blocks and redacted, and the journal's row of them."""
-        messages = []
-        for message in (*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)):
-            cleaned = self._cleaned(message)
-            if cleaned.content.strip():
-                messages.append(cleaned)
+        said = [*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)]
+        messages = [message for message in map(self._cleaned, said) if message.content.strip()]
+        traced = {TRACEPARENT: exchange.trace} if exchange.trace is not None else {}
         body = TurnsBody(
             messages=messages,
             said_at=self._state.shared(exchange.conversation.said_at),
-            metadata={"request_id": exchange.request_id}
-            | ({TRACEPARENT: exchange.trace} if exchange.trace is not None else {}),
+            metadata={"request_id": exchange.request_id, **traced},
             decision=exchange.decided,
             is_machine_time=not self._state.knows_time,
         )
@@ -361,7 +346,7 @@ class CaptureJournal:
     def _note_captured(self, exchange: Exchange, messages: int) -> None:
         self._trouble = None
         metrics().turns_captured.inc(messages)
-        self._engine.notices.captured(Captured(scope=exchange.scope, access=exchange.access))
+        self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
         if exchange.asks is not None:
             self._tasks.start(self._ask_state(exchange, exchange.asks), "ask state")
 

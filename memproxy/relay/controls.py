@@ -28,7 +28,6 @@ class Mode(enum.StrEnum):
 
     @property
     def recalls(self) -> bool:
-        """Whether memories are searched for."""
         return self in {Mode.ON, Mode.READ, Mode.SHADOW}
 
     @property
@@ -76,13 +75,10 @@ def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
     Raises:
         RequestError: the header has another value than the five.
     """
-    value = headers.single(b"x-memproxy-memory")
-    mode = Mode.ON if value is None else _MODES.get(value.lower())
-    if mode is None:
+    value = headers.single(b"x-memproxy-memory") or Mode.ON
+    if (mode := _MODES.get(value.lower())) is None:
         allowed = ", ".join(Mode)
-        raise RequestError(
-            f"X-Memproxy-Memory is {(value or '')[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory"
-        )
+        raise RequestError(f"X-Memproxy-Memory is {value[:40]!r}; allowed are {allowed}.", param="X-Memproxy-Memory")
     if chat is None:
         return mode
     if chat.config.enabled is False:
@@ -126,10 +122,8 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
 
 
 def user_of(identity: Identity, chat: RequestBody | None) -> str | None:
-    """Whom a request is for; None: nobody in particular. ``chat`` None: its body is not read.
-
-    Raises:
-        RequestError: a field of ours cannot be used.
+    """Whom a request is for; None: nobody in particular. ``chat`` None: its body is not read. Raises as
+    `read_controls`.
     """
     if chat is None or identity.bound_user:
         return chat_user(identity, {})
@@ -159,16 +153,14 @@ def narrowed(controls: Controls, choices: Choices) -> Controls:
     """As the user's (agent's) settings allow: a request may ask for less than these, never for more. The number of
     memories is the request's own if it names one.
     """
-    limits = controls.limits
+    limits, above = controls.limits, controls.compress_above
     limit = limits.retrieval_limit if limits.retrieval_limit is not None else choices.limit
-    tools = controls.memory_tools if controls.memory_tools is not None else choices.memory_tools
-    above = controls.compress_above if controls.compress_above is not None else choices.compress_above_tokens
     return msgspec.structs.replace(
         controls,
         mode=_bounded(controls.mode, recalls=choices.recalls, captures=choices.captures),
         limits=msgspec.structs.replace(limits, retrieval_limit=limit, rerank=choices.rerank),
-        compress_above=above,
-        memory_tools=tools,
+        compress_above=above if above is not None else choices.compress_above_tokens,
+        memory_tools=controls.memory_tools or choices.memory_tools,
         learns=choices.learns,
     )
 

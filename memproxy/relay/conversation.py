@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -84,7 +84,6 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the conversation is sent otherwise than the client sent it."""
         return self.context is not AS_SENT
 
     @property
@@ -92,9 +91,9 @@ class Conversed(msgspec.Struct, frozen=True, kw_only=True):
         """What the user said in the replayed messages."""
         return [text for role, text in self.context.replayed if role == "user"]
 
-    def with_tools(self, count: int) -> "Conversed":
-        """A copy that notes for the receipt how many tools of ours were offered."""
-        return msgspec.structs.replace(self, carried=msgspec.structs.replace(self.carried, tools=count))
+    def carrying(self, **carried: Any) -> "Conversed":
+        """A copy that notes this for the header and the receipt (fields of `Carried`)."""
+        return msgspec.structs.replace(self, carried=msgspec.structs.replace(self.carried, **carried))
 
     def present(self, chat: RequestBody) -> list[str]:
         """Digests of all that the request will say (`RequestBody.present`)."""
@@ -121,10 +120,8 @@ class Conversations:
         self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
         self._requested: BoundedCache[tuple[str, str, str], tuple[str, float, int]] = BoundedCache(SESSIONS_BYTES)
         self._refusals: BoundedCache[tuple[str, str, str], int] = BoundedCache(SESSIONS_BYTES)
-        self._is_on = (
-            bool(self._conversation.replay or self._compress.above_tokens or self._compress.tenants)
-            or self._inject != "none"
-        )
+        compresses = self._compress.above_tokens or self._compress.tenants
+        self._is_on = bool(self._conversation.replay or compresses) or self._inject != "none"
 
     def concern(self, controls: Controls) -> bool:
         """Whether there is anything to decide for such a request."""
@@ -236,19 +233,14 @@ class Conversations:
                 entries = await self._working.newest_working(scope, now, most=LOOKED_THROUGH)
         except (TimeoutError, StateUnavailable, CacheUnavailable) as error:
             _note("working memory cannot be listed, a request goes on without", error)
-            reasons = {
-                **conversed.carried.reasons,
-                "working": "cache" if isinstance(error, CacheUnavailable) else "state",
-            }
-            return msgspec.structs.replace(
-                conversed, carried=msgspec.structs.replace(conversed.carried, reasons=reasons)
-            )
+            reason = "cache" if isinstance(error, CacheUnavailable) else "state"
+            return conversed.carrying(reasons={**conversed.carried.reasons, "working": reason})
         shown = entries_to_list(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
-        carried = msgspec.structs.replace(conversed.carried, entries=[entry.key for entry in shown])
+        conversed = conversed.carrying(entries=[entry.key for entry in shown])
         if not shown:
-            return msgspec.structs.replace(conversed, carried=carried)
+            return conversed
         context = msgspec.structs.replace(conversed.context, notes=working_block(shown, nonce, now))
-        return msgspec.structs.replace(conversed, context=context, carried=carried)
+        return msgspec.structs.replace(conversed, context=context)
 
 
 def _tokens(chat: RequestBody, first: int, end: int) -> int:

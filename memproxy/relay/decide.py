@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import Counter
@@ -129,7 +129,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_blocks(self) -> bool:
-        """Whether there are any."""
         return self.injects and self.request_blocks is not None and bool(self.request_blocks.blocks)
 
     @property
@@ -174,7 +173,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return headers
 
     def count(self) -> None:
-        """Note it in the metrics."""
         _recalls(self.result, self.reason or "").inc()
 
     def for_receipt(self, *, status: int | None, model: str | None, is_lost: bool = False) -> Decided:
@@ -271,8 +269,10 @@ class Decider:
             return Decision(result="skipped", reason=full, scope=owner, injects=controls.mode.injects)
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        request = MemoryRequest(request_id, controls, scope, chat, conversation)
-        conversed = await self._conversed(request)
+        request, conversed = MemoryRequest(request_id, controls, scope, chat, conversation), UNCHANGED
+        if self.conversations.concern(controls) and self.experiment.arm(scope) != HOLDOUT:
+            halved = self.budgets.halvings(scope)
+            conversed = await self.conversations.of(request, nonce=self._nonce(scope), halved=halved)
         decision, offer = await self._recall(request, conversed), None
         if identity is not None and decision.arm != HOLDOUT and decision.reason not in {"engine", "loading"}:
             offer = await self.tools.offer(controls, identity, scope, chat, upstream)
@@ -282,7 +282,7 @@ class Decider:
             scope=scope,
             conversation=conversation,
             captures=controls.mode.captures and full is None,
-            conversed=conversed if offer is None else conversed.with_tools(len(offer.tools)),
+            conversed=conversed if offer is None else conversed.carrying(tools=len(offer.tools)),
             offer=offer,
         )
 
@@ -357,18 +357,12 @@ class Decider:
             conversation = Conversation.beginning(now)
         return msgspec.structs.replace(conversation, session=named, begins=False) if named else conversation
 
-    async def _conversed(self, request: MemoryRequest) -> Conversed:
-        scope = request.scope
-        if not self.conversations.concern(request.controls) or self.experiment.arm(scope) == HOLDOUT:
-            return UNCHANGED
-        return await self.conversations.of(request, nonce=self._nonce(scope), halved=self.budgets.halvings(scope))
-
     async def _recall(self, request: MemoryRequest, conversed: Conversed) -> Decision:
         _, controls, scope, chat, conversation = request
         if not controls.mode.recalls:
             return Decision(result="off", reason="write")
         began = time.perf_counter()
-        verdict = self.gate.judge(chat) if chat.user_texts else gate.Verdict(searched=True, reason="tool_loop")
+        verdict = self.gate.judge(chat) if chat.user_texts else Verdict(searched=True, reason="tool_loop")
         timings = {"gate": _ms_since(began)}
         budget = self.budgets.of(scope, controls.limits.max_tokens)
         arm = self.experiment.arm(scope) if controls.mode.injects else None
@@ -437,27 +431,13 @@ class Decider:
         """The decision of a request that goes as the client wrote it after all; a block of its own is kept nowhere."""
         if decision.scope is not None and decision.request_blocks is not None and decision.request_blocks.has_own:
             self.block_keeper.take_back(decision.scope, decision.request_blocks)
-        return msgspec.structs.replace(
-            decision,
-            result="degraded",
-            reason=reason,
-            request_blocks=None,
-            injects=False,
-            conversed=UNCHANGED,
-            offer=None,
-        )
-
-    def too_long(self, decision: Decision) -> None:
-        """Halve the session's budget: only with what was injected the request was too long for the upstream."""
-        if decision.scope is not None:
-            self.budgets.halve(decision.scope)
+        plain = msgspec.structs.replace(decision, request_blocks=None, injects=False, conversed=UNCHANGED, offer=None)
+        return msgspec.structs.replace(plain, result="degraded", reason=reason)
 
 
 async def _in_time(reading: Awaitable[Result]) -> Result:
-    """What the state answers before the upstream is asked.
-
-    Raises:
-        StateUnavailable: also when it takes longer than a request may wait for memory (a write may stand before it).
+    """What the state answers before the upstream is asked. Raises `StateUnavailable` also when it takes longer than a
+    request may wait for memory: a write may stand before it.
     """
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -479,7 +459,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MOST_QUERIED else f"{text[:half]}\n{text[-half:]}"
 
 
-def _followed_up(decision: Decision, request_blocks: RequestBlocks, verdict: gate.Verdict) -> Decision:
+def _followed_up(decision: Decision, request_blocks: RequestBlocks, verdict: Verdict) -> Decision:
     """A tool loop's follow-up: nobody said anything new, so it carries what its turn did, and nothing is searched."""
     if not request_blocks.has_own and not verdict.searched:
         return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
@@ -497,16 +477,16 @@ class Gate:
 
     def __init__(self, settings: GateSettings) -> None:
         self._enabled = settings.enabled
-        self._skip = frozenset[str](settings.skip)
+        self._skip = frozenset[str](settings.skip if settings.enabled else ())
         if self._enabled:
             fitted()  # read now rather than while the first request waits
 
-    def judge(self, chat: RequestBody) -> gate.Verdict:
+    def judge(self, chat: RequestBody) -> Verdict:
         """The verdict on the request. Offered tools count only when the message asks for one of them, or when the
         request makes the model call one.
         """
         if not self._enabled:
-            return gate.Verdict(searched=True, reason="gate_off")
+            return Verdict(searched=True, reason="gate_off")
         *earlier, text = chat.user_texts[-2:]
         short = chat.has_tools and len(text) <= 2 * gate.COMMAND_CHARACTERS  # long ones are no commands
         offered = [OfferedTool(*tool) for tool in chat.offered_tools] if short else []
@@ -516,7 +496,7 @@ class Gate:
         """Whether nothing that the user said before in this conversation was searched for: a session that begins with
         a greeting has its first turn after it.
         """
-        return gate.is_first_search(chat.user_texts[:-1], self._skip if self._enabled else frozenset())
+        return gate.is_first_search(chat.user_texts[:-1], self._skip)
 
 
 BLOCKS_IN_A_SESSION = 4
@@ -529,7 +509,7 @@ SESSIONS_BYTES = 4 * 1024 * 1024
 """For the sessions whose budget shrank: some 8,000."""
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(NamedTuple):
     """Tokens of a new block, and of all blocks of a request together."""
 
     block: int
@@ -556,10 +536,9 @@ class Budgets:
         halvings = self.halvings(scope)
         block = self._block if limit is None else limit
         total = BLOCKS_IN_A_SESSION * block if self._total is None else self._total
-        return Budget(block=block >> halvings, total=total >> halvings)
+        return Budget(block >> halvings, total >> halvings)
 
     def halvings(self, scope: Scope) -> int:
-        """How often the session's budget was halved."""
         return self._halvings.get(session_of(scope)) or 0
 
     def halve(self, scope: Scope) -> None:
@@ -578,14 +557,10 @@ class ChatLimits:
 
     def __init__(self, limits: LimitsSettings, usage: UsageStore, engine: Engines) -> None:
         self._rates = Rates(limits, usage, lambda: datetime.now(UTC))
+        self.bounds_chat = self._rates.bounds(CHAT)
         self._engine = engine
         self._bounds_memories = bool(limits.tenant.memories or limits.user.memories)
         self._full: BoundedCache[tuple[str, str], tuple[float, str | None]] = BoundedCache(_QUOTAS_BYTES)
-
-    @property
-    def bounds_chat(self) -> bool:
-        """Whether chat requests themselves are limited."""
-        return self._rates.bounds(CHAT)
 
     async def admit(self, tenant: str, user: str | None) -> None:
         """Count a chat request.

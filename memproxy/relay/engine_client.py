@@ -110,12 +110,10 @@ class EngineConnections:
             connection.close()
 
     def keep(self, connection: "Connection") -> None:
-        """It can be used again."""
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
 
     def drop(self, connection: "Connection") -> None:
-        """It is closed."""
         self._all.discard(connection)
         with contextlib.suppress(ValueError):
             self._idle.remove(connection)
@@ -139,7 +137,7 @@ class EngineConnections:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, and the call that is under way on it."""
+    """One connection, and the call that is under way on it. The parser calls what begins with ``on_``."""
 
     def __init__(self, pool: EngineConnections) -> None:
         self.idle_since = 0.0
@@ -154,7 +152,6 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def send(self, request: bytes, on_end: OnEnd) -> None:
-        """Begin a call."""
         self._on_end = on_end
         self._parts.clear()
         if self._transport is not None:
@@ -186,11 +183,9 @@ class Connection(asyncio.Protocol):
             self.cut_off(ConnectionAbortedError(f"the engine's answer is no HTTP: {error}"))
 
     def on_body(self, body: bytes) -> None:
-        """Called by the parser with every part of the body."""
         self._parts.append(body)
 
     def on_message_complete(self) -> None:
-        """Called by the parser at the answer's end."""
         response = Response(self._parser.get_status_code(), b"".join(self._parts))
         if self._on_end is None or not self._parser.should_keep_alive():
             self._close()
@@ -276,7 +271,6 @@ class Pace:
             self._waiting.pop(turn, None)
 
     def begin(self) -> Run:
-        """One is sent."""
         self._running += 1
         return Run(began=time.monotonic(), full=not self.admits)
 
@@ -295,7 +289,7 @@ class Pace:
         now = time.monotonic()
         took = now - began
         self._usual_s += NEWEST * (took - self._usual_s) if self._usual_s else took
-        if now - began > self._in_time_s:
+        if took > self._in_time_s:
             if began >= self._shrunk_at:
                 self._at_once, self._shrunk_at = max(1.0, self._at_once * LESS), now
         elif full:
@@ -388,7 +382,6 @@ class EngineClient:
         self._answers = msgspec.json.Decoder(RecallAnswer)
 
     async def open(self) -> None:
-        """Make the pool."""
         self._opened_at = time.monotonic()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.UnixConnector(path=str(self._socket), limit=0),
@@ -405,7 +398,6 @@ class EngineClient:
 
     @property
     def load(self) -> int:
-        """Recalls that are under way, or wait for their turn."""
         return self._pace.load
 
     @property
@@ -426,8 +418,7 @@ class EngineClient:
         """
         if not self._breaker.may_try():
             return _AWAY
-        if until is None:
-            until = time.monotonic() + self._deadline_s
+        until = until or time.monotonic() + self._deadline_s
         if (run := await self._pace.enter(until - HOP_ALLOWANCE_S - time.monotonic())) is None:
             return _BUSY
         return await self._ask(request, run, until)
@@ -513,11 +504,8 @@ class EngineClient:
             return ReplayTold(reason="timeout" if isinstance(error, TimeoutError) else "engine")
 
     async def _fetch(self, path: str, request: msgspec.Struct, kind: type[Answered], within_s: float) -> Answered:
-        """What the engine answers; the breaker learns from it.
-
-        Raises:
-            NotSent: it was not there lately, and is not asked.
-            OSError, EngineUnavailable, DecodeError: there is no answer, or another one than a success.
+        """What the engine answers; the breaker learns from it. Raises `NotSent` where it was not there lately and is
+        not asked; `OSError`, `EngineUnavailable` or `DecodeError` without an answer, or for another than a success.
         """
         if not self._breaker.may_try():
             raise NotSent("The engine does not answer.")
@@ -548,7 +536,6 @@ class EngineClient:
         return {"engine": "ready", **parts}
 
     def _silence(self, error: Exception) -> str:
-        """The state of an engine that does not answer."""
         now, no_socket = time.monotonic(), isinstance(error, aiohttp.ClientConnectorError)
         if no_socket and not self._ever_answered and now - self._opened_at < STARTING_S:
             return LOADING
@@ -581,10 +568,8 @@ class EngineClient:
         return response.status, list(response.raw_headers), _body(response)
 
     async def _wait_until_ready(self) -> None:
-        """Before an API call, which may take long: an engine that starts or is busy is waited for a while.
-
-        Raises:
-            EngineUnavailable: it is not ready.
+        """Before an API call, which may take long: an engine that starts or is busy is waited for a while. Raises
+        `EngineUnavailable` where it is not ready then.
         """
         until = time.monotonic() + self._start_patience_s
         while True:
@@ -694,7 +679,6 @@ class Notices:
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
     def decided(self, part: ReceiptPart) -> None:
-        """The relay's part of a receipt."""
         if self._breaker.open or len(self._decided) >= MOST_DECIDED:
             metrics().receipts_dropped.labels(reason="relay").inc()
             return

@@ -22,22 +22,34 @@ _READ_ONLY = frozenset({"GET", "HEAD"})
 
 
 class Engines:
-    """One client each. ``notices`` go to them without an answer."""
+    """One client each."""
 
     def __init__(self, sockets: Sequence[Path], *, deadline_s: float) -> None:
         """``sockets``: where they listen, the own one first."""
         self._clients = [EngineClient(socket, deadline_s=deadline_s) for socket in sockets]
         self._deadline_s = deadline_s + HOP_ALLOWANCE_S
-        self.notices = AllNotices(self._clients)
 
     async def open(self) -> None:
-        """Make the pools."""
         for client in self._clients:
             await client.open()
 
     async def close(self) -> None:
         """Let notices finish, close the connections."""
         await asyncio.gather(*(client.close() for client in self._clients))
+
+    def captured(self, captured: Captured) -> None:
+        """Tell all of a new journal row: whichever claims a turn is to know how its model is reached."""
+        for client in self._clients:
+            client.notices.captured(captured)
+
+    def lend(self, captured: Captured) -> None:
+        """Tell all how the request that they are asked for just now reaches its model."""
+        for client in self._clients:
+            client.notices.lend(captured)
+
+    def decided(self, part: ReceiptPart) -> None:
+        """Tell one of them the relay's part of a receipt."""
+        self._there()[0].notices.decided(part)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """As `EngineClient.recall`, of the first one that takes it in, within one deadline."""
@@ -113,25 +125,3 @@ def _beside(parts: Mapping[str, str], other: Mapping[str, str]) -> str:
     """An engine's state; one that still loads what the engine of these ``parts`` has loaded cannot answer yet."""
     loads = any(state == LOADING and parts.get(part) != LOADING for part, state in other.items())
     return LOADING if loads and other["engine"] == "ready" else other["engine"]
-
-
-class AllNotices:
-    """Notices to all engines: whichever claims a turn is to know how its model is reached."""
-
-    def __init__(self, clients: Sequence[EngineClient]) -> None:
-        self._clients = clients
-
-    def captured(self, captured: Captured) -> None:
-        """The journal has a new row."""
-        for client in self._clients:
-            client.notices.captured(captured)
-
-    def lend(self, captured: Captured) -> None:
-        """Tell the engine how the request that it is asked for just now reaches its model."""
-        for client in self._clients:
-            client.notices.lend(captured)
-
-    def decided(self, part: ReceiptPart) -> None:
-        """The relay's part of a receipt, for one of them."""
-        first = next((client for client in self._clients if client.is_there), self._clients[0])
-        first.notices.decided(part)

@@ -62,9 +62,7 @@ def _overhead(route: str) -> Histogram:
 
 
 class _ReadRequest(NamedTuple):
-    """One request, read. ``note_name`` notes the name that the upstream gives its answer, where that matters; ``trace``
-    is there where it is traced. ``position`` is where its blocks stand, once they do.
-    """
+    """One request, read. ``note_name`` notes the name that the upstream gives its answer, where that matters."""
 
     request: Request
     chat: RequestBody
@@ -75,7 +73,6 @@ class _ReadRequest(NamedTuple):
     at: datetime
     began: float
     trace: RequestTrace | None
-    position: Position = "auto"
 
 
 class _Built(NamedTuple):
@@ -128,7 +125,8 @@ class MemoryHandler:
         encoding = bodies.encoding_of(request.headers)
         is_checked = caller is not None and wire is RESPONSES  # it may go on from another's response
         must_read = is_checked or encoding is not None
-        if off and not must_read and not await self._may_hold_ours(body):
+        holds_ours = partial(may_hold_ours, body)
+        if off and not must_read and (len(body) > MOST_BYTES or not await self.work.run(holds_ours, len(body))):
             _overhead(wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, _OFF, trace, began)
         try:
@@ -152,12 +150,10 @@ class MemoryHandler:
                 self._count_decided(wire, decision, time.perf_counter() - began)
                 return await self._answer(incoming, decision, decision.own_answer)
             built = await self._build(incoming, decision)
-            decision = built.decision
+            overhead_s = time.perf_counter() - began
             # beside the upstream's work, not before it
-            asyncio.get_running_loop().call_soon(self._count_decided, wire, decision, time.perf_counter() - began)
-            return await self._exchange(
-                incoming._replace(position=built.position), decision, built.body, built.toolless
-            )
+            asyncio.get_running_loop().call_soon(self._count_decided, wire, built.decision, overhead_s)
+            return await self._exchange(incoming, built)
 
     async def _build(self, incoming: _ReadRequest, decision: Decision) -> _Built:
         """The request with what was decided; as the client wrote it where a fault of ours is in the way."""
@@ -174,7 +170,7 @@ class MemoryHandler:
             log.exception("injecting memory failed; %s goes on without it", incoming.request.request_id)
             decision = self.decider.withdrawn(decision, reason="internal")
             incoming.request.memory_headers = decision.headers()
-            return _Built(decision, incoming.position, chat.rebuild, await self._plain(incoming))
+            return _Built(decision, "auto", chat.rebuild, await self._plain(incoming))
         return _Built(decision, position, toolless, body)
 
     async def _plain(self, incoming: _ReadRequest) -> bytes:
@@ -187,12 +183,6 @@ class MemoryHandler:
             log.exception("our fields could not be taken out of %s", incoming.request.request_id)
             return incoming.chat.body
 
-    async def _may_hold_ours(self, body: bytes) -> bool:
-        """False also for a body that is too large to be looked at."""
-        if len(body) <= OFF_LOOP_BYTES:
-            return may_hold_ours(body)
-        return len(body) <= MOST_BYTES and await self.work.run(partial(may_hold_ours, body), len(body))
-
     async def _untouched(
         self, request: Request, body: bytes, decision: Decision, trace: RequestTrace | None, began: float
     ) -> int:
@@ -203,17 +193,14 @@ class MemoryHandler:
         if trace is not None:
             trace.decided(decision, began)
             trace.calling(self.upstream.host, None)
-        status = await self.passthrough.send(request, body)
+        status = await self.passthrough.send(request, body, len(body))
         if trace is not None:
             trace.answered(status)
         return status
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
-        """The request's body as memory sees it; a large or compressed one is read in a thread.
-
-        Raises:
-            Unreadable: it goes on untouched.
-            RequestError: a field of ours in it cannot be used.
+        """The request's body as memory sees it; a large or compressed one is read in a thread. Raises `Unreadable` for
+        one that goes on untouched, `RequestError` where a field of ours in it cannot be used.
         """
         if encoding is None and len(body) <= OFF_LOOP_BYTES:
             return _parsed(request, body, wire)
@@ -275,11 +262,9 @@ class MemoryHandler:
                 extra={"fields": {"reason": reason, "count": count}},
             )
 
-    async def _exchange(
-        self, incoming: _ReadRequest, decision: Decision, sent: bytes, toolless: Callable[[], bytes]
-    ) -> int:
-        """Send the request (``toolless`` makes it without our tools); its answer's end waits until the turn is kept."""
-        request, began = incoming.request, time.perf_counter()
+    async def _exchange(self, incoming: _ReadRequest, built: _Built) -> int:
+        """Send the request; its answer's end waits until the turn is kept."""
+        request, decision, began = incoming.request, built.decision, time.perf_counter()
         block = self.decider.new_block(decision)
         note: Once | None = None
         if decision.scope is not None and decision.conversation is not None:
@@ -288,23 +273,23 @@ class MemoryHandler:
         exchange: Exchange | None = None
         tap: Tap | None = None
         try:
-            answer = first = await self._send(incoming, sent, read_here=decision.offer is not None)
+            answer = first = await self._send(incoming, built.body, read_here=decision.offer is not None)
             refusal = await refusal_of(first) if decision.is_changed else None
             if refusal is None and decision.offer is not None and first.status in TOOLLESS:
                 refusal = Refusal.OTHER
             if refusal is not None:
                 first.close()
                 block.drop()
-                decision, answer = await self._send_plain(incoming, decision, refusal, first.status)
+                decision, answer = await self._send_plain(incoming, built, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
                 answer = answered = ToolAnswer(
                     self.decider.tools,
                     decision.offer,
                     first,
-                    sent=sent,
+                    sent=built.body,
                     wants_stream=incoming.chat.stream,
                     send=partial(self._send, incoming, read_here=True),
-                    plain=toolless,
+                    plain=built.toolless,
                 )
                 await answered.settle()
             asyncio.get_running_loop().call_soon(_count_injected, decision)
@@ -329,14 +314,24 @@ class MemoryHandler:
         return answer.status
 
     async def _send_plain(
-        self, incoming: _ReadRequest, refused: Decision, refusal: Refusal, status: int
+        self, incoming: _ReadRequest, built: _Built, refusal: Refusal, status: int
     ) -> tuple[Decision, AnyAnswer]:
-        """Send once, as the client wrote it, what the upstream refused with memory."""
+        """Send once, as the client wrote it, what the upstream refused with memory; learn from that if it really was
+        about what we injected: without it, the upstream answers.
+        """
+        refused, chat = built.decision, incoming.chat
         decision = self.decider.refused(refused, status)
         decision.count()
         incoming.request.memory_headers = decision.headers()
         answer = await self._send(incoming, await self._plain(incoming))
-        self._learn(refusal, incoming, refused, answer)
+        if not answer.is_success:
+            return decision, answer
+        if refused.offer is not None and (refusal is Refusal.OTHER or not refused.has_blocks):
+            self.decider.tools.refused(refused.tenant, self.upstream.name, chat.kept_model)
+        if refusal is Refusal.ROLES and (built.position != "system" or chat.may_hold_blocks):
+            self.positions.refused(refused.tenant, self.upstream.name, chat.kept_model, built.position)
+        elif refusal is Refusal.LENGTH and refused.scope is not None:
+            self.decider.budgets.halve(refused.scope)
         return decision, answer
 
     def _count_answered(self, incoming: _ReadRequest, decision: Decision, tap: Tap | None) -> None:
@@ -351,17 +346,15 @@ class MemoryHandler:
             for kind, count in zip(("input", "output", "cached"), astuple(usage), strict=True):
                 metrics().upstream_tokens.labels(memory, kind).inc(count)
         if decision.arm is not None and decision.scope is not None:
-            seconds = time.perf_counter() - incoming.began
-            self.decider.experiment.note_request(
-                decision.scope, decision.arm, seconds, astuple(usage) if usage else None
-            )
+            seconds, tokens = time.perf_counter() - incoming.began, astuple(usage) if usage else None
+            self.decider.experiment.note_request(decision.scope, decision.arm, seconds, tokens)
 
     async def _send(self, incoming: _ReadRequest, body: bytes, *, read_here: bool = False) -> UpstreamAnswer:
         """``read_here``: what is in the answer decides what the client gets, so it should not be compressed."""
         request, trace = incoming.request, incoming.trace
         if incoming.encoding is not None:
             same = body == incoming.chat.body
-            closed = partial(bodies.compressed, body, incoming.encoding)
+            closed = partial(bodies.COMPRESS[incoming.encoding], body)
             body = incoming.body if same else await self.work.run(closed, len(body))
         headers = self.upstream.headers_for(request.headers, len(body))
         if read_here:
@@ -373,19 +366,6 @@ class MemoryHandler:
         trace.answered(answer.status)
         return answer
 
-    def _learn(self, refusal: Refusal, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer) -> None:
-        """Learn from a refusal of this decision, if it really was about what we injected: without it, the upstream
-        answered.
-        """
-        if not answer.is_success:
-            return
-        if decision.offer is not None and (refusal is Refusal.OTHER or not decision.has_blocks):
-            self.decider.tools.refused(decision.tenant, self.upstream.name, incoming.chat.kept_model)
-        if refusal is Refusal.ROLES and (incoming.position != "system" or incoming.chat.may_hold_blocks):
-            self.positions.refused(decision.tenant, self.upstream.name, incoming.chat.kept_model, incoming.position)
-        elif refusal is Refusal.LENGTH:
-            self.decider.too_long(decision)
-
     def _note_decided(
         self, incoming: _ReadRequest, decision: Decision, status: int | None, *, is_lost: bool = False
     ) -> None:
@@ -394,10 +374,9 @@ class MemoryHandler:
         """
         if decision.scope is not None:
             decided = decision.for_receipt(status=status, model=incoming.chat.kept_model, is_lost=is_lost)
-            part = ReceiptPart(
-                request_id=incoming.request.request_id, scope=decision.scope, at=incoming.at, decided=decided
-            )
-            self.decider.engine.notices.decided(part)
+            name = incoming.request.request_id
+            part = ReceiptPart(request_id=name, scope=decision.scope, at=incoming.at, decided=decided)
+            self.decider.engine.decided(part)
 
     def _to_capture(
         self, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once
@@ -454,16 +433,12 @@ class MemoryHandler:
     ) -> None:
         if note is not None:
             note.drop()  # the journal notes the session with the turn
-        if isinstance(answer, ToolAnswer) and answer.called and exchange.decided is not None:
-            carried = msgspec.structs.replace(exchange.decided.context or Carried(), called=answer.called)
-            exchange = msgspec.structs.replace(
-                exchange, decided=msgspec.structs.replace(exchange.decided, context=carried)
-            )
+        if isinstance(answer, ToolAnswer) and answer.called and (decided := exchange.decided) is not None:
+            carried = msgspec.structs.replace(decided.context or Carried(), called=answer.called)
+            exchange = msgspec.structs.replace(exchange, decided=msgspec.structs.replace(decided, context=carried))
         began = time.perf_counter()
-        if read_answer.begun:
-            await self.journal.begin(exchange, read_answer.response_id or "")
-        else:
-            await self.journal.write(exchange, read_answer.text, response_id=read_answer.response_id)
+        text, begun = "" if read_answer.begun else read_answer.text, read_answer.begun
+        await self.journal.write(exchange, text, response_id=read_answer.response_id, is_begun=begun)
         if incoming.trace is not None:
             incoming.trace.captured(began)
 
@@ -471,10 +446,9 @@ class MemoryHandler:
         """Note what is not captured. Where there are other relays, one may get the next request of a conversation as
         soon as this answer is complete.
         """
-        noting: list[asyncio.Task[None]] = []
+        noting = [*block.keep()]
         if note is not None:
             noting += note.keep(read_answer.text, read_answer.response_id) if read_answer is not None else note.keep()
-        noting += block.keep()
         if self.settings.shares_state and noting:
             await asyncio.wait(noting, timeout=NOTED_WITHIN_S)
 

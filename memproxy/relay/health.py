@@ -60,7 +60,6 @@ class Health:
         return error.status
 
     async def healthz(self, request: Request) -> int:
-        """The process lives."""
         return await _json(request, 200, {"status": "ok"})
 
     async def readyz(self, request: Request) -> int:

@@ -189,7 +189,6 @@ class _Api:
         return msgspec.json.decode(answered)
 
     async def listed(self, *, kind: Sequence[str], **where: str) -> list[Memory]:
-        """The newest memories, newest first."""
         query = urlencode([*(("kind", one) for one in kind), *where.items(), ("limit", _MOST_LISTED)])
         data: list[Memory] = (await self.call("GET", f"?{query}"))["data"]
         return data

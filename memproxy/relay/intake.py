@@ -50,7 +50,6 @@ class _Turn:
             self._task.cancel()
 
     def over(self) -> None:
-        """It is not broken off any more."""
         if self._end is not None:
             self._end.cancel()
 
@@ -87,7 +86,9 @@ class Intake:
         parts: list[bytes] = []
         size, ended = 0, False
         turn = _Turn()
-        self._begin(turn)
+        self._reading[turn] = asyncio.get_running_loop().time()
+        if len(self._reading) + self._uploads > self._most_under_way:
+            self._end_first(after_s=GRACE_S)
         try:
             while not ended:
                 data, ended = await part()
@@ -107,11 +108,6 @@ class Intake:
             self._reading.pop(turn, None)
             turn.over()
         return parts[0] if len(parts) == 1 else await self._work.run(partial(b"".join, parts), size)
-
-    def _begin(self, turn: _Turn) -> None:
-        self._reading[turn] = asyncio.get_running_loop().time()
-        if len(self._reading) + self._uploads > self._most_under_way:
-            self._end_first(after_s=GRACE_S)
 
     def _end_first(self, *, after_s: float = 0.0) -> None:
         """End the body that was begun first, this long after its beginning."""
@@ -163,7 +159,6 @@ class Intake:
         share.bytes += size
 
     def release(self, share: Share) -> None:
-        """The request is over."""
         self._bytes -= share.bytes
         share.bytes = 0
         self.uploaded(share)

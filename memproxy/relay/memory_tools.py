@@ -87,7 +87,6 @@ class Offer(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of its tools."""
         return frozenset(tool.name for tool in self.tools)
 
     def edits(self, chat: RequestBody, left_out: Collection[int]) -> list[Edit]:
@@ -214,21 +213,15 @@ class MemoryTools:
             self._asked_at, self._asking = time.monotonic(), None
 
     async def _call(self, headers: dict[str, str], method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask ``/mcp``; its result.
-
-        Raises:
-            EngineUnavailable: the engine does not answer.
-            _Unusable: it answers something else.
-        """
+        """Ask ``/mcp``; its result. Raises `EngineUnavailable` without an answer, `_Unusable` for something else."""
         body = encoded({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         sent = {**headers, "content-type": "application/json", "accept": "application/json, text/event-stream"}
         status, _, chunks = await self._engine.api("POST", "/mcp", sent, body)
         answered = b"".join([chunk async for chunk in chunks])
         try:
-            result = msgspec.json.decode(answered, type=_Answered).result
+            return msgspec.json.decode(answered, type=_Answered).result
         except msgspec.DecodeError as error:
             raise _Unusable(f"status {status}: {answered[:300]!r}") from error
-        return result
 
 
 class ToolAnswer:
@@ -267,7 +260,6 @@ class ToolAnswer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the upstream answered what was asked."""
         return self._answer.is_success
 
     @property
@@ -281,14 +273,11 @@ class ToolAnswer:
         return False
 
     def header(self, name: str) -> str | None:
-        """One header's value."""
         return None if name.encode() in _OF_THE_BYTES else self._answer.header(name)
 
     async def settle(self) -> None:
-        """Wait until it is known what is answered: all rounds of an answer that is no stream.
-
-        Raises:
-            UpstreamError: the upstream does not answer.
+        """Wait until it is known what is answered: all rounds of an answer that is no stream. Raises `UpstreamError`
+        where the upstream does not answer.
         """
         if not self._streamed:
             with contextlib.suppress(StopAsyncIteration):
@@ -298,15 +287,10 @@ class ToolAnswer:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next part of what the client gets.
-
-        Raises:
-            UpstreamError: the upstream broke off, or failed in the middle.
-        """
+        """The next part of what the client gets. Raises `UpstreamError` where the upstream breaks off or fails."""
         return self._ready.pop(0) if self._ready else await anext(self._relayed)
 
     def close(self) -> None:
-        """Done with it."""
         self._answer.close()
 
     async def _rounds(self) -> AsyncIterator[bytes]:
@@ -347,7 +331,6 @@ class ToolAnswer:
             yield out
 
     async def _run(self, this: Round) -> list[DoneCall]:
-        """Carry out a round's calls in their order."""
         done = []
         for index, call in enumerate(this.calls):
             began = time.monotonic()
@@ -377,10 +360,8 @@ class ToolAnswer:
         return True
 
     async def _without(self, why: str) -> frozenset[str]:
-        """Send the request without tools; none of them is looked for in its answer.
-
-        Raises:
-            UpstreamError: that fails too, and the client has the beginning of an answer already.
+        """Send the request without tools; none of them is looked for in its answer. Raises `UpstreamError` where that
+        fails, too, and the client has the beginning of an answer already.
         """
         log.warning("%s: the request is sent without memory tools", why)
         metrics().internal_errors.labels(where="relay.tools").inc()

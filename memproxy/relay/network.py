@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from memproxy.errors import ConfigError
-from memproxy.settings import is_loopback
+from memproxy.settings import UpstreamSettings, is_loopback
 
 
 def tls_context(ca_file: Path | None) -> ssl.SSLContext | bool:
@@ -25,13 +25,13 @@ def tls_context(ca_file: Path | None) -> ssl.SSLContext | bool:
     return context
 
 
-def environment_proxy(base_url: str) -> str | None:
-    """The proxy that the environment names for this address, by the usual rules (`urllib.request`); None: no proxy.
+def environment_proxy(upstream: UpstreamSettings) -> str | None:
+    """The proxy that the environment names for this upstream, by the usual rules (`urllib.request`); None: no proxy.
     Addresses of this machine are never reached through one.
 
     aiohttp's own ``trust_env`` is not used: it would add passwords of a ``.netrc`` file to requests.
     """
-    address = urlsplit(base_url)
-    if address.hostname is None or is_loopback(address.hostname) or proxy_bypass(address.netloc.rpartition("@")[2]):
+    address = urlsplit(upstream.base_url)
+    if not upstream.environment_proxy or address.hostname is None or is_loopback(address.hostname):
         return None
-    return getproxies().get(address.scheme)
+    return None if proxy_bypass(address.netloc.rpartition("@")[2]) else getproxies().get(address.scheme)

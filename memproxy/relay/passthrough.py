@@ -41,32 +41,32 @@ class Passthrough:
         went out.
 
         Raises:
-            UpstreamError: the upstream cannot be reached or broke off.
             BodyTimeout, Overloaded: too many bodies are being sent at once.
-            ClientGone: the client left.
+            UpstreamError, ClientGone: as `send`.
         """
         declared = request.headers.get(b"content-length") or ""
         length = int(declared) if declared.isdigit() else None
         if request.headers.get(b"transfer-encoding") is None and not length:
             request.received_all = True
-            return await self._relay(request, None, length, tap)
+            return await self.send(request, None, length, tap)
         if length is not None and length <= AT_ONCE:  # whole, it can be sent again when a connection turns out closed
-            return await self._relay(request, await request.body(length), length, tap)
+            return await self.send(request, await request.body(length), length, tap)
         request.begin_upload()
-        return await self._relay(request, request.chunks(), length, tap)
+        return await self.send(request, request.chunks(), length, tap)
 
-    async def send(self, request: Request, body: bytes) -> int:
-        """Relay a request whose body was read.
+    async def send(
+        self,
+        request: Request,
+        body: bytes | AsyncIterable[bytes] | None,
+        length: int | None,
+        make_tap: MakeTap | None = None,
+    ) -> int:
+        """Relay a request with this body; the status that went out.
 
         Raises:
             UpstreamError: the upstream cannot be reached or broke off.
             ClientGone: the client left.
         """
-        return await self._relay(request, body, len(body), None)
-
-    async def _relay(
-        self, request: Request, body: bytes | AsyncIterable[bytes] | None, length: int | None, make_tap: MakeTap | None
-    ) -> int:
         began = time.perf_counter()
         headers = self._upstream.headers_for(request.headers, length)
         with self._hangups.watching(request):
@@ -107,16 +107,10 @@ class FetchedResponses:
 
     @staticmethod
     def claims(request: Request) -> bool:
-        """Whether a request fetches one response."""
         return request.method == "GET" and _ONE_RESPONSE.fullmatch(request.path) is not None
 
     async def handle(self, request: Request) -> int:
-        """Relay the request; the status that went out.
-
-        Raises:
-            UpstreamError: the upstream cannot be reached or broke off.
-            ClientGone: the client left.
-        """
+        """Relay the request; the status that went out. Raises as `Passthrough.stream`."""
 
         async def keep(answer: Answer) -> None:
             if answer.complete and answer.text and answer.response_id:

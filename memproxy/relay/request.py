@@ -176,11 +176,9 @@ class Request:
         await self.send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
-        """Send the last part of the answer's body."""
         await self.send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole answer."""
         await self.begin(status, headers)
         await self.end(b"" if self.method == "HEAD" else body)
 
@@ -200,7 +198,6 @@ class Hangups:
         return _Watch(request, self)
 
     def add(self, watch: "_Watch") -> None:
-        """A request begins."""
         loop = asyncio.get_running_loop()
         self._young[watch] = loop.time() + LOOK_AFTER_S
         if self._timer is None:

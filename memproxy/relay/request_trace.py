@@ -20,7 +20,7 @@ _OPERATIONS = {"recall": "retrieval", "embed": "embeddings"}
 """What conventions call the stages that they have a name for."""
 
 CLIENT_GONE = 499
-"""Status of a request whose client left, as in the metrics."""
+"""Status of a request whose client left (nginx's convention)."""
 
 
 class _Call(msgspec.Struct):
@@ -81,7 +81,6 @@ class RequestTrace:
         self._calls.append(_Call(now, chat_attributes(model, host, **{"gen_ai.request.stream": streamed})))
 
     def answered(self, status: int) -> None:
-        """The upstream's status is there."""
         if self._calls:
             self._calls[-1].status = status
 
@@ -90,7 +89,6 @@ class RequestTrace:
         self._captured = (began, time.perf_counter())
 
     def used(self, usage: Usage | None) -> None:
-        """What the upstream said that it cost."""
         self._usage = usage
 
     def __enter__(self) -> Self:

@@ -3,7 +3,6 @@ close.
 """
 
 import asyncio
-import contextlib
 import functools
 import logging
 import time
@@ -44,18 +43,16 @@ from memproxy.relay.memory_api import MemoryApi
 from memproxy.relay.passthrough import FetchedResponses, Passthrough
 from memproxy.relay.refusal import Positions
 from memproxy.relay.request import AsgiScope, ClientGone, Receive, Request, Send
+from memproxy.relay.request_trace import CLIENT_GONE
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings
-from memproxy.tasks import TaskOwner
+from memproxy.tasks import TaskOwner, happens
 from memproxy.wire.format import CHAT, RESPONSES
 
 log = logging.getLogger(__name__)
 
 _FAILING = frozenset({502, 503, 504})
 """Our own answers that are logged: the upstream or an identity provider is away, or there is no room."""
-
-CLIENT_CLOSED = 499
-"""Status in our metrics for a request whose client left (nginx's convention)."""
 
 RETRY_AFTER_S = 1
 """Seconds that a client should wait after it met a limit."""
@@ -133,7 +130,6 @@ class Relay:
         self._opening: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Make ready to serve."""
         parts = self.parts
         await parts.upstream.open()
         await parts.engine.open()
@@ -160,8 +156,7 @@ class Relay:
         self._draining = True
         self.parts.health.serving = False
         if self._running:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), grace_s)
+            await happens(self._idle, grace_s)
 
     async def stop(self) -> None:
         """Close everything, in the order that the class describes."""
@@ -179,17 +174,12 @@ class Relay:
         parts.work.close()
 
     def take(self, settings: Settings) -> None:
-        """Go on with reloaded settings.
-
-        Raises:
-            ConfigError: they cannot be used; nothing has changed.
-        """
+        """Go on with reloaded settings; `ConfigError` where they cannot be used, and nothing has changed then."""
         self._handlers = self._make_handlers(settings)
         self.parts.health.settings = settings
         self.parts.intake.take(settings.server)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """One ASGI connection."""
         if scope["type"] == "http":
             await self._request(Request(scope, receive, send, self.parts.intake))
 
@@ -201,11 +191,11 @@ class Relay:
             _check_sender(request, route, handlers.guard)
             status = await self._dispatch(route, request, handlers)
         except ClientGone:
-            status = CLIENT_CLOSED
+            status = CLIENT_GONE
         except asyncio.CancelledError:
             # Only the server's end cancels a request; it closes the connection when we return.
             log.warning("a request was cut off at shutdown (route %s)", route)
-            status = CLIENT_CLOSED
+            status = CLIENT_GONE
         except MemproxyError as error:
             if error.status in _FAILING and (count := self._failing.due(type(error).__name__)):
                 log.warning("%d requests were answered %d: %s", count, error.status, error.message)
@@ -250,10 +240,8 @@ class Relay:
 
 
 def _route(request: Request) -> str:
-    """Where a request goes, by the path as it was sent.
-
-    A path that another server may read as another one goes nowhere: dot segments, and other spellings of the memory
-    API's paths, which would show the upstream what is meant for us.
+    """Where a request goes, by the path as it was sent. One that another server may read as another path goes nowhere:
+    dot segments, and other spellings of the memory API's paths, which would show the upstream what is meant for us.
     """
     path = request.path
     if request.method == "POST" and path in _MEMORY_PATHS:
@@ -268,11 +256,7 @@ def _route(request: Request) -> str:
 
 
 def _check_sender(request: Request, route: str, guard: BrowserGuard) -> None:
-    """Pass what no foreign web page sent.
-
-    Raises:
-        RequestError, Forbidden: such a page may have, or the request names no host.
-    """
+    """Pass what no foreign web page sent; raise `Forbidden` where one may have, `RequestError` without a host."""
     if not request.has_host:
         raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
     is_health = route in _HEALTH
@@ -296,10 +280,8 @@ def _log_request(request: Request, route: str, status: int, took_ms: float) -> N
 
 
 async def _refuse(request: Request, error: MemproxyError) -> int:
-    """Answer with an error of ours.
-
-    An answer that has begun is left unfinished: the server then closes the connection, so that nobody takes a part for
-    the whole, as the upstream's own client would see it.
+    """Answer with an error of ours. An answer that has begun is left unfinished: the server then closes the connection,
+    so that nobody takes a part for the whole, as the upstream's own client would see it.
     """
     if request.started_answer:
         log.warning("an answer broke off: %s", error.message)

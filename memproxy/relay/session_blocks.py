@@ -64,17 +64,14 @@ class RequestBlocks(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def texts(self) -> dict[int, str]:
-        """The blocks as they are injected."""
         return {index: _text(lines) for index, lines in self.blocks.items()}
 
     @property
     def memory_ids(self) -> list[str]:
-        """The memories that the blocks show."""
         return [line.memory_id for lines in self.blocks.values() for line in lines if line.memory_id is not None]
 
     @property
     def memories(self) -> int:
-        """How many memories the blocks show."""
         return len(self.memory_ids) + self.uncounted
 
     @property

@@ -46,12 +46,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def beginning(cls, now: datetime, keys: tuple[str, ...] = ()) -> "Conversation":
-        """A new one."""
         return cls(session=f"ses_{uuid.uuid4().hex}", said_at=now, asked_at=now, keys=keys, begins=True)
 
-    def followed_by(self, response_id: str) -> "Conversation":
+    def followed_by(self, response_id: str, *more_keys: str) -> "Conversation":
         """A copy that is also found by the response that follows: a later request may name nothing else."""
-        return msgspec.structs.replace(self, keys=(*self.keys, response_key(response_id)))
+        return msgspec.structs.replace(self, keys=(*self.keys, *more_keys, response_key(response_id)))
 
 
 class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,17 +71,9 @@ REMEMBERED_LINKS = 4_096
 
 def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
     """Chain digests of the user's messages (`core.turn.text_digest` of each), oldest first (at least one)."""
-    chain = ""
-    before: str | None = None
-    for digest in digests:
-        before = chain or None
-        chain = _link(chain, digest)
-    return PrefixKeys(
-        whole=f"c:{chain}",
-        before=f"c:{before}" if before else None,
-        pair=_pair(digests[-2:]),
-        pair_before=_pair(digests[-3:-1]),
-    )
+    chains = _chains(digests, len(digests))
+    before = chains[-2] if len(chains) > 1 else None
+    return PrefixKeys(whole=chains[-1], before=before, pair=_pair(digests[-2:]), pair_before=_pair(digests[-3:-1]))
 
 
 def _chains(digests: Sequence[str], last: int) -> list[str]:
@@ -174,7 +165,7 @@ class Sessions:
         if same := [one for one in noted.get(keys.whole, []) if begun is None or one.session == begun.session]:
             session, said_at = same[0].session, same[0].said_at
         elif candidates := next((noted[key] for key in lookup_keys[1:] if noted.get(key)), None):
-            session = _choose(candidates, answer).session
+            session = (_answered(candidates, answer) or candidates[0]).session
         elif earlier := await self._find_earlier(scope, digests, all_digests):
             session = earlier
         else:
@@ -218,17 +209,10 @@ class Sessions:
             session=conversation.session, said_at=conversation.said_at, answer=text_digest(answer) if answer else None
         )
         for key in conversation.keys:
-            self._note(scope, key, noted)
+            cache_key = (*scope.owner, key)
+            others = [other for other in self._cache.get(cache_key) or [] if other.session != noted.session]
+            self._cache.put(cache_key, [noted, *others[:3]])
         await self._state.remember_session(scope, conversation.keys, noted, asked_at=conversation.asked_at)
-
-    def _note(self, scope: Scope, key: str, noted: KnownSession) -> None:
-        cache_key = (*scope.owner, key)
-        others = [other for other in self._cache.get(cache_key) or [] if other.session != noted.session]
-        self._cache.put(cache_key, [noted, *others[:3]])
-
-
-def _choose(candidates: list[KnownSession], answer: str | None) -> KnownSession:
-    return _answered(candidates, answer) or candidates[0]
 
 
 def _answered(candidates: list[KnownSession], answer: str | None) -> KnownSession | None:

@@ -140,7 +140,6 @@ class Tap:
         self.close()
 
     def close(self) -> None:
-        """It is over: its copy takes no room any more."""
         self._copies.take(-self._counted)
         self._counted = 0
 

@@ -150,7 +150,7 @@ class Upstream:
     def __init__(self, settings: UpstreamSettings, *, takes_client_key: bool = True) -> None:
         """``takes_client_key`` False: the client's key is one of ours, which no upstream may see."""
         self._settings = settings
-        self._proxy = environment_proxy(settings.base_url) if settings.environment_proxy else None
+        self._proxy = environment_proxy(settings)
         self.base_url = settings.base_url.rstrip("/")
         address = urlsplit(self.base_url)
         user, _, self.host = address.netloc.rpartition("@")
@@ -165,7 +165,6 @@ class Upstream:
         self._urls: dict[bytes, URL] = {}
 
     async def open(self) -> None:
-        """Make the pool."""
         settings = self._settings
         self._connections = Connections(tls_context(settings.ca_file))
         session = partial(
@@ -185,7 +184,6 @@ class Upstream:
         self._session, self._raw_session = session(), session(request_class=RawRequest)
 
     async def close(self) -> None:
-        """Close the pool."""
         for session in (self._session, self._raw_session):
             if session is not None:
                 await session.close()
@@ -270,9 +268,8 @@ class Upstream:
             return await ask(data=_in_parts(body or b"", limit, patience_s))
 
     def _url(self, raw_path: bytes) -> URL:
-        """The address; most requests have the same few, whose parts are taken apart once.
-
-        It is put together from parts, not read from a text: nothing in a path can become a part of the host.
+        """The address; most requests have the same few, whose parts are taken apart once. It is put together from
+        parts, not read from a text: nothing in a path can become a part of the host.
         """
         url = self._urls.get(raw_path)
         if url is None:
@@ -358,7 +355,6 @@ class UpstreamAnswer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the upstream answered what was asked."""
         return 200 <= self.status < 300
 
     @property
@@ -372,18 +368,14 @@ class UpstreamAnswer:
         return [(name, value) for name, value in raw if name.lower() not in dropped]
 
     def header(self, name: str) -> str | None:
-        """One header's value."""
         return self._response.headers.get(name)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next part of the body, as it arrived.
-
-        Raises:
-            UpstreamUnreachable: the connection broke in the middle.
-            UpstreamTimeout: the upstream fell silent.
+        """The next part of the body, as it arrived. Raises `UpstreamUnreachable` where the connection breaks,
+        `UpstreamTimeout` where the upstream falls silent.
         """
         if self._peeked:
             return self._peeked.popleft()

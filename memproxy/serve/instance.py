@@ -116,7 +116,6 @@ class InstanceLock:
         return who, folder if named and _is_private(folder) else None
 
     def release(self) -> None:
-        """Give it back."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

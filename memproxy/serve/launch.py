@@ -45,7 +45,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     place: int = 0
 
     def read_settings(self) -> Settings:
-        """The settings, as the supervisor read them."""
         return Settings.model_validate(self.settings)
 
     @property
@@ -55,7 +54,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secret_bytes(self) -> bytes:
-        """The installation's secret."""
         return bytes.fromhex(self.secret)
 
 

@@ -22,7 +22,7 @@ from memproxy.serve.launch import ENGINE, RELAY, STATE, Launch, Lifeline, LongWo
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.files import open_traces
-from memproxy.wiring.state_stores import RELAY_CHECKPOINT_PAGES, Writing, make_state, sqlite_state
+from memproxy.wiring.state_stores import RELAY_CHECKPOINT_PAGES, make_state, make_writing
 
 log = logging.getLogger("memproxy.serve.processes")  # it is run as `__main__`
 
@@ -107,7 +107,7 @@ async def run_engine(launch: Launch, settings: Settings, reloads: "Reloads") -> 
 
 async def run_state(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
     """Write the engine's state until told to stop."""
-    writing, stop = Writing(sqlite_state(settings, Path(launch.home))), asyncio.Event()
+    writing, stop = make_writing(settings, Path(launch.home)), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     reloads.begin(lambda _: None)
     launch.state_socket.unlink(missing_ok=True)  # of one that was killed

@@ -17,6 +17,7 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memproxy.core.receipt import REQUEST_ID_HEADER, new_request_id
+from memproxy.tasks import happens
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,6 @@ class WatchedProtocol(HttpToolsProtocol):
         """Uvicorn would tell the operator to install a library for websockets; the relay answers with 501."""
 
     def on_headers_complete(self) -> None:
-        """Called by the parser."""
         if not self.url.startswith(b"/"):
             self._take_in_target()
         super().on_headers_complete()
@@ -147,7 +147,6 @@ class WatchedProtocol(HttpToolsProtocol):
         self.url = (target.path or b"/") + (b"?" + target.query if target.query else b"")
 
     def on_message_complete(self) -> None:
-        """Called by the parser."""
         self._owed_since = None
         super().on_message_complete()
 
@@ -215,12 +214,6 @@ def _without_upgrades(data: bytes) -> bytes:
     return _OTHER_UPGRADES.sub(b"", head) + data[len(head) :] if _OTHER_UPGRADES.search(head) else data
 
 
-def _longest_without_headers(connections: list[WatchedProtocol], most: int) -> list[WatchedProtocol]:
-    """The connections beyond ``most`` that are sending headers, the slowest first."""
-    since = {connection: when for connection in connections if (when := connection.headers_owed_since) is not None}
-    return sorted(since, key=since.__getitem__)[: max(0, len(since) - most)]
-
-
 class Server(uvicorn.Server):
     """Uvicorn without signal handlers of its own, the process's `main` owns them; with a bound on slow clients; and
     ended at once by `leave`, where uvicorn looks ten times a second whether it is to end, and then waits for a tenth.
@@ -242,9 +235,7 @@ class Server(uvicorn.Server):
         counter = 0
         while not await self.on_tick(counter):
             counter = (counter + 1) % _TICKS_OF_A_DAY
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_S):
-                    await self._stopped.wait()
+            await happens(self._stopped, _TICK_S)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn: close idle connections, wait for the others, and cancel what takes too long."""
@@ -274,15 +265,10 @@ class Server(uvicorn.Server):
 
     def _cut_off_slow(self, patience: Patience) -> None:
         now = time.monotonic()
-        watched = [
-            connection for connection in self.server_state.connections if isinstance(connection, WatchedProtocol)
-        ]
+        watched = {one for one in self.server_state.connections if isinstance(one, WatchedProtocol)}
         slow = {connection for connection in watched if connection.is_too_slow(now, patience)}
-        slow.update(
-            _longest_without_headers(
-                [connection for connection in watched if connection not in slow], patience.without_headers
-            )
-        )
+        since = {one: when for one in watched - slow if (when := one.headers_owed_since) is not None}
+        slow.update(sorted(since, key=since.__getitem__)[: max(0, len(since) - patience.without_headers)])
         for connection in slow:
             connection.cut_off()
         if slow:
@@ -294,7 +280,6 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
         yield
 
 

@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,13 +93,20 @@ def reload(now: Settings, new: Settings) -> Reload:
     """
     applied: list[str] = []
     waiting: list[str] = []
-    for path in _changed(now, new):
+    values = reveal(now)
+    for path in [setting.path for setting in settings_of()]:
+        if value_at(now, path) == value_at(new, path):
+            continue
         # keys, tokens and tenants belong to the mode that reads them
         waits = now.auth.mode != new.auth.mode and path.startswith("auth.")
-        (waiting if waits or not is_reloaded(path) else applied).append(path)
-    values = reveal(now)
-    for path in applied:
-        _put(values, path, reveal(value_at(new, path)))
+        if waits or not is_reloaded(path):
+            waiting.append(path)
+            continue
+        applied.append(path)
+        section, (*above, name) = values, path.split(".")
+        for parent in above:
+            section = section[parent]
+        section[name] = reveal(value_at(new, path))
     settings = Settings.model_validate(values)
     for path, problem in conflicts(settings):
         others = ", ".join(waiting)
@@ -110,19 +117,6 @@ def reload(now: Settings, new: Settings) -> Reload:
 def is_reloaded(path: str) -> bool:
     """Whether a running server takes a change of this setting."""
     return any(f"{path}.".startswith(f"{reloaded}.") for reloaded in RELOADED)
-
-
-def _changed(now: Settings, new: Settings) -> Iterator[str]:
-    for setting in settings_of():
-        if value_at(now, setting.path) != value_at(new, setting.path):
-            yield setting.path
-
-
-def _put(values: dict[str, Any], path: str, value: Any) -> None:
-    *sections, name = path.split(".")
-    for section in sections:
-        values = values[section]
-    values[name] = value
 
 
 PROBE_EVERY_S = 5.0
@@ -257,7 +251,7 @@ class Child:
     def __init__(self, name: str, launch: Launch, environment: dict[str, str], *, rests: "Child | None" = None) -> None:
         self._rests = rests
         self._name = name
-        self._launch = launch
+        self.launch = launch
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
         self._ended = asyncio.Event()
@@ -282,7 +276,7 @@ class Child:
                 await asyncio.wait_for(self._ended.wait(), delay)
 
     async def _once(self, restarts: int) -> int:
-        fds = (self._launch.listen_fd,) if self._launch.listen_fd >= 0 else ()
+        fds = (self.launch.listen_fd,) if self.launch.listen_fd >= 0 else ()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -297,14 +291,14 @@ class Child:
             process.kill()
         assert process.stdin is not None, "asked for above"  # noqa: S101 - a programming error, not an input
         with contextlib.suppress(ConnectionError):
-            handed = msgspec.structs.replace(self._launch, restarts=restarts)
+            handed = msgspec.structs.replace(self.launch, restarts=restarts)
             process.stdin.write(msgspec.json.encode(handed) + b"\n")
             await process.stdin.drain()
         return await process.wait()
 
     def hand_over(self, settings: dict[str, Any]) -> None:
         """Have the process, and whichever comes after it, go on with these settings (as `reveal` gives them)."""
-        self._launch = msgspec.structs.replace(self._launch, settings=settings)
+        self.launch = msgspec.structs.replace(self.launch, settings=settings)
         process = self._process
         if process is not None and process.returncode is None and process.stdin is not None:
             process.stdin.write(msgspec.json.encode(settings) + b"\n")  # one that just ended is started with them
@@ -312,13 +306,8 @@ class Child:
     @property
     def called(self) -> str:
         """Its name in logs; the number tells those after the first one apart."""
-        name, index = self._name.removeprefix("_"), self._launch.place
+        name, index = self._name.removeprefix("_"), self.launch.place
         return f"{name} {index + 1}" if index else name
-
-    @property
-    def engine_socket(self) -> str:
-        """Where it listens, if it is an engine."""
-        return self._launch.engine_socket
 
     @property
     def pid(self) -> int | None:
@@ -367,14 +356,10 @@ class Supervisor:
     """Runs relays and engine over one listening socket. ``read`` reads the configuration anew."""
 
     def __init__(
-        self,
-        settings: Settings,
-        launch: Launch,
-        environment: dict[str, str],
-        read: Callable[[], Settings] | None = None,
+        self, settings: Settings, launch: Launch, environment: dict[str, str], read: Callable[[], Settings]
     ) -> None:
         self._settings = settings
-        self._read = read or (lambda: settings)
+        self._read = read
         self._had_terminal = has_terminal()
         home, is_embedded = Path(launch.home), settings.state.backend == "sqlite"
         self._opened = [state_path(settings.state, home)] if is_embedded else []
@@ -439,7 +424,7 @@ class Supervisor:
 
     async def _watch_engine(self, engine: Child) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without it meanwhile."""
-        socket = engine.engine_socket
+        socket = engine.launch.engine_socket
         silence, work, opened = Silence(), LongWork(socket), [Replaced(path) for path in self._opened]
         while True:
             pid = engine.pid
@@ -495,13 +480,13 @@ class Supervisor:
         log.info(
             "the configuration was reloaded: %s", f"changed {', '.join(applied)}" if applied else "nothing changed"
         )
-        if (remembered := memory_for(settings).text) != memory_for(before).text:
+        if (remembered := memory_for(settings)) != memory_for(before):
             log.info("who gets memory: %s", remembered)
         if waiting:
             log.warning("changed in the configuration, and not before a restart in effect: %s", ", ".join(waiting))
 
 
-def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settings] | None = None) -> None:
+def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settings]) -> None:
     """Run the proxy until it is told to stop. ``read`` reads its configuration anew (SIGHUP).
 
     Raises:
@@ -525,7 +510,7 @@ def serve(settings: Settings, environ: dict[str, str], read: Callable[[], Settin
         for lock in locks:
             lock.announce(address)
         log.info("memproxy %s listens on %s, upstream %s", __version__, address, settings.upstream.shown_url)
-        log.info("who gets memory: %s", memory_for(settings).text)
+        log.info("who gets memory: %s", memory_for(settings))
         launch = Launch(
             settings=reveal(settings),
             home=str(home),

@@ -190,7 +190,6 @@ class ChatAnswer(Answer):
 
     @property
     def complete(self) -> bool:
-        """A finish reason, the end mark or a whole message came, and no error."""
         return (self.done or self._whole or self.finish_reason is not None) and not self.error
 
     @property

@@ -165,7 +165,6 @@ class BodyDecoder:
         return self.supported and not self.broken and not self.truncated
 
     def feed(self, chunk: bytes) -> bytes:
-        """The decoded bytes that this piece gives."""
         parts = list(self.parts(chunk))
         return b"" if self.broken else parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -148,17 +148,14 @@ class RequestBody(ABC):
 
     @cached_property
     def user_indexes(self) -> list[int]:
-        """Which messages are the user's, in order."""
         return [index for index, message in enumerate(self.messages) if message.role == "user"]
 
     @cached_property
     def texts(self) -> list[str]:
-        """The texts of all messages, in order."""
         return [content if type(content := message.content) is str else message.text for message in self.messages]
 
     @cached_property
     def user_texts(self) -> list[str]:
-        """The texts of the user's messages, in order."""
         return [self.texts[index] for index in self.user_indexes]
 
     @cached_property
@@ -168,7 +165,6 @@ class RequestBody(ABC):
 
     @property
     def user_digests(self) -> list[str]:
-        """The digests of the user's messages, in order."""
         return [self.digests[index] for index in self.user_indexes]
 
     @property
@@ -214,7 +210,6 @@ class RequestBody(ABC):
         return held
 
     def _instructions(self) -> list[str]:
-        """The texts that instruct the model."""
         return [message.text for message in self.messages if message.role in INSTRUCTIONS]
 
     @property
@@ -229,7 +224,6 @@ class RequestBody(ABC):
 
     @cached_property
     def _new(self) -> list[tuple[int, Message]]:
-        """New messages with their indexes."""
         new, begin = [], self._answered()
         for index, message in enumerate(self.messages[begin:], begin):
             text = strip_blocks(message.text) if message.role in _SAID else ""

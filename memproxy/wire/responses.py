@@ -273,7 +273,6 @@ class ResponsesAnswer(Answer):
 
     @property
     def complete(self) -> bool:
-        """The upstream said all it had to say, and no error."""
         return self.finish_reason in _ENDED and not self.error
 
     def _body(self, data: bytes) -> None:

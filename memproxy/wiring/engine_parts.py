@@ -55,16 +55,11 @@ class SystemClock:
         self._read = read
 
     def now(self) -> datetime:
-        """The current instant, in UTC."""
         return self._read()
 
 
 def make_embedder(
-    settings: Settings,
-    home: Path,
-    *,
-    local_files_only: bool = False,
-    spent: Callable[[str, str], None] | None = None,
+    settings: Settings, home: Path, *, local_files_only: bool = False, spent: Callable[[str, str], None] | None = None
 ) -> Embedder:
     """The embedder of these settings; with ``local_files_only`` it downloads nothing. One that is paid by the token
     tells ``spent`` whose question it was asked, and the question.
@@ -84,11 +79,7 @@ def make_embedder(
 
 
 def make_store(
-    settings: Settings,
-    home: Path,
-    embedder: Embedder,
-    *,
-    keys: "SealedOwners | None" = None,
+    settings: Settings, home: Path, embedder: Embedder, *, keys: "SealedOwners | None" = None
 ) -> "EdgeStore | QdrantStore | PostgresStore":
     """The memory store of these settings, for this embedder's vectors. With ``keys`` it encrypts."""
     store = _bare_store(settings, home, embedder)
@@ -125,12 +116,7 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
         return PostgresStore(
             url=store.url, collection=store.collection, dimension=dimension, embedder_name=name, index=by_lists
         )
-    return EdgeStore(
-        store_path(store, home),
-        dimension=dimension,
-        embedder_name=name,
-        index_bytes=store.index_bytes,
-    )
+    return EdgeStore(store_path(store, home), dimension=dimension, embedder_name=name, index_bytes=store.index_bytes)
 
 
 def make_hot(settings: Settings, caches: Caches, state: StateStore, store: MemoryStore, clock: Clock) -> Hot | None:

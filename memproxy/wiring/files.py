@@ -3,19 +3,17 @@
 import contextlib
 import importlib.util
 import os
-import ssl
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import NamedTuple
 
-from memproxy.auth.identity import default_user, who_is_remembered
+from memproxy.auth.identity import who_is_remembered
 from memproxy.auth.modes import make_authenticator
 from memproxy.core.proxykey import KeyRecord
 from memproxy.errors import ConfigError
 from memproxy.models.dimensions import dimension_of
 from memproxy.ports import MOVED, has_moved
-from memproxy.relay.network import environment_proxy, tls_context
-from memproxy.settings import JwtSettings, Settings, TelemetrySettings, UpstreamSettings
+from memproxy.relay.network import tls_context
+from memproxy.settings import JwtSettings, Settings, TelemetrySettings
 from memproxy.settings.home import state_path
 from memproxy.traces import Traces
 
@@ -40,34 +38,9 @@ def check_not_moved(settings: Settings, home: Path) -> None:
             raise has_moved(str(path), row[0])
 
 
-class Way(NamedTuple):
-    """How an upstream is reached: the proxy between, if any, and the certificates that are trusted."""
-
-    proxy: str | None
-    tls: ssl.SSLContext | bool
-
-
-def way_to(upstream: UpstreamSettings) -> Way:
-    """The way that the relay's requests take.
-
-    Raises:
-        ConfigError: ``upstream.ca_file`` cannot be used.
-    """
-    proxy = environment_proxy(upstream.base_url) if upstream.environment_proxy else None
-    return Way(proxy, tls_context(upstream.ca_file))
-
-
-class MemoryFor(NamedTuple):
-    """Who gets memory: in a sentence for an operator, and whether a request does that names no user."""
-
-    text: str
-    unnamed: bool
-
-
-def memory_for(settings: Settings) -> MemoryFor:
-    """Who gets memory with these settings."""
-    unnamed = default_user(settings.auth, settings.server) is not None
-    return MemoryFor(who_is_remembered(settings.auth, settings.server), unnamed)
+def memory_for(settings: Settings) -> str:
+    """Who gets memory with these settings, in a sentence for an operator."""
+    return who_is_remembered(settings.auth, settings.server)
 
 
 _OTLP = "http/protobuf"

@@ -25,6 +25,7 @@ from memproxy import __version__
 from memproxy.errors import MemproxyError
 from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
+from memproxy.tasks import happens
 from memproxy.traces import TRACEPARENT, Attributes, Span
 
 log = logging.getLogger(__name__)
@@ -121,8 +122,7 @@ class OpenTelemetryTraces:
                 loop.call_soon_threadsafe(closed.set)
 
         threading.Thread(target=shut_down, name="traces", daemon=True).start()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(closed.wait(), CLOSING_S)
+        await happens(closed, CLOSING_S)
 
 
 class _Queue(BatchSpanProcessor):

@@ -18,17 +18,6 @@ from memproxy.stores.sqlite_schema import VERSION
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_owners import StateOwners
 
-__all__ = [
-    "RELAY_CHECKPOINT_PAGES",
-    "Writing",
-    "check_master_key",
-    "keys_of",
-    "make_apart_state",
-    "make_state",
-    "newer_form",
-    "sqlite_state",
-]
-
 if TYPE_CHECKING:
     from memproxy.stores.postgres_state import PostgresState
     from memproxy.stores.sealing import MasterKeys
@@ -44,11 +33,7 @@ _SQLITE_USER_VERSION = slice(60, 64)
 
 
 def make_state(
-    settings: Settings,
-    home: Path,
-    *,
-    checkpoint_pages: int = CHECKPOINT_PAGES,
-    spares: bool = False,
+    settings: Settings, home: Path, *, checkpoint_pages: int = CHECKPOINT_PAGES, spares: bool = False
 ) -> "SqliteState | PostgresState":
     """The state store of these settings; the rest is `SqliteState`'s.
 
@@ -57,7 +42,12 @@ def make_state(
     """
     if settings.state.backend == "postgres":
         return _postgres_state(settings, home, spares=spares)
-    return sqlite_state(settings, home, checkpoint_pages=checkpoint_pages, spares=spares)
+    return _sqlite_state(settings, home, checkpoint_pages=checkpoint_pages, spares=spares)
+
+
+def make_writing(settings: Settings, home: Path) -> Writing:
+    """What writes an embedded state for the engine, in a process of its own. Raises as `make_state`."""
+    return Writing(_sqlite_state(settings, home))
 
 
 def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "PostgresState":
@@ -72,14 +62,9 @@ def _postgres_state(settings: Settings, home: Path, *, spares: bool) -> "Postgre
     return PostgresState(state.url or "", spill, sync=state.sync, spares=spares)
 
 
-def sqlite_state(
-    settings: Settings,
-    home: Path,
-    *,
-    checkpoint_pages: int = CHECKPOINT_PAGES,
-    spares: bool = False,
+def _sqlite_state(
+    settings: Settings, home: Path, *, checkpoint_pages: int = CHECKPOINT_PAGES, spares: bool = False
 ) -> SqliteState:
-    """The embedded state store of these settings. Raises as `make_state`."""
     path, sync = state_path(settings.state, home), settings.state.sync
     if settings.privacy.encrypt:
         from memproxy.stores.state_sealed import SealedState  # noqa: PLC0415 - cryptography, which others do not need
@@ -90,9 +75,7 @@ def sqlite_state(
 
 def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore:
     """The state for a process that computes: the one that listens on this socket writes for it. A server needs none.
-
-    Raises:
-        ConfigError: as `make_state`.
+    Raises as `make_state`.
     """
     if settings.state.backend == "postgres":
         return _postgres_state(settings, home, spares=False)
@@ -106,10 +89,10 @@ def make_apart_state(settings: Settings, home: Path, socket: Path) -> StateStore
     return state
 
 
-def _masters() -> "MasterKeys":
+def _masters(environ: Mapping[str, str] = os.environ) -> "MasterKeys":
     from memproxy.stores.sealing import MASTER_KEY, MasterKeys  # noqa: PLC0415 - cryptography, as above
 
-    return MasterKeys.read(os.environ.get(MASTER_KEY))
+    return MasterKeys.read(environ.get(MASTER_KEY))
 
 
 def keys_of(state: object) -> "SealedOwners | None":
@@ -127,11 +110,8 @@ def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:
     Raises:
         ConfigError: there is none, or it is none; the message says how to make one.
     """
-    if not settings.privacy.encrypt:
-        return
-    from memproxy.stores.sealing import MASTER_KEY, MasterKeys  # noqa: PLC0415 - cryptography, as above
-
-    MasterKeys.read(environ.get(MASTER_KEY))
+    if settings.privacy.encrypt:
+        _masters(environ)
 
 
 def newer_form(heads: Mapping[str, bytes]) -> str | None:

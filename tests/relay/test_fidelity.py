@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.relay.bodies import compressed
+from memproxy.relay.bodies import COMPRESS
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wire.encoding import BodyDecoder
 from tests.relay.rig import Rig, Running, journalled
@@ -126,8 +126,8 @@ async def test_a_compressed_request_carries_memory_and_nothing_of_ours_and_goes_
 ) -> None:
     upstream.default = lambda _received: completion("Ten.")
     plain = json.dumps({**BODY, "stream": False, "memory_context": {"user_id": "ann"}}).encode()
-    told = await post_compressed(relay, compressed(plain, encoding), encoding)
-    off = await post_compressed(relay, compressed(plain, encoding), encoding, **{"x-memproxy-memory": "off"})
+    told = await post_compressed(relay, COMPRESS[encoding](plain), encoding)
+    off = await post_compressed(relay, COMPRESS[encoding](plain), encoding, **{"x-memproxy-memory": "off"})
     assert (told, off) == ("injected", "off")
     assert relay.engine.asked[-1].scope.user == "ann"
     bodies = [json.loads(BodyDecoder(encoding).feed(received.body)) for received in upstream.received]

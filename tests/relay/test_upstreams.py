@@ -71,7 +71,7 @@ def test_the_environments_proxy_follows_the_usual_rules(
         monkeypatch.delenv(name.upper(), raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert environment_proxy(address) == proxy
+    assert environment_proxy(UpstreamSettings(base_url=address)) == proxy
 
 
 async def test_a_request_goes_through_the_environments_proxy(
