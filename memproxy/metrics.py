@@ -137,9 +137,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
         STATE: _each("state engines", "state writer", *_ERRORS[STATE].split(), *_OF_TASKS[STATE].split()),
     },
 }
-"""The label values of counters that are known words, by the process that counts them. A test compares them with the
-code that counts.
-"""
+"""The label values of counters that are known words, by the process that counts them; a test compares the code."""
 
 
 gauge = partial(prometheus.Gauge, multiprocess_mode="mostrecent")
@@ -326,9 +324,7 @@ def metrics() -> Metrics:
 
 
 class _AllProcesses(Collector):
-    """The metrics of all processes, and the names of those without a sample yet: dashboards and alerts find every
-    metric from the start.
-    """
+    """The metrics of all processes, and those without a sample yet: dashboards find every metric from the start."""
 
     def collect(self) -> Iterator[prometheus.Metric]:
         """All families, those without a sample last."""

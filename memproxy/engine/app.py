@@ -83,9 +83,7 @@ def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], what:
 
 
 class EngineApp:
-    """The engine's ASGI application: the relay's hot calls are made at once, everything else goes through the
-    router.
-    """
+    """The engine's ASGI application: the relay's hot calls are made at once, others go through the router."""
 
     def __init__(self, calls: Mapping[str, ASGIApp], others: Starlette) -> None:
         self._calls = calls

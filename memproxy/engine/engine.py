@@ -68,7 +68,9 @@ SWEEP_EVERY_S = 3600.0
 
 
 class Engine:
-    """Opens the parts, answers the relay and the API's routes, and closes the parts in order."""
+    """Opens the parts, answers the relay and the API's routes, and closes the parts in order. What it is asked for
+    raises `StateUnavailable` or `StoreUnavailable` while that is not open, or does not answer.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -240,11 +242,7 @@ class Engine:
             self.parts.hot.recalled(request.scope)
 
     async def full(self, scope: Scope) -> str | None:
-        """Which quota of memories is full: ``user``, ``tenant``, or none.
-
-        Raises:
-            StoreUnavailable: that cannot be told.
-        """
+        """Which quota of memories is full: ``user``, ``tenant``, or none."""
         self._readiness.require("store")
         return await self._quotas.full(scope)
 
@@ -266,10 +264,8 @@ class Engine:
         await self._pruner.close()
 
     async def prune(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:
-        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason.
-
-        Raises:
-            StoreUnavailable, StateUnavailable: it ended early; what is done is done.
+        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason. Where it
+        ends early, what is done is done.
         """
         self._readiness.require("store")
         users, pruned = 0, Counter[str]()
@@ -284,11 +280,7 @@ class Engine:
         return {"users": users, "pruned": dict(pruned), "dry_run": dry_run}
 
     async def everybody(self) -> list[Scope]:
-        """Everybody who has memories here.
-
-        Raises:
-            StateUnavailable: that cannot be told.
-        """
+        """Everybody who has memories here."""
         self._readiness.require("state")
         return await self._pruner.everybody()
 
@@ -299,12 +291,9 @@ class Engine:
         return await worker.applied(await worker.submit(entry), self.parts.write_timeout_s)
 
     async def reindex(self, request: ReindexAsked) -> ReindexTold:
-        """Begin to rewrite the whole store for the configured embedder, or join the running reindex. A store that
-        was refused is served afterwards.
-
-        Raises:
-            Conflict: the caller's configuration has another embedder, or other engines use the store.
-            StoreUnavailable, StateUnavailable: it is not there to be read.
+        """Begin to rewrite the whole store for the configured embedder, or join the running reindex. A store that was
+        refused is served afterwards. Raises `Conflict` where the caller's configuration has another embedder, or other
+        engines use the store.
         """
         self._readiness.require("state")
         if others := await self.parts.state.other_engines():
@@ -320,12 +309,7 @@ class Engine:
         return self.reindexing.begin(request, expected_id=expected, opened=self._serve if refused else None)
 
     def back_up(self, folder: Path, *, state: bool = True) -> BackupTold:
-        """Begin a backup into this folder; ``state``: of the state as well.
-
-        Raises:
-            NotBuilt, Conflict: as `BackingUp.begin`.
-            StoreUnavailable, StateUnavailable: they are not open.
-        """
+        """Begin a backup into this folder; ``state``: of the state as well. Raises as `BackingUp.begin`."""
         self._readiness.require("state", "store")
         return self.backing_up.begin(folder, state=state)
 

@@ -1,6 +1,4 @@
-"""Long work for the command line: a reindex, and a backup. One of each at a time, in the background; each reports its
-progress.
-"""
+"""Long work for the command line, in the background: a reindex and a backup, one of each at a time, with progress."""
 
 import asyncio
 import contextlib
@@ -65,10 +63,8 @@ class Reindexing:
     def begin(
         self, request: ReindexAsked, *, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
     ) -> ReindexTold:
-        """Begin one, unless one runs. ``opened`` is called once a store that was not open has been opened by it.
-
-        Raises:
-            Conflict: the caller's configuration has another embedder.
+        """Begin one, unless one runs. ``opened`` is called once a store that was not open has been opened by it. Raises
+        `Conflict` where the caller's configuration has another embedder.
         """
         embedding = self._parts.settings.embedding
         configured = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
@@ -184,9 +180,7 @@ class BackingUp:
                 await self._parts.state.backup(folder / STATE)
 
     def _copy(self, source: Path, target: Path) -> None:
-        """Copy the store's files without their holes. Its lock is not copied; packing is left to the command, for
-        writes wait for this.
-        """
+        """Copy the store's files without their holes, but its lock. The command packs them: writes wait for this."""
         files = [path for path in sorted(source.rglob("*")) if path.is_file() and path.name != "lock"]
         self.progress.total = sum(map(sparse.data_size, files))
         target.mkdir(mode=0o700)

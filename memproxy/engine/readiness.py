@@ -53,11 +53,7 @@ class Readiness:
         return part in self._opened
 
     def require(self, *parts: str) -> None:
-        """Pass if these parts (state, store) are open.
-
-        Raises:
-            StateUnavailable, StoreUnavailable: one is not; the message says what it is.
-        """
+        """Pass if these parts (state, store) are open; else `StateUnavailable` or `StoreUnavailable` says why."""
         for part in parts:
             if part not in self._opened and part == "state":
                 raise StateUnavailable(f"The state is not open ({self.parts['state']}). Try again in a moment.")

@@ -72,11 +72,7 @@ class MadeResponses:
             log.warning("whose a response is could not be noted, so it cannot be fetched: %s", error.message)
 
     async def is_of(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> bool:
-        """Whether this user (or key) made the response.
-
-        Raises:
-            AuthUnavailable: the state does not answer in time.
-        """
+        """Whether this user (or key) made the response; `AuthUnavailable` where the state does not answer in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._sessions.last_noted(*_made_key(identity, user, upstream, response_id)) is not None
@@ -146,8 +142,8 @@ class Admission:
         return partial(self._made_responses.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
-        """Pass a request for a response whose body cannot be read, if the caller may go on from anything; else raise
-        `Forbidden`.
+        """Pass a request for a response whose body cannot be read; `Forbidden` unless the caller may go on from
+        anything.
         """
         if UPSTREAM_ALL not in identity.permissions:
             raise Forbidden(

@@ -38,11 +38,7 @@ class Stop(threading.Event):
     """Tells work in a thread, between its steps, whether to go on; it is set when nobody waits any more."""
 
     def check(self) -> None:
-        """Return to go on.
-
-        Raises:
-            Stopped: nobody waits any more.
-        """
+        """Return to go on; raise `Stopped` when nobody waits any more."""
         if self.is_set():
             raise Stopped
 
@@ -55,11 +51,7 @@ class BodyWork:
         self._patience_s = patience_s
 
     async def read(self, work: Callable[[Stop], Result]) -> Result:
-        """The result of the work, which is stopped when its time is over or its request cancelled.
-
-        Raises:
-            Overloaded: it took too long.
-        """
+        """The result of the work, stopped when its time is over (`Overloaded`) or its request cancelled."""
         stop = Stop()
         try:
             async with asyncio.timeout(self._patience_s):

@@ -56,8 +56,7 @@ class Waiting:
 
 class CaptureBacklog:
     """Turns that the journal could not take (its disk is full, its file is away or locked), kept until it can: the
-    oldest first, in memory, and, where the state can, beside the journal, so that they survive this
-    process.
+    oldest first, in memory, and, where the state can, beside the journal, where they survive this process.
     """
 
     def __init__(self, state: StateStore) -> None:
@@ -215,8 +214,8 @@ class CaptureJournal:
         self._backlog = CaptureBacklog(state)
 
     async def close(self) -> None:
-        """Let commits that are under way finish, and try a last time what could not be written; then write the notes
-        that belong to both.
+        """Let commits under way finish, try a last time what could not be written; then write the notes that belong to
+        both.
         """
         await self._tasks.drain(self._commit_timeout_s)
         await self._backlog.close()

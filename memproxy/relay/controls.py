@@ -70,10 +70,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mode(headers: Headers, chat: RequestBody | None) -> Mode:
-    """The request's mode: the header's, as far as the body allows it (``chat`` None: it is not read).
-
-    Raises:
-        RequestError: the header has another value than the five.
+    """The request's mode: the header's, as far as the body allows it (``chat`` None: it is not read). Raises
+    `RequestError` where the header has another value than the five.
     """
     value = headers.single(b"x-memproxy-memory") or Mode.ON
     if (mode := _MODES.get(value.lower())) is None:

@@ -243,10 +243,7 @@ class Decider:
         self, headers: Headers, chat: RequestBody, request_id: str, asked_at: datetime, upstream: str
     ) -> Decision:
         """Everything between a request's reading and its sending. ``asked_at`` is when it came, ``upstream`` the name
-        of where it goes.
-
-        Raises:
-            RequestError: a header or field of ours cannot be used; the message names it.
+        of where it goes. Raises `RequestError` as `read_controls`.
         """
         identity = await self._identity(headers)
         controls = read_controls(headers, chat, identity)
@@ -563,11 +560,7 @@ class ChatLimits:
         self._full: BoundedCache[tuple[str, str], tuple[float, str | None]] = BoundedCache(_QUOTAS_BYTES)
 
     async def admit(self, tenant: str, user: str | None) -> None:
-        """Count a chat request.
-
-        Raises:
-            TooManyRequests: over ``limits.….chat_per_minute``.
-        """
+        """Count a chat request; raises `TooManyRequests` over ``limits.….chat_per_minute``."""
         try:
             await self._rates.chat(tenant, user)
         except StateUnavailable as error:

@@ -70,10 +70,7 @@ class EngineConnections:
 
     async def ask(self, path: str, body: bytes, on_end: OnEnd) -> "Connection":
         """Send ``body`` by `POST`; ``on_end`` is called when the call is over, also if the caller has left by then. The
-        connection that is returned can cut the call off.
-
-        Raises:
-            OSError: there is no connection; ``on_end`` is not called.
+        returned connection can cut the call off. Raises `OSError` without a connection; ``on_end`` is not called then.
         """
         connection = self._take_idle() or await self._connected()
         head = f"POST {path} HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
@@ -81,11 +78,7 @@ class EngineConnections:
         return connection
 
     async def call(self, path: str, body: bytes, *, within_s: float) -> Response:
-        """`ask`, and wait for the answer.
-
-        Raises:
-            OSError: there is none; `TimeoutError` if not by then.
-        """
+        """`ask`, and wait for the answer; raises `OSError` where there is none, `TimeoutError` if not by then."""
         response: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
         def on_end(result: Response | OSError) -> None:
@@ -212,7 +205,7 @@ LESS = 0.8
 
 
 class Run(NamedTuple):
-    """A recall that was sent at ``began``. ``full``: as many as allowed were under way, so it shows whether more would
+    """A recall that was sent at ``began``; ``full``: with as many under way as allowed, so it shows whether more would
     do.
     """
 
@@ -316,9 +309,7 @@ FRESH_S = 2.0
 """An engine that answered within this time is taken to live."""
 
 STARTING_S = 15.0
-"""How long an engine that never answered, or last while it loaded, is taken to start: its imports take a second, on a
-busy machine more.
-"""
+"""How long an engine that never answered, or last while it loaded, is taken to start; imports take a second or more."""
 
 START_PATIENCE_S = 5.0
 """How long an API call waits for an engine that starts, before it is answered with 503."""
@@ -413,7 +404,7 @@ class EngineClient:
 
     async def recall(self, request: RecallRequest, until: float | None = None) -> RecallAnswer:
         """Ask for the block; whatever goes wrong is answered as ``degraded`` with its reason. A recall that the engine
-        would not answer in time (``until``, by the monotonic clock) is not sent, so that it can answer the rest:
+        would not answer in time (``until``, by the monotonic clock) is not sent, so that it can answer others:
         ``busy``.
         """
         if not self._breaker.may_try():
@@ -548,10 +539,8 @@ class EngineClient:
     async def api(
         self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, list[tuple[bytes, bytes]], AsyncIterator[bytes]]:
-        """Pass an API request on; its answer's status, headers and body.
-
-        Raises:
-            EngineUnavailable: the engine does not answer.
+        """Pass an API request on; its answer's status, headers and body. Raises `EngineUnavailable` where the engine
+        does not answer.
         """
         if not self._loaded or time.monotonic() - self._answered_at >= FRESH_S:
             await self._wait_until_ready()

@@ -100,11 +100,7 @@ class Engines:
     async def api(
         self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, list[tuple[bytes, bytes]], AsyncIterator[bytes]]:
-        """As `EngineClient.api`, by the first one that is ready. What may have been carried out is not sent again.
-
-        Raises:
-            EngineUnavailable: none answers.
-        """
+        """As `EngineClient.api`, by the first one that is ready. What may have been carried out is not sent again."""
         for client in self._clients if len(self._clients) > 1 else ():
             if not await client.is_ready():
                 continue

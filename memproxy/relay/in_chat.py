@@ -60,9 +60,7 @@ class InChat:
         self._enabled = settings.control.in_chat
 
     def may_be_asked(self, chat: RequestBody, mode: Mode) -> bool:
-        """Whether a line of ours can be an answer to the request at all: no tools run, no other form is wanted, and
-        memory is on for it.
-        """
+        """Whether a line of ours can be an answer at all: memory is on, no tools run, and no other form is wanted."""
         if not self._enabled or not mode.injects or not chat.messages or chat.messages[-1].role != "user":
             return False
         content = chat.messages[-1].content
@@ -155,8 +153,8 @@ class InChat:
 
 
 def _answers(turns: Sequence[Memory], messages: Collection[tuple[str | None, str]]) -> list[Memory]:
-    """Those of a session's turns that came with these messages in one request, and are not the user's: they mostly say
-    the same again.
+    """Those of a session's turns that came with these messages in one request, the user's apart: they mostly say the
+    same.
     """
     requests = {
         turn["metadata"].get("request_id") for turn in turns if (turn["session_id"], turn["id"]) in messages
@@ -175,11 +173,8 @@ class _Api:
         self._headers = {IDENTITY_HEADER: encode_identity(asker), "content-type": "application/json"}
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer of a call of ``/v1/memory``, or below it.
-
-        Raises:
-            EngineUnavailable: the engine does not answer.
-            _Refused: it refuses.
+        """The answer of a call of ``/v1/memory``, or below it. Raises `EngineUnavailable` without an answer, `_Refused`
+        for a refusal.
         """
         data = msgspec.json.encode(body) if body is not None else b""
         status, _, chunks = await self._engine.api(method, f"/v1/memory{path}", self._headers, data)

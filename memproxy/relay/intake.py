@@ -115,11 +115,7 @@ class Intake:
         first.end_at(self._reading.pop(first) + after_s)
 
     def upload(self, share: Share) -> None:
-        """A body that is relayed as it comes begins.
-
-        Raises:
-            Overloaded: too many are under way.
-        """
+        """A body that is relayed as it comes begins; raises `Overloaded` where too many are under way."""
         if len(self._reading) + self._uploads >= self._most_under_way:
             raise Overloaded(
                 "Too many bodies are being sent at once (half of server.max_concurrent_requests). Try again."
@@ -133,11 +129,7 @@ class Intake:
         share.uploads = False
 
     def hold(self, share: Share, size: int) -> None:
-        """Count bytes that are held for this request until it is over.
-
-        Raises:
-            Overloaded: there is no room for them.
-        """
+        """Count bytes that are held for this request until it is over; `Overloaded` where there is no room for them."""
         if self._bytes + size > self._most_bytes:
             raise Overloaded(
                 f"The bodies of all requests are more than {self._most_bytes} bytes (server.max_held_bytes). Try again."
@@ -145,8 +137,8 @@ class Intake:
         self._add(share, size)
 
     def _take(self, share: Share, size: int, turn: _Turn) -> None:
-        """As `hold`, for a part that came: where there is no room, the body under way that was begun first goes, if
-        that is another one.
+        """As `hold`, for a part that came: where there is no room, another body under way that was begun before it
+        goes.
         """
         if self._bytes + size <= self._most_bytes or next(iter(self._reading), turn) is turn:
             self.hold(share, size)

@@ -106,9 +106,7 @@ _LEARNED = msgspec.json.Decoder(list[tuple[str, list[tuple[str, str]]]])
 
 
 class Positions:
-    """Knows the position for each tenant's upstream and model; what was learned is noted in the state for the next
-    start.
-    """
+    """Knows the position for each tenant's upstream and model; what was learned is in the state for the next start."""
 
     def __init__(self, configured: Position, state: MetaStore, tasks: TaskOwner) -> None:
         self._configured = configured
@@ -128,8 +126,8 @@ class Positions:
         return learned[-1] if learned else "before_last_user"
 
     def refused(self, tenant: str, upstream: str, model: str | None, at: Position) -> None:
-        """This model's template refused system text that stood ``at`` a position: from now on this tenant's requests
-        have it elsewhere.
+        """This model's template refused system text ``at`` a position: this tenant's requests have it elsewhere from
+        now on.
         """
         pair, instead = (upstream, model or ""), _INSTEAD.get(at)
         if self._configured != "auto" or instead is None:
@@ -142,11 +140,7 @@ class Positions:
         self._tasks.start(self._note(), "note position")
 
     async def load(self) -> None:
-        """Read what was learned before; the state must be open.
-
-        Raises:
-            StateUnavailable: it does not answer.
-        """
+        """Read what was learned before; the state must be open. Raises `StateUnavailable` where it does not answer."""
         for position, learned in self._learned.items():
             for tenant, pairs in await self._stored(_META_KEYS[position]):
                 newer = learned.get(tenant) or []

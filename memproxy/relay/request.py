@@ -1,6 +1,4 @@
-"""One HTTP request as the relay sees it: a thin reading of the ASGI scope, the body within its limit, and whether the
-client is still there.
-"""
+"""One HTTP request as the relay sees it: its ASGI scope, its body within a limit, and whether its client is there."""
 
 import asyncio
 import re
@@ -117,19 +115,11 @@ class Request:
         return body
 
     def begin_upload(self) -> None:
-        """The body is going to be read by its `chunks`.
-
-        Raises:
-            Overloaded: too many bodies are being sent at once.
-        """
+        """The body is going to be read by its `chunks`; `Overloaded` where too many bodies are being sent at once."""
         self._intake.upload(self._share)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, after `begin_upload`.
-
-        Raises:
-            ClientGone: the client left before the end of its body.
-        """
+        """The body as it arrives, after `begin_upload`; raises `ClientGone` where the client leaves before its end."""
         while not self.received_all:
             chunk, ended = await self._part()
             if ended:
@@ -145,11 +135,7 @@ class Request:
         return message.get("body", b""), self.received_all
 
     def hold(self, size: int) -> None:
-        """Count bytes that are kept in memory for this request, beside its body.
-
-        Raises:
-            Overloaded: there is no room for them.
-        """
+        """Count bytes that are kept in memory for this request, beside its body; `Overloaded` without room for them."""
         self._intake.hold(self._share, size)
 
     def release(self) -> None:
@@ -184,8 +170,8 @@ class Request:
 
 
 class Hangups:
-    """Cancels the work for clients that leave, within a second. One timer looks after all requests: a timer for each
-    would cost each.
+    """Cancels the work for clients that leave, within a second; one timer looks after all requests, for each would
+    cost.
     """
 
     def __init__(self, tasks: TaskOwner) -> None:

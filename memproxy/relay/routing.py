@@ -1,6 +1,4 @@
-"""The relay: a plain ASGI callable that routes, bounds, refuses and counts, and the order in which its parts open and
-close.
-"""
+"""The relay: a plain ASGI callable that routes, bounds, refuses and counts; how its parts open and close in order."""
 
 import asyncio
 import functools
@@ -77,9 +75,7 @@ def _requests(route: str, status: int) -> Counter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handlers:
-    """What answers requests, and who may ask. Reloaded settings make new ones; a request ends with those that it began
-    with.
-    """
+    """What answers requests, and who may ask. Reloaded settings make new ones; a request ends with those it had."""
 
     chat: MemoryHandler
     fetched: FetchedResponses

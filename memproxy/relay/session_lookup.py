@@ -92,7 +92,9 @@ def _pair(digests: Sequence[str]) -> str | None:
 
 
 class Sessions:
-    """Finds and remembers sessions; a bounded cache in front of the state store."""
+    """Finds and remembers sessions; a bounded cache in front of the state store. Its calls raise `StateUnavailable`
+    where that does not answer.
+    """
 
     def __init__(self, state: SessionStore, *, shared: bool = False, changes: ChangeNotices | None = None) -> None:
         """``shared``: other relays remember sessions too, so that the cache alone does not know. ``changes`` tell whose
@@ -113,21 +115,13 @@ class Sessions:
             self._cache.pop(name)
 
     async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
-        """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one.
-
-        Raises:
-            StateUnavailable: the state store does not answer.
-        """
+        """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one."""
         if noted := (await self._look_up(scope, [chain])).get(chain):
             return Conversation(session=noted[0].session, said_at=now, asked_at=now, keys=(chain,))
         return Conversation.beginning(now, (chain,))
 
     async def last_noted(self, scope: Scope, key: str) -> KnownSession | None:
-        """What was noted last for this key.
-
-        Raises:
-            StateUnavailable: the state store does not answer.
-        """
+        """What was noted last for this key."""
         return next(iter((await self._look_up(scope, [key])).get(key, [])), None)
 
     async def find(
@@ -148,9 +142,6 @@ class Sessions:
         new session, for it has no prefix, unless it is a tool loop's follow-up. ``named`` is the session that the
         client names. ``again`` messages before the last one are captured with it, perhaps once more: the conversation
         says when each came. ``all_digests`` are those of all messages, the assistant's too.
-
-        Raises:
-            StateUnavailable: the state store does not answer.
         """
         if not digests:
             return Conversation.beginning(now)
@@ -198,11 +189,7 @@ class Sessions:
             return cached
 
     async def remember(self, scope: Scope, conversation: Conversation, answer: str | None) -> None:
-        """Note that these messages, followed by ``answer``, belong to this session.
-
-        Raises:
-            StateUnavailable: the state store does not answer.
-        """
+        """Note that these messages, followed by ``answer``, belong to this session."""
         if not conversation.keys:
             return
         noted = KnownSession(

@@ -207,10 +207,8 @@ class Tap:
 
 
 async def relay_body(request: Request, answer: AnyAnswer, tap: Tap | None) -> None:
-    """Relay the answer's body; with a tap, its end waits for the journal.
-
-    Raises:
-        UpstreamError: the upstream broke off; nothing is captured.
+    """Relay the answer's body; with a tap, its end waits for the journal. Raises `UpstreamError` where the upstream
+    breaks off; nothing is captured then.
     """
     if tap is None or request.method == "HEAD":
         await _relay_rest(request, answer)

@@ -389,10 +389,8 @@ class UpstreamAnswer:
         return not self._peeked and self._response.content.at_eof()
 
     async def peek(self, limit: int) -> bytes:
-        """The body's first ``limit`` bytes, or all of a shorter one. Iterating gives them again.
-
-        Raises:
-            UpstreamUnreachable, UpstreamTimeout: as when iterating; what came before is not lost.
+        """The body's first ``limit`` bytes, or all of a shorter one. Iterating gives them again. Raises as when
+        iterating; what came before is not lost.
         """
         while sum(map(len, self._peeked)) < limit and (chunk := await self._read()):
             self._peeked.append(chunk)

@@ -31,8 +31,8 @@ _PID = re.compile(r"pid ([0-9]{1,10}) at ")
 
 
 class AlreadyServed(ConfigError):
-    """Another ``serve`` has this store; the message names it. ``folder`` is its runtime folder, ``pid`` its supervisor,
-    if they are known.
+    """Another ``serve`` has this store; the message names it, ``folder`` its runtime folder, ``pid`` its supervisor if
+    known.
     """
 
     folder: Path | None = None
@@ -123,11 +123,7 @@ class InstanceLock:
 
 @contextlib.contextmanager
 def locked(settings: Settings, home: Path) -> Iterator[list[InstanceLock]]:
-    """The locks of the state and, where it is embedded, of the store.
-
-    Raises:
-        AlreadyServed, ConfigError: as `InstanceLock.acquire`.
-    """
+    """The locks of the state and, where it is embedded, of the store. Raises as `InstanceLock.acquire`."""
     guarded = [state_path(settings.state, home)]
     if settings.store.backend == "edge":
         guarded.append(store_path(settings.store, home))

@@ -1,6 +1,4 @@
-"""What runs in the relay's, the engine's and the state's process (``python -m memproxy.serve.processes _relay``, by
-`supervisor`).
-"""
+"""What runs in relay, engine and the state's process: `supervisor` starts this module with the name of one of them."""
 
 import asyncio
 import contextlib
@@ -32,9 +30,7 @@ Python's own 5 ms a transaction of ten statements could stay open for 50 ms, and
 """
 
 OBJECTS = 2_000
-"""New objects after which Python collects garbage. With its own 700 every eighth recall pauses for it, and every
-hundredth for longer.
-"""
+"""New objects after which Python collects garbage; with its own 700 every eighth recall pauses for it."""
 
 
 async def run_relay(launch: Launch, settings: Settings, reloads: "Reloads") -> None:
@@ -150,9 +146,7 @@ def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], set
 
 
 async def _settle(opened: Coroutine[Any, Any, None]) -> None:
-    """Once all is open, take what was imported out of garbage collection: a full collection takes longer than a recall
-    may.
-    """
+    """Once all is open, take imports out of garbage collection: a full one takes longer than a recall may."""
     await opened
     gc.collect()
     gc.freeze()

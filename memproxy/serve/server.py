@@ -77,9 +77,7 @@ class Patience(NamedTuple):
 
 
 class _UntilClosed(int):
-    """How many bytes of a body are left, as uvicorn counts them, where its end is the connection's: never too many or
-    too few.
-    """
+    """How many bytes of a body are left, for uvicorn, where its end is the connection's: never too many or too few."""
 
     def __lt__(self, _other: object) -> bool:
         return False
@@ -284,9 +282,7 @@ class Server(uvicorn.Server):
 
 
 def server_config(app: Callable[..., Awaitable[None]], **more: object) -> uvicorn.Config:
-    """Uvicorn's settings: only the bytes that the application sends, no headers or signals of its own, and of its logs
-    the warnings.
-    """
+    """Uvicorn's settings: only the application's bytes, no headers of its own, and of its logs the warnings."""
     logger = logging.getLogger("uvicorn.error")
     # of an answer that we leave unfinished on purpose our own log line says why
     logger.addFilter(lambda record: "without completing response" not in record.getMessage())

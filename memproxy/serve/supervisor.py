@@ -86,10 +86,8 @@ class Reload(NamedTuple):
 
 
 def reload(now: Settings, new: Settings) -> Reload:
-    """What becomes of a server that runs with ``now`` when its file says ``new``.
-
-    Raises:
-        ConfigError: what can be taken does not go together with what cannot.
+    """What becomes of a server that runs with ``now`` when its file says ``new``. Raises `ConfigError` where what can
+    be taken does not go together with what cannot.
     """
     applied: list[str] = []
     waiting: list[str] = []

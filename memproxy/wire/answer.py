@@ -18,9 +18,7 @@ MOST_VALUES = 200_000
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens of a request and its answer, as the upstream counts them; ``cached`` are those of the input that it had
-    already.
-    """
+    """Tokens of a request and its answer, as the upstream counts them; ``cached`` ones of the input it had already."""
 
     input: int = 0
     output: int = 0
@@ -123,7 +121,7 @@ class Answer(ABC):
 
     @property
     def text(self) -> str:
-        """The content so far, without reasoning and refusals; half surrogates that met across pieces are joined, others
+        """The content so far, without reasoning and refusals; halves of surrogates are joined where they met, else
         replaced.
         """
         joined = "".join(self._parts)

@@ -1,6 +1,4 @@
-"""The wire format of ``/v1/chat/completions``: read a request, put a memory block into it by a splice, and read a copy
-of the answer.
-"""
+"""The wire format of ``/v1/chat/completions``: read a request, splice a block into it, read a copy of the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,9 +78,7 @@ class ChatRequest(RequestBody):
         return [self._insert(0, [(0, joined)])]
 
     def _within_users(self, blocks: Blocks) -> list[Edit]:
-        """Some models take no system message at all: each block becomes the first paragraphs of the user's message that
-        it belongs to.
-        """
+        """Some models take no system message at all: blocks become the first paragraphs of their user messages."""
         edits = []
         for index, block in blocks:
             message = self.messages[index]

@@ -115,9 +115,7 @@ def lengths_by_members(array: msgspec.Raw) -> list[int] | None:
 
 
 def spans(text: bytes, start: int, elements: Iterable[msgspec.Raw]) -> Iterator[tuple[int, int]]:
-    """Where each element of the array at ``start`` stands: its raw length is known, and only white space and commas lie
-    between.
-    """
+    """Where each element of the array at ``start`` stands: between their raw values are only white space and commas."""
     position = start + 1
     for raw in elements:
         begin = past_space(text, position)

@@ -1,6 +1,4 @@
-"""Decode compressed bodies in time that grows with their bytes alone: in small windows, with bounds on members and on
-the decoded size.
-"""
+"""Decode compressed bodies in linear time: in small windows, with bounds on members and on the decoded size."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping

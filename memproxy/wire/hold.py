@@ -123,9 +123,7 @@ class LengthHolder(Holder):
 
 
 class PieceHolder(Holder):
-    """For streams whose end cannot be seen in the bytes (compressed, or ended by an event): keeps all from when
-    ``ended`` says so.
-    """
+    """For streams whose end the bytes do not show (compressed, or an event): keeps all from when ``ended`` says so."""
 
     def __init__(self, ended: Callable[[], bool]) -> None:
         super().__init__()

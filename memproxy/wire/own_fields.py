@@ -88,18 +88,13 @@ NO_CONFIG = MemoryConfig()
 
 
 def may_hold_ours(body: bytes) -> bool:
-    """Whether a body may have one of our fields, or names a response of ours, by its bytes alone; the names may be
-    written with escapes.
-    """
+    """Whether a body may have one of our fields, or name a response of ours, by its bytes alone, escaped or not."""
     return contains(body, b"memory_con", b"_") or contains(body, b"resp_memproxy_", b"_") or escapes_small_letters(body)
 
 
 def read_context(raw: msgspec.Raw | None) -> MemoryContext:
     """Read ``memory_context``. Fields that we do not know are ignored; an empty string says nothing, but that a user
-    was meant to be named.
-
-    Raises:
-        RequestError: it is no object, or one of its fields is no string.
+    was meant to be named. Raises `RequestError` where it is no object, or one of its fields is no string.
     """
     fields = _fields(raw, "memory_context")
     if not fields:
@@ -109,10 +104,8 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
 
 
 def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
-    """Read ``memory_config``. Unknown names are kept for the caller to check.
-
-    Raises:
-        RequestError: it is no object, or a field has the wrong type or is out of its range.
+    """Read ``memory_config``. Unknown names are kept for the caller to check. Raises `RequestError` where it is no
+    object, or a field has the wrong type or is out of its range.
     """
     fields = _fields(raw, "memory_config")
     if not fields:

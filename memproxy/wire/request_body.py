@@ -311,8 +311,8 @@ class RequestBody(ABC):
 
     @abstractmethod
     def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
-        """The edits that put these blocks where ``position`` says, and the ``replayed`` messages before the user's
-        last one.
+        """The edits that put these blocks where ``position`` says, and ``replayed`` messages before the user's last
+        one.
         """
 
     def _each(self, blocks: Blocks) -> list[Edit]:

@@ -204,9 +204,7 @@ def background_key(response_id: str) -> str:
 
 def _items(text: bytes, start: int, array: msgspec.Raw) -> list[ChatMessage]:
     """The items of the array that begins at ``start`` as messages, each with its offsets; none if it is no array.
-
-    Raises:
-        Unreadable: an item says something twice.
+    Raises `Unreadable` where an item says something twice.
     """
     if not text.startswith(b"[", start):
         return []

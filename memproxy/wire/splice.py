@@ -56,11 +56,7 @@ class Member(NamedTuple):
 
 
 def check_encoding(body: bytes) -> None:
-    """JSON is UTF-8.
-
-    Raises:
-        Unreadable: the bytes are not.
-    """
+    """JSON is UTF-8; raises `Unreadable` for bytes that are not."""
     if body.isascii():
         return
     try:
@@ -80,11 +76,7 @@ def without_half_surrogates(body: bytes) -> bytes:
 
 
 def decode_array(text: bytes | msgspec.Raw) -> list[msgspec.Raw]:
-    """The raw values of an array, in order.
-
-    Raises:
-        Unreadable: it is no JSON array.
-    """
+    """The raw values of an array, in order; raises `Unreadable` where it is no JSON array."""
     return _decode(_ARRAY, text, "not_an_array")
 
 

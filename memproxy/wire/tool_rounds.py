@@ -111,11 +111,8 @@ class ToolFormat:
     conversation_field: str
 
     def next_round(self, body: bytes, reply: bytes, *, last: bool) -> bytes:
-        """The request that follows this one in a tool loop: with ``reply`` (JSON, commas between) at its end.
-        ``last``: the model may call no more tools.
-
-        Raises:
-            Unreadable: the request cannot be spliced.
+        """The request that follows this one in a tool loop: with ``reply`` (JSON, commas between) at its end. ``last``:
+        the model may call no more tools. Raises `Unreadable` where the request cannot be spliced.
         """
         check_encoding(body)
         text = without_half_surrogates(body)

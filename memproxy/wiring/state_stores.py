@@ -105,11 +105,7 @@ def keys_of(state: object) -> "SealedOwners | None":
 
 
 def check_master_key(settings: Settings, environ: Mapping[str, str]) -> None:
-    """See that there is a master key where one is needed.
-
-    Raises:
-        ConfigError: there is none, or it is none; the message says how to make one.
-    """
+    """See that there is a master key where one is needed; else raise `ConfigError`, which says how to make one."""
     if settings.privacy.encrypt:
         _masters(environ)
 
