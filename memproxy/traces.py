@@ -98,9 +98,7 @@ def _current(traces: Traces, span: Span) -> Iterator[None]:
 
 
 def spans_in(metadata: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The spans of the requests that brought turns with this metadata, each once. A client may have written anything
-    there.
-    """
+    """The spans of the requests that brought turns with this metadata, each once; clients may have written anything."""
     names = (one.get(TRACEPARENT) for one in metadata)
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 

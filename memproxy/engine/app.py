@@ -191,8 +191,8 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Message]) -> Message:
 
 
 class Mcp:
-    """``/mcp``, for whoever may use the memory API. The protocol's library is loaded when the first one asks: it takes
-    a second, which no start needs.
+    """``/mcp``, for whoever may use the memory API. Its library, which takes a second, is loaded when the first one
+    asks.
     """
 
     def __init__(self, api: ASGIApp) -> None:

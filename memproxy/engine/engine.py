@@ -1,6 +1,4 @@
-"""The engine: recall, learning and the store behind the API. Its parts open in the background, so that it can
-report its readiness from the start.
-"""
+"""The engine: recall, learning and the store behind the API. Its parts open in the background."""
 
 import asyncio
 import logging
@@ -188,8 +186,8 @@ class Engine:
         )
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
-        """The block for a request; degraded while the store is loading, away or refused. Its receipt is made and
-        written after the answer.
+        """The block for a request; degraded while the store is loading, away or refused. Its receipt comes after the
+        answer.
         """
         with self._recalls.used(), self.parts.worker.serving():
             if self._readiness.is_open("store"):
@@ -264,9 +262,7 @@ class Engine:
         await self._pruner.close()
 
     async def prune(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:
-        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason. Where it
-        ends early, what is done is done.
-        """
+        """Prune everybody (of a tenant) now, or tell what would go: users looked at, and memories by reason."""
         self._readiness.require("store")
         users, pruned = 0, Counter[str]()
         for owner in await self._pruner.everybody():

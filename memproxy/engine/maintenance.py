@@ -50,9 +50,7 @@ def _telling(progress: ReindexTold | BackupTold, what: str) -> Iterator[None]:
 
 
 class Reindexing:
-    """Rewrites the whole store for the configured embedder. The worker is told whose memories have no vectors, to fill
-    them in when there is an embedder.
-    """
+    """Rewrites the whole store for the configured embedder; the worker is told whose memories have no vectors yet."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

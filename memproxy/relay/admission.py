@@ -33,9 +33,7 @@ audio/speech audio/transcriptions audio/translations chat/completions completion
 images/generations images/variations messages messages/count_tokens moderations responses
 """
 KEEPS_NOTHING = ("GET /v1/models/*", *(f"POST /v1/{name}" for name in _POSTS.split()))
-"""Calls that show nothing of what the upstream keeps of others; ``/*`` is the path itself and all below it.
-docs/access.md lists them.
-"""
+"""Calls that show nothing of what the upstream keeps of others (docs/access.md); ``/*``: the path and all below it."""
 
 PATIENCE_S = 1.0
 """The longest wait for the state to say who made a response."""
@@ -142,9 +140,7 @@ class Admission:
         return partial(self._made_responses.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
-        """Pass a request for a response whose body cannot be read; `Forbidden` unless the caller may go on from
-        anything.
-        """
+        """Pass a request for a response with an unreadable body; `Forbidden` unless the caller may go on from any."""
         if UPSTREAM_ALL not in identity.permissions:
             raise Forbidden(
                 "The body cannot be read (it must be JSON in UTF-8 with each name once), so whether it goes on from "

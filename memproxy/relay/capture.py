@@ -73,9 +73,7 @@ class CaptureBacklog:
         return bool(self._waiting)
 
     async def spill(self, waiting: Waiting) -> bool:
-        """Keep it where it survives this process; whether that is possible. Asked twice, it is kept once, and not at
-        all where the journal has it.
-        """
+        """Keep it once where it survives this process, unless the journal has it; whether that is possible."""
         if waiting.is_written:
             return True
         if waiting.aside is None:
@@ -214,9 +212,7 @@ class CaptureJournal:
         self._backlog = CaptureBacklog(state)
 
     async def close(self) -> None:
-        """Let commits under way finish, try a last time what could not be written; then write the notes that belong to
-        both.
-        """
+        """Let commits under way finish, try a last time what could not be written; then write the notes of both."""
         await self._tasks.drain(self._commit_timeout_s)
         await self._backlog.close()
         await self._tasks.drain(self._commit_timeout_s)

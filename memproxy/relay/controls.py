@@ -120,9 +120,7 @@ def read_controls(headers: Headers, chat: RequestBody, identity: Identity | None
 
 
 def user_of(identity: Identity, chat: RequestBody | None) -> str | None:
-    """Whom a request is for; None: nobody in particular. ``chat`` None: its body is not read. Raises as
-    `read_controls`.
-    """
+    """Whom a request is for, None: nobody in particular. ``chat`` None: it is not read. Raises as `read_controls`."""
     if chat is None or identity.bound_user:
         return chat_user(identity, {})
     return _user(identity, chat, user_header_sent=False)[0]

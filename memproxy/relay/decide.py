@@ -479,9 +479,7 @@ class Gate:
             fitted()  # read now rather than while the first request waits
 
     def judge(self, chat: RequestBody) -> Verdict:
-        """The verdict on the request. Offered tools count only when the message asks for one of them, or when the
-        request makes the model call one.
-        """
+        """The verdict on the request. Offered tools count only when the message, or request, asks for one of them."""
         if not self._enabled:
             return Verdict(searched=True, reason="gate_off")
         *earlier, text = chat.user_texts[-2:]
@@ -490,9 +488,7 @@ class Gate:
         return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced, follows=bool(earlier))
 
     def is_first_search(self, chat: RequestBody) -> bool:
-        """Whether nothing that the user said before in this conversation was searched for: a session that begins with
-        a greeting has its first turn after it.
-        """
+        """Whether nothing said before in this conversation was searched for: after a greeting comes its first turn."""
         return gate.is_first_search(chat.user_texts[:-1], self._skip)
 
 
@@ -567,8 +563,8 @@ class ChatLimits:
             _note_uncounted(error)
 
     async def refused(self, scope: Scope, chat: RequestBody) -> str | None:
-        """Why this request's turns may not be kept: the limit's name, or None. Turns that may be are counted: the new
-        messages, and the answer.
+        """The limit by which this request's turns may not be kept, or None; then its new messages and answer are
+        counted.
         """
         if self._bounds_memories and (whose := await self._whose_is_full(scope)) is not None:
             metrics().limits_reached.labels(limit=MEMORIES, of=whose).inc()

@@ -205,9 +205,7 @@ LESS = 0.8
 
 
 class Run(NamedTuple):
-    """A recall that was sent at ``began``; ``full``: with as many under way as allowed, so it shows whether more would
-    do.
-    """
+    """A recall that was sent at ``began``; ``full``: with as many under way as allowed, so it tells if more do."""
 
     began: float
     full: bool
@@ -539,8 +537,8 @@ class EngineClient:
     async def api(
         self, method: str, raw_path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, list[tuple[bytes, bytes]], AsyncIterator[bytes]]:
-        """Pass an API request on; its answer's status, headers and body. Raises `EngineUnavailable` where the engine
-        does not answer.
+        """Pass an API request on; the answer's status, headers and body. `EngineUnavailable` where the engine gives
+        none.
         """
         if not self._loaded or time.monotonic() - self._answered_at >= FRESH_S:
             await self._wait_until_ready()
@@ -557,8 +555,8 @@ class EngineClient:
         return response.status, list(response.raw_headers), _body(response)
 
     async def _wait_until_ready(self) -> None:
-        """Before an API call, which may take long: an engine that starts or is busy is waited for a while. Raises
-        `EngineUnavailable` where it is not ready then.
+        """Before an API call: wait a while for an engine that starts or is busy; `EngineUnavailable` if it is not ready
+        then.
         """
         until = time.monotonic() + self._start_patience_s
         while True:

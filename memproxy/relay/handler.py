@@ -443,8 +443,8 @@ class MemoryHandler:
             incoming.trace.captured(began)
 
     async def _note(self, note: Once | None, block: Once, read_answer: Answer | None = None) -> None:
-        """Note what is not captured. Where there are other relays, one may get the next request of a conversation as
-        soon as this answer is complete.
+        """Note what is not captured. Another relay may get a conversation's next request as soon as this answer is
+        complete.
         """
         noting = [*block.keep()]
         if note is not None:

@@ -153,9 +153,7 @@ class InChat:
 
 
 def _answers(turns: Sequence[Memory], messages: Collection[tuple[str | None, str]]) -> list[Memory]:
-    """Those of a session's turns that came with these messages in one request, the user's apart: they mostly say the
-    same.
-    """
+    """A session's turns that came with these messages in one request, the user's apart: they mostly say the same."""
     requests = {
         turn["metadata"].get("request_id") for turn in turns if (turn["session_id"], turn["id"]) in messages
     } - {None}
@@ -173,8 +171,8 @@ class _Api:
         self._headers = {IDENTITY_HEADER: encode_identity(asker), "content-type": "application/json"}
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer of a call of ``/v1/memory``, or below it. Raises `EngineUnavailable` without an answer, `_Refused`
-        for a refusal.
+        """The answer of a call of ``/v1/memory``, or below it. `EngineUnavailable` without an answer, `_Refused` for a
+        refusal.
         """
         data = msgspec.json.encode(body) if body is not None else b""
         status, _, chunks = await self._engine.api(method, f"/v1/memory{path}", self._headers, data)

@@ -137,9 +137,7 @@ class Intake:
         self._add(share, size)
 
     def _take(self, share: Share, size: int, turn: _Turn) -> None:
-        """As `hold`, for a part that came: where there is no room, another body under way that was begun before it
-        goes.
-        """
+        """As `hold`, for a part that came: where there is no room, another body under way, begun before it, goes."""
         if self._bytes + size <= self._most_bytes or next(iter(self._reading), turn) is turn:
             self.hold(share, size)
         else:

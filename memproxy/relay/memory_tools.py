@@ -157,8 +157,8 @@ class MemoryTools:
         self._kept_calls.put(_kept_as(scope, names), (again, time.monotonic()))
 
     async def _put_back(self, offer: Offer, chat: RequestBody) -> dict[int, KeptCalls]:
-        """Calls that were kept, by the messages (indexes) that they belong to. What reads is asked again: what was
-        erased or changed since is not told.
+        """Calls that were kept, by the messages (indexes) they belong to. Reading is done again: erased things are not
+        told.
         """
         earlier: dict[int, KeptCalls] = {}
         for index, names in chat.called().items() if self._kept_calls else ():

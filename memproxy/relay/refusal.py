@@ -126,9 +126,7 @@ class Positions:
         return learned[-1] if learned else "before_last_user"
 
     def refused(self, tenant: str, upstream: str, model: str | None, at: Position) -> None:
-        """This model's template refused system text ``at`` a position: this tenant's requests have it elsewhere from
-        now on.
-        """
+        """This model's template refused system text ``at`` a position: from now on this tenant has it elsewhere."""
         pair, instead = (upstream, model or ""), _INSTEAD.get(at)
         if self._configured != "auto" or instead is None:
             return

@@ -170,9 +170,7 @@ class Request:
 
 
 class Hangups:
-    """Cancels the work for clients that leave, within a second; one timer looks after all requests, for each would
-    cost.
-    """
+    """Cancels the work for clients that leave, within a second. One timer looks after all: one for each would cost."""
 
     def __init__(self, tasks: TaskOwner) -> None:
         self._tasks = tasks

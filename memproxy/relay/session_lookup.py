@@ -97,9 +97,7 @@ class Sessions:
     """
 
     def __init__(self, state: SessionStore, *, shared: bool = False, changes: ChangeNotices | None = None) -> None:
-        """``shared``: other relays remember sessions too, so that the cache alone does not know. ``changes`` tell whose
-        conversations may be undone.
-        """
+        """``shared``: other relays remember sessions, too. ``changes`` tell whose conversations may be undone."""
         self._state = state
         self._shared = shared
         self._cache: BoundedCache[tuple[str, str, str], list[KnownSession]] = BoundedCache(CACHE_BYTES)

@@ -31,8 +31,8 @@ _PID = re.compile(r"pid ([0-9]{1,10}) at ")
 
 
 class AlreadyServed(ConfigError):
-    """Another ``serve`` has this store; the message names it, ``folder`` its runtime folder, ``pid`` its supervisor if
-    known.
+    """Another ``serve`` has this store; the message names it. ``folder`` is its runtime folder, ``pid`` its
+    supervisor's.
     """
 
     folder: Path | None = None

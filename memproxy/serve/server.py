@@ -179,8 +179,8 @@ class WatchedProtocol(HttpToolsProtocol):
         return None if self._owes_body else self._owed_since
 
     def is_too_slow(self, now: float, patience: Patience) -> bool:
-        """Whether its client takes too long over what it owes. While we do not read, because what goes on upstream is
-        slower, it owes nothing.
+        """Whether its client takes too long over what it owes: nothing while we do not read, for what is behind us is
+        slower.
         """
         if self._owed_since is None:
             return False

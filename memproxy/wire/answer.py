@@ -85,8 +85,8 @@ class Answer(ABC):
         return False
 
     def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes of the (decoded) answer, which may be cut anywhere. Of a whole body that is too long
-        nothing is kept or read.
+        """Look at the next bytes of the (decoded) answer, which may be cut anywhere; a body that is too long is not
+        kept.
         """
         if self._parser is not None:
             for event in self._parser.feed(chunk):
@@ -121,9 +121,7 @@ class Answer(ABC):
 
     @property
     def text(self) -> str:
-        """The content so far, without reasoning and refusals; halves of surrogates are joined where they met, else
-        replaced.
-        """
+        """The content so far, without reasoning and refusals; half surrogates are joined where they met, or replaced."""
         joined = "".join(self._parts)
         self._parts = [joined]
         try:

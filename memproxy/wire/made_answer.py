@@ -53,9 +53,7 @@ class MadeAnswer(NamedTuple):
 
 
 def may_be_answered(request: RequestBody) -> bool:
-    """Whether one text is an answer to this request: not to several wanted at once, to a form that the text must have,
-    to what is asked for later.
-    """
+    """Whether one text is an answer: not to several wanted at once, to a form it must have, to what is for later."""
     form = request.field("response_format") or (request.field("text") or {})
     kind = (form.get("format", form) if isinstance(form, dict) else {}) or {}
     asks_for_form = isinstance(kind, dict) and kind.get("type", "text") != "text"

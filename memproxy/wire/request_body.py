@@ -194,8 +194,8 @@ class RequestBody(ABC):
 
     @cached_property
     def present(self) -> list[str]:
-        """Digests of all that the request says already: its messages, what stands in them by itself, and lines of
-        blocks that a client sent back.
+        """Digests of all that the request says already: messages, what stands in them by itself, lines of sent back
+        blocks.
         """
         return self.present_without(())
 
@@ -311,9 +311,7 @@ class RequestBody(ABC):
 
     @abstractmethod
     def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
-        """The edits that put these blocks where ``position`` says, and ``replayed`` messages before the user's last
-        one.
-        """
+        """The edits that put blocks where ``position`` says, and ``replayed`` messages before the user's last one."""
 
     def _each(self, blocks: Blocks) -> list[Edit]:
         """The edits that put each block before the message of its index."""

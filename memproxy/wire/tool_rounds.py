@@ -259,8 +259,8 @@ class StreamRound(Events):
         return changed
 
     def _call(self, entry: Any) -> Any:
-        """Add to a call; what the client gets of it. Some upstreams number no calls, some give two the same number,
-        and some say the name with every piece.
+        """Add to a call; what the client gets of it. Some upstreams number no calls, or two alike; some repeat the
+        name.
         """
         if not isinstance(entry, dict):
             return entry

@@ -45,8 +45,8 @@ class OwnersColumns:
 
 
 def redis_server(settings: Settings, installation: Callable[[], Awaitable[str | None]]) -> "RedisServer":
-    """The server that ``cache.url`` names, not connected yet; ``installation`` is `RedisServer`'s. Raises `ConfigError`
-    where it is no address.
+    """The server of ``cache.url``, not connected yet; ``installation`` is `RedisServer`'s. `ConfigError`: it is no
+    address.
     """
     from memproxy.stores.redis_server import RedisServer  # noqa: PLC0415 - an extra
 

@@ -120,9 +120,7 @@ def _bare_store(settings: Settings, home: Path, embedder: Embedder) -> "EdgeStor
 
 
 def make_hot(settings: Settings, caches: Caches, state: StateStore, store: MemoryStore, clock: Clock) -> Hot | None:
-    """The memories that are kept hot. None where nothing would use them: the store is a part of this process, and no
-    session begins with stable facts.
-    """
+    """The memories that are kept hot; None where nothing uses them (an embedded store, no stable facts first)."""
     hot_store: HotStore
     if caches.server is not None:
         from memproxy.stores.redis_uses import RedisHot  # noqa: PLC0415 - an extra
