@@ -240,7 +240,11 @@ def _chatgpt_message(message: dict[str, Any]) -> dict[str, Any] | None:
 
 @contextmanager
 def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
-    """The file, or the member of that name where it is a ZIP archive. Raises `ConfigError` where it cannot be read."""
+    """The file, or the member of that name where it is a ZIP archive.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             begin = file.read(4)
@@ -260,7 +264,9 @@ def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
 
 def objects(path: Path, keys: Sequence[str], *, member: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of the list that the file is (under the name ""), or of its lists of these names, one at a time.
-    Raises `ConfigError` where it is no JSON, or has none of these lists.
+
+    Raises:
+        ConfigError: it is no JSON, or has none of these lists.
     """
     found = False
     try:
@@ -312,7 +318,10 @@ def time_of(*values: object) -> str | None:
 
 def written_at(path: Path) -> str:
     """When the file was written, as RFC 3339 in UTC: what it holds without a time is no later, and a second import of
-    it is the same. Raises `ConfigError` where it cannot be read.
+    it is the same.
+
+    Raises:
+        ConfigError: it cannot be read.
     """
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from memproxy.core.redact import redact
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import RequestError, StateUnavailable
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.bodies import BodyWork
@@ -65,7 +65,7 @@ class CaptureBacklog:
         self._asides = TaskOwner("relay.aside")
         self._waiting: deque[Waiting] = deque()
         self._bytes = 0
-        self._logged_at = 0.0
+        self._outage = LogLimit(LOG_EVERY_S)
         self._trying: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
@@ -103,8 +103,7 @@ class CaptureBacklog:
                 self._waiting.remove(waiting)
                 _count_lost(waiting, why)
                 return
-        if time.monotonic() - self._logged_at > LOG_EVERY_S:
-            self._logged_at = time.monotonic()
+        if self._outage.due("wait"):
             where = "beside the journal" if durable else "in memory"
             log.error("turns (%d, since %s) wait %s: %s", len(self._waiting), waiting.entry.request_id, where, why)
 
@@ -156,7 +155,7 @@ class CaptureBacklog:
             await self.written(waiting)
         if number:
             log.info("turns that waited (%d) are in the journal now", number)
-            self._logged_at = 0.0
+            self._outage = LogLimit(LOG_EVERY_S)
         return None
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from memproxy import metrics as all_metrics
-from memproxy.auth.headers import Headers
 from memproxy.auth.identity import who_is_remembered
 from memproxy.errors import MethodNotAllowed, NotFound, StateUnavailable, Unauthenticated
 from memproxy.ports import JournalStore, SharedServer
@@ -90,7 +89,10 @@ class Health:
         """
         if not self.settings.telemetry.metrics:
             raise NotFound("Metrics are switched off (telemetry.metrics).")
-        self._check_token(request.headers)
+        sent = (request.headers.get(b"authorization") or "").removeprefix("Bearer ")
+        token = self.settings.telemetry.metrics_token
+        if token is not None and not hmac.compare_digest(sent.encode(), token.get_secret_value().encode()):
+            raise Unauthenticated("/metrics needs the token of telemetry.metrics_token as `Authorization: Bearer …`.")
         await self._measure()
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await request.answer(200, headers, all_metrics.render())
@@ -111,14 +113,6 @@ class Health:
             async with asyncio.timeout(LOOK_S):
                 for lane, age_s in (await self.state.queue_ages(datetime.now(UTC))).items():
                     gauges.learn_oldest.labels(lane).set(age_s)
-
-    def _check_token(self, headers: Headers) -> None:
-        token = self.settings.telemetry.metrics_token
-        if token is None:
-            return
-        sent = (headers.get(b"authorization") or "").removeprefix("Bearer ")
-        if not hmac.compare_digest(sent.encode(), token.get_secret_value().encode()):
-            raise Unauthenticated("/metrics needs the token of telemetry.metrics_token as `Authorization: Bearer …`.")
 
 
 def _status(states: Iterable[str]) -> str:

@@ -246,7 +246,7 @@ class ToolAnswer:
         self._wants_stream = wants_stream
         self._send = send
         self._plain = plain
-        self._streamed = self._is_stream(first)
+        self._streamed = first.is_stream(asked_for=wants_stream)
         self._room = MOST_RESULTS
         self._time_s = CALLS_S
         self._relayed = self._rounds()
@@ -274,6 +274,10 @@ class ToolAnswer:
 
     def header(self, name: str) -> str | None:
         return None if name.encode() in _OF_THE_BYTES else self._answer.header(name)
+
+    def is_stream(self, *, asked_for: bool) -> bool:
+        """As `UpstreamAnswer.is_stream`."""
+        return self._answer.is_stream(asked_for=asked_for)
 
     async def settle(self) -> None:
         """Wait until it is known what is answered: all rounds of an answer that is no stream. Raises `UpstreamError`
@@ -354,7 +358,8 @@ class ToolAnswer:
             return False
         self._answer.close()
         self._answer, self._sent = answer, sent
-        if not answer.is_success or self._is_stream(answer) != self._streamed or not may_be_read(answer):
+        streamed = answer.is_stream(asked_for=self._wants_stream)
+        if not answer.is_success or streamed != self._streamed or not may_be_read(answer):
             await self._without(f"a round with results was answered {answer.status}")
             return False
         return True
@@ -367,13 +372,10 @@ class ToolAnswer:
         metrics().internal_errors.labels(where="relay.tools").inc()
         self._answer.close()
         self._answer = await self._send(self._plain())
-        if self._streamed and not (self._answer.is_success and self._is_stream(self._answer)):
+        streamed = self._answer.is_stream(asked_for=self._wants_stream)
+        if self._streamed and not (self._answer.is_success and streamed):
             raise UpstreamUnreachable(f"The upstream answered {self._answer.status} in the middle of an answer.")
         return frozenset()
-
-    def _is_stream(self, answer: UpstreamAnswer) -> bool:
-        kind = (answer.header("content-type") or "").lower()
-        return kind.startswith("text/event-stream") or (self._wants_stream and "json" not in kind)
 
 
 _OF_THE_BYTES = frozenset({b"content-length", b"content-encoding"})

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +20,7 @@ import msgspec
 from memproxy.core.protocol import RecallAnswer
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable
+from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
 from memproxy.ports import BlockLine, BlockStore, SessionBlocks
 from memproxy.settings import Settings
@@ -126,7 +126,7 @@ class BlockKeeper:
         """False: a turn's block is kept for its own tool loop only."""
         self._patience_s = settings.recall.deadline_ms / 1000 * STATE_SHARE
         self._saving: dict[tuple[str, str, str], asyncio.Task[None]] = {}
-        self._logged_at = -LOG_EVERY_S
+        self._late = LogLimit(LOG_EVERY_S)
 
     async def blocks_for(self, scope: Scope, chat: RequestBody, *, shadow: bool, begins: bool) -> RequestBlocks:
         """What the session's earlier blocks give to this request. One without a user's message, which the upstream
@@ -162,8 +162,7 @@ class BlockKeeper:
                 return await self._state.find_blocks(scope, names)
         except TimeoutError:
             metrics().internal_errors.labels(where="relay.blocks_late").inc()
-            if time.monotonic() - self._logged_at > LOG_EVERY_S:  # a thousand requests at once meet it together
-                self._logged_at = time.monotonic()
+            if self._late.due("late"):  # a thousand requests at once meet it together
                 log.warning("the state took over %g s: requests go on without their session's blocks", self._patience_s)
         except StateUnavailable as error:
             metrics().internal_errors.labels(where="relay.blocks").inc()

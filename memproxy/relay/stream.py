@@ -73,15 +73,13 @@ class Tap:
         captures: bool = True,
     ) -> None:
         """``keep`` None: only the answer's name is noted. ``captures`` False: what is kept is no turn, so nothing is
-        missing where it cannot be. ``asked_for_stream``: an answer that does not say that it is JSON is a stream, as
-        the clients take it. ``copies`` are those of all answers.
+        missing where it cannot be. ``copies`` are those of all answers.
         """
         self._copies = copies
         self._counted = 0
         self._note_name = note_name
         self._naming: asyncio.Task[None] | None = None
-        content_type = (answer.header("content-type") or "").lower()
-        streamed = content_type.startswith("text/event-stream") or (asked_for_stream and "json" not in content_type)
+        streamed = answer.is_stream(asked_for=asked_for_stream)
         encoding = answer.header("content-encoding")
         self._decoder = BodyDecoder(encoding)
         self._streamed = streamed

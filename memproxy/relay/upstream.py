@@ -370,6 +370,13 @@ class UpstreamAnswer:
     def header(self, name: str) -> str | None:
         return self._response.headers.get(name)
 
+    def is_stream(self, *, asked_for: bool) -> bool:
+        """Whether it is one of events; where one was asked for, also if it does not say that it is JSON: clients take
+        it so.
+        """
+        kind = (self.header("content-type") or "").lower()
+        return kind.startswith("text/event-stream") or (asked_for and "json" not in kind)
+
     def __aiter__(self) -> Self:
         return self
 

@@ -121,7 +121,7 @@ class Answer(ABC):
 
     @property
     def text(self) -> str:
-        """The content so far, without reasoning and refusals; half surrogates are joined where they met, or replaced."""
+        """The content so far, no reasoning or refusals; half surrogates are joined where they met, else replaced."""
         joined = "".join(self._parts)
         self._parts = [joined]
         try:
