@@ -21,26 +21,8 @@ from starlette.types import Scope as AsgiScope
 from memproxy.api.http import answer, caller, error_answer, method_refused
 from memproxy.api.routes import Endpoint, api_routes, guarded
 from memproxy.auth.identity import decode_identity
-from memproxy.core.protocol import (
-    BACKUP_PATH,
-    CAPTURED_PATH,
-    DECIDED_PATH,
-    FULL_PATH,
-    IDENTITY_HEADER,
-    OWNERS_PATH,
-    PRUNE_PATH,
-    READY_PATH,
-    RECALL_PATH,
-    REINDEX_PATH,
-    REPLAY_PATH,
-    BackupAsked,
-    BackupTold,
-    Captured,
-    Full,
-    RecallRequest,
-    ReindexAsked,
-    ReplayAsked,
-)
+from memproxy.core import protocol
+from memproxy.core.protocol import IDENTITY_HEADER, Captured, Full, RecallRequest, ReplayAsked
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.engine.engine import Engine
@@ -146,7 +128,7 @@ def _internal(engine: Engine) -> list[Route]:
     async def full(scope: Scope) -> Full:
         return Full(whose=await engine.full(scope))
 
-    async def backup(request: BackupAsked) -> BackupTold:
+    async def backup(request: protocol.BackupAsked) -> protocol.BackupTold:
         return engine.back_up(Path(request.folder), state=request.state)
 
     async def prune(request: Request) -> Response:
@@ -160,16 +142,16 @@ def _internal(engine: Engine) -> list[Route]:
         return answer({"data": [scope.owner for scope in await engine.everybody() if tenant in {None, scope.tenant}]})
 
     endpoints = [
-        ("POST", DECIDED_PATH, _post_endpoint(list[ReceiptPart], decided, 204)),
-        ("POST", FULL_PATH, _post_endpoint(Scope, full)),
-        ("POST", REPLAY_PATH, _post_endpoint(ReplayAsked, engine.replay)),
-        ("POST", PRUNE_PATH, prune),
-        ("GET", OWNERS_PATH, owners),
-        ("POST", REINDEX_PATH, _post_endpoint(ReindexAsked, engine.reindex)),
-        ("GET", REINDEX_PATH, _get_endpoint("reindex", lambda: engine.reindexing.progress)),
-        ("POST", BACKUP_PATH, _post_endpoint(BackupAsked, backup)),
-        ("GET", BACKUP_PATH, _get_endpoint("backup", lambda: engine.backing_up.progress)),
-        ("GET", READY_PATH, _get_endpoint("ready", engine.readiness)),
+        ("POST", protocol.DECIDED_PATH, _post_endpoint(list[ReceiptPart], decided, 204)),
+        ("POST", protocol.FULL_PATH, _post_endpoint(Scope, full)),
+        ("POST", protocol.REPLAY_PATH, _post_endpoint(ReplayAsked, engine.replay)),
+        ("POST", protocol.PRUNE_PATH, prune),
+        ("GET", protocol.OWNERS_PATH, owners),
+        ("POST", protocol.REINDEX_PATH, _post_endpoint(protocol.ReindexAsked, engine.reindex)),
+        ("GET", protocol.REINDEX_PATH, _get_endpoint("reindex", lambda: engine.reindexing.progress)),
+        ("POST", protocol.BACKUP_PATH, _post_endpoint(protocol.BackupAsked, backup)),
+        ("GET", protocol.BACKUP_PATH, _get_endpoint("backup", lambda: engine.backing_up.progress)),
+        ("GET", protocol.READY_PATH, _get_endpoint("ready", engine.readiness)),
     ]
     return [Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in endpoints]
 
@@ -254,7 +236,10 @@ def build_app(engine: Engine) -> EngineApp:
 
     api = api_routes(engine.backends())
     mcp = Mcp(Router(api))
-    calls = {RECALL_PATH: _hot(RecallRequest, recall, "recall"), CAPTURED_PATH: _hot(Captured, captured, "notice")}
+    calls = {
+        protocol.RECALL_PATH: _hot(RecallRequest, recall, "recall"),
+        protocol.CAPTURED_PATH: _hot(Captured, captured, "notice"),
+    }
     routes = [*_internal(engine), Route("/mcp", mcp), *api]
     return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
 

@@ -18,23 +18,9 @@ import httptools
 import msgspec
 from yarl import URL
 
+from memproxy.core import protocol
 from memproxy.core.breaker import Breaker
-from memproxy.core.protocol import (
-    CAPTURED_PATH,
-    DECIDED_PATH,
-    FULL_PATH,
-    READY_PATH,
-    RECALL_PATH,
-    REPLAY_PATH,
-    REPLAY_WAIT_S,
-    Captured,
-    Full,
-    RecallAnswer,
-    RecallRequest,
-    ReplayAsked,
-    ReplayTold,
-    UpstreamAccess,
-)
+from memproxy.core.protocol import Captured, Full, RecallAnswer, RecallRequest, ReplayAsked, ReplayTold, UpstreamAccess
 from memproxy.core.receipt import ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
@@ -328,6 +314,8 @@ _LOOK_AGAIN_S = 0.1
 _NEEDED = ("state", "store")
 """Parts without which no API call can be answered."""
 
+_encode = msgspec.json.Encoder().encode
+_RECALLED = msgspec.json.Decoder(RecallAnswer)
 _LATE = RecallAnswer(result="degraded", reason="timeout")
 _AWAY = RecallAnswer(result="degraded", reason="engine")
 _BUSY = RecallAnswer(result="degraded", reason="busy")
@@ -367,8 +355,6 @@ class EngineClient:
         self._opened_at = 0.0
         self._ever_answered = self._loaded = False
         self.notices = Notices(self._connections, self._breaker)
-        self._encode = msgspec.json.Encoder()
-        self._answers = msgspec.json.Decoder(RecallAnswer)
 
     async def open(self) -> None:
         self._opened_at = time.monotonic()
@@ -432,7 +418,7 @@ class EngineClient:
                 connection.cut_off(TimeoutError())
 
         try:
-            connection = await self._connections.ask(RECALL_PATH, self._encode.encode(request), on_end)
+            connection = await self._connections.ask(protocol.RECALL_PATH, _encode(request), on_end)
         except OSError as error:
             on_end(error)
             return await answer
@@ -460,7 +446,7 @@ class EngineClient:
             self._answered_at = time.monotonic()
             if result.status != 200:
                 raise EngineUnavailable(f"The engine answered recall with {result.status}.")
-            answer = self._answers.decode(result.body)
+            answer = _RECALLED.decode(result.body)
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
             self._breaker.note_failure(refused=_is_refused(error))
             log.debug("recall failed, the request goes on without memory: %r", error)  # the handler warns, seldom
@@ -473,7 +459,7 @@ class EngineClient:
     async def full(self, scope: Scope) -> Full | None:
         """Whose quota of memories is full; None where the engine does not say."""
         try:
-            return await self._fetch(FULL_PATH, scope, Full, self._deadline_s)
+            return await self._fetch(protocol.FULL_PATH, scope, Full, self._deadline_s)
         except EngineUnavailable:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -484,7 +470,9 @@ class EngineClient:
     async def replay(self, request: ReplayAsked) -> ReplayTold:
         """The last messages of a session; whatever goes wrong is answered as its reason."""
         try:
-            return await self._fetch(REPLAY_PATH, request, ReplayTold, REPLAY_WAIT_S + self._deadline_s)
+            return await self._fetch(
+                protocol.REPLAY_PATH, request, ReplayTold, protocol.REPLAY_WAIT_S + self._deadline_s
+            )
         except NotSent:
             return ReplayTold(reason="engine")
         except (OSError, msgspec.DecodeError, EngineUnavailable) as error:
@@ -500,7 +488,7 @@ class EngineClient:
             raise NotSent("The engine does not answer.")
         began = time.monotonic()
         try:
-            response = await self._connections.call(path, self._encode.encode(request), within_s=within_s)
+            response = await self._connections.call(path, _encode(request), within_s=within_s)
         except OSError as error:
             if not isinstance(error, TimeoutError) or self._answered_at < began:
                 self._breaker.note_failure(refused=_is_refused(error))
@@ -516,7 +504,7 @@ class EngineClient:
         """
         patience = aiohttp.ClientTimeout(total=READY_PATIENCE_S)
         try:
-            async with self._pool.get(_url(READY_PATH), timeout=patience) as response:
+            async with self._pool.get(_url(protocol.READY_PATH), timeout=patience) as response:
                 parts = msgspec.json.decode(await response.read(), type=dict[str, str])
         except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
             return {"engine": self._silence(error)}
@@ -630,7 +618,6 @@ class Notices:
         self._decided: list[ReceiptPart] = []
         self._captured: dict[tuple[str, UpstreamAccess | None], Captured] = {}
         self._sent_at = 0.0
-        self._encode = msgspec.json.Encoder()
 
     async def close(self) -> None:
         """Send those that wait, within `CLOSE_S`."""
@@ -660,7 +647,7 @@ class Notices:
 
     async def _send_captured(self, captured: Captured) -> None:
         try:
-            await self._connections.call(CAPTURED_PATH, self._encode.encode(captured), within_s=NOTICE_S)
+            await self._connections.call(protocol.CAPTURED_PATH, _encode(captured), within_s=NOTICE_S)
         except OSError as error:
             metrics().internal_errors.labels(where="relay.captured").inc()
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
@@ -677,7 +664,7 @@ class Notices:
         while self._decided:
             batch = self._decided[:DECIDED_AT_ONCE]
             try:
-                await self._connections.call(DECIDED_PATH, self._encode.encode(batch), within_s=NOTICE_S)
+                await self._connections.call(protocol.DECIDED_PATH, _encode(batch), within_s=NOTICE_S)
             except OSError as error:
                 metrics().receipts_dropped.labels(reason="relay").inc(len(batch))
                 log.debug("the engine was not told of %d receipts (%s)", len(batch), type(error).__name__)

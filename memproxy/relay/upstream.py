@@ -43,16 +43,11 @@ class Bytes(str):
         return text
 
 
-def text_or_bytes(value: bytes) -> str:
-    """The value's text; `Bytes` where it is no UTF-8."""
+def _text_or_bytes(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return Bytes(value)
-
-
-class HeadersAsBytes(CIMultiDict[str]):
-    """Headers of which some values are `Bytes`; to be sent by a session whose requests are `RawRequest`."""
 
 
 class RawRequest(aiohttp.ClientRequest):
@@ -65,8 +60,8 @@ class RawRequest(aiohttp.ClientRequest):
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         """As aiohttp's own; the first thing that it writes begins with the whole head."""
         protocol = conn.protocol
-        if protocol is not None and protocol.transport is not None:
-            values = [value for value in self.headers.values() if isinstance(value, Bytes)]
+        values = [value for value in self.headers.values() if isinstance(value, Bytes)]
+        if values and protocol is not None and protocol.transport is not None:
             protocol.transport = cast(Any, _Head(protocol, protocol.transport, values))
         return await super().send(conn)
 
@@ -160,16 +155,15 @@ class Upstream:
         self.takes_client_key = takes_client_key and self._authorization is None
         self.state: str | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._raw_session: aiohttp.ClientSession | None = None
         self._connections: Connections | None = None
         self._urls: dict[bytes, URL] = {}
 
     async def open(self) -> None:
         settings = self._settings
         self._connections = Connections(tls_context(settings.ca_file))
-        session = partial(
-            aiohttp.ClientSession,
+        self._session = aiohttp.ClientSession(
             connector=self._connections,
+            request_class=RawRequest,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(
@@ -181,12 +175,10 @@ class Upstream:
             max_headers=MOST_HEADERS,
             read_bufsize=READ_BUFFER,
         )
-        self._session, self._raw_session = session(), session(request_class=RawRequest)
 
     async def close(self) -> None:
-        for session in (self._session, self._raw_session):
-            if session is not None:
-                await session.close()
+        if self._session is not None:
+            await self._session.close()
 
     def headers_for(self, headers: Headers, length: int | None) -> CIMultiDict[str]:
         """The client's headers as the upstream gets them: ours and hop-by-hop ones removed, the key perhaps replaced.
@@ -196,11 +188,12 @@ class Upstream:
         dropped = _NOT_SENT if self.takes_client_key else _NOT_SENT_NOR_KEYS
         if (connection := headers.all(b"connection")) and connection not in _NAME_NOTHING_MORE:
             dropped |= _connection_named(headers.raw)
-        sent: CIMultiDict[str]
-        try:
-            sent = CIMultiDict(_passed_on(headers.raw, dropped, bytes.decode))
-        except UnicodeDecodeError:
-            sent = HeadersAsBytes(_passed_on(headers.raw, dropped, text_or_bytes))
+        passed = [
+            (name.decode("latin-1"), _text_or_bytes(value))
+            for name, value in headers.raw
+            if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
+        ]
+        sent = CIMultiDict(passed)
         if self._authorization is not None:
             sent["authorization"] = self._authorization
         if length is not None:
@@ -254,7 +247,7 @@ class Upstream:
     async def _request(
         self, method: str, url: URL, headers: CIMultiDict[str], body: bytes | AsyncIterable[bytes] | None
     ) -> aiohttp.ClientResponse:
-        session = self._raw_session if isinstance(headers, HeadersAsBytes) else self._session
+        session = self._session
         assert session is not None, "open() comes first"  # noqa: S101 - a programming error, not an input
         ask = partial(session.request, method, url, headers=headers, allow_redirects=False, proxy=self._proxy)
         size = 0 if body is None else len(body) if isinstance(body, bytes) else None
@@ -427,16 +420,6 @@ def _without_answer(error: Exception) -> bool:
 def _connection_named(raw: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
     values = (value for name, value in raw if name.lower() == b"connection")
     return frozenset(part.strip().lower() for value in values for part in value.split(b","))
-
-
-def _passed_on(
-    raw: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes], text: Callable[[bytes], str]
-) -> list[tuple[str, str]]:
-    return [
-        (name.decode("latin-1"), text(value))
-        for name, value in raw
-        if (lower := name.lower()) not in dropped and not lower.startswith(_OURS)
-    ]
 
 
 async def _split(body: bytes) -> AsyncIterator[bytes]:

@@ -137,12 +137,11 @@ class Reloads:
             logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, self._process)
             log.info("goes on with the reloaded configuration")
 
-        self._lifeline.on_settings(lambda settings: _soon(loop, put_into_use, settings))
+        def soon(settings: Settings) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+                loop.call_soon_threadsafe(put_into_use, settings)
 
-
-def _soon(loop: asyncio.AbstractEventLoop, take: Callable[[Settings], None], settings: Settings) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-        loop.call_soon_threadsafe(take, settings)
+        self._lifeline.on_settings(soon)
 
 
 async def _settle(opened: Coroutine[Any, Any, None]) -> None:

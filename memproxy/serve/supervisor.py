@@ -374,10 +374,10 @@ class Supervisor:
             Child(ENGINE, msgspec.structs.replace(alone, engine_socket=socket, place=index), environment)
             for index, socket in enumerate(sockets)
         ]
-        self._state: Child | None = None
-        if is_embedded:  # what the engine had claimed is taken back when it opens the state anew, not before
-            self._state = Child(STATE, alone, environment, rests=self._engines[0])
-        self._state_socket = launch.state_socket
+        # what the engine had claimed is taken back when it opens the state anew, not before
+        states = [Child(STATE, alone, environment, rests=self._engines[0])]
+        self._states = states if is_embedded else []
+        self._children = [*self._relays, *self._engines, *self._states]
         self._stop = asyncio.Event()
         self.in_order = True
         """Whether everything is given the time to end in order."""
@@ -390,27 +390,20 @@ class Supervisor:
         if hears_hangups():
             loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-        children = self._children
         async with asyncio.TaskGroup() as group:
-            for child in children:
+            for child in self._children:
                 group.create_task(child.run())
-            works = [self._watch_engine(engine) for engine in self._engines]
-            watches = [group.create_task(watch) for watch in (*works, self._watch_state(), self._watch_terminal())]
+            works = [*map(self._watch_engine, self._engines), *map(self._watch_state, self._states)]
+            watches = [group.create_task(watch) for watch in (*works, self._watch_terminal())]
             await self._stop.wait()
             grace_s = self._settings.server.shutdown_grace_s
             log.info("stopping: open requests have %g s to finish", grace_s)
             for watch in watches:
                 watch.cancel()
-            await asyncio.gather(*(relay.stop(grace_s + 3) for relay in self._relays))
-            await asyncio.gather(*(engine.stop(grace_s + 3) for engine in self._engines))
-            if self._state is not None:
-                await self._state.stop(grace_s + 3)
+            for rank in (self._relays, self._engines, self._states):
+                await asyncio.gather(*(child.stop(grace_s + 3) for child in rank))
         for number in (*ENDING_SIGNALS, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-
-    @property
-    def _children(self) -> list[Child]:
-        return [*self._relays, *self._engines, *([self._state] if self._state is not None else [])]
 
     async def _watch_terminal(self) -> None:
         """Note a terminal that went away without a SIGHUP (its shell ended and left us running): a later SIGHUP then
@@ -428,24 +421,23 @@ class Supervisor:
             pid = engine.pid
             if replaced := [file.path for file in opened if file.since(pid)]:
                 log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
-                if self._state is not None:
-                    self._state.restart()
-                engine.restart()
+                for child in (*self._states, engine):
+                    child.restart()
             await asyncio.sleep(PROBE_EVERY_S)
             pid, answered = engine.pid, await answers(socket, ENGINE_PROBE)
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):
                 log.error("the %s has not answered for %g s; ending it", engine.called, silence.lasts_s)
                 engine.restart()
 
-    async def _watch_state(self) -> None:
+    async def _watch_state(self, state: Child) -> None:
         """End a state's process that hangs: whatever the engine writes waits for it."""
         silence = Silence()
-        while self._state is not None:
+        while True:
             await asyncio.sleep(PROBE_EVERY_S)
-            answered = await answers(self._state_socket, STATE_WRITER_PROBE)
-            if silence.is_too_long(self._state.pid, answered=answered):
+            answered = await answers(state.launch.state_socket, STATE_WRITER_PROBE)
+            if silence.is_too_long(state.pid, answered=answered):
                 log.error("the state's process has not answered for %g s; ending it", silence.lasts_s)
-                self._state.restart()
+                state.restart()
 
     def _on_signal(self, number: int) -> None:
         """Stop in order; at once when asked a second time, except by SIGHUP: a terminal that closes sends it twice."""
