@@ -10,7 +10,7 @@ Nothing on the first line waits for anything on the second; the second can be ki
 
 Where each step lives:
 
-    relay/     process one, the request in order: app, handler, sessions, gate, inject, upstream, stream, capture
+    relay/     process one, the request in order: routing, handler, decide, session_blocks, upstream, stream, capture
     engine/    process two: its parts, and the routes that the relay and the memory API reach it by
     recall/    rewrite → search → ranking by stages → relations, time, rerank → floor → budget → the block
     learn/     triggers, worker, extraction (by a model, or by rules/ without one), reconciliation, apply; reindex

@@ -14,19 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from memproxy.core import history
 from memproxy.core.bounded import BoundedCache
-from memproxy.core.history import (
-    STATE,
-    CompressAsked,
-    KeptState,
-    Role,
-    cut_of,
-    entries_to_list,
-    may_cut,
-    read_kept,
-    state_block,
-    working_block,
-)
+from memproxy.core.history import CompressAsked, KeptState
 from memproxy.core.protocol import ReplayAsked
 from memproxy.core.receipt import Carried
 from memproxy.core.scope import Scope
@@ -167,12 +157,12 @@ class Conversations:
         scope, chat = request.scope, request.chat
         former, rests_on = (None, list[str]()) if request.conversation.begins else await self._read_state(scope)
         users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
-        roles = [Role(one.role, one.has_tool_calls) for one in chat.messages]
+        roles = [history.Role(one.role, one.has_tool_calls) for one in chat.messages]
         cut = None
         if former is not None and former.after in names[:-1]:
             at = users[names.index(former.after) + 1]
-            cut = at if may_cut(roles, at) else None
-        new, since = cut_of(roles, self._compress.keep_last), cut or 0
+            cut = at if history.may_cut(roles, at) else None
+        new, since = history.cut_of(roles, self._compress.keep_last), cut or 0
         long = cut is None or _tokens(chat, since, len(roles)) > above
         asks = None
         if new is not None and new > since and (long or new - since >= self._compress.every_turns):
@@ -181,7 +171,7 @@ class Conversations:
             why = "no_model" if not self._by_model else ("not_ready" if new is not None else "short")
             return Conversed(carried=Carried(reasons={"compress": why}), asks=asks)
         gone = [at for at in range(cut) if roles[at].role not in INSTRUCTIONS]
-        state = state_block(former.state, nonce)
+        state = history.state_block(former.state, nonce)
         before, removed = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
         carried = Carried(
             left_out=len(gone),
@@ -195,13 +185,13 @@ class Conversations:
         """The session's state, if all turns that it rests on are there, and their ids."""
         try:
             async with asyncio.timeout(self._patience_s):
-                session_blocks = await self._state.find_blocks(scope, [STATE])
+                session_blocks = await self._state.find_blocks(scope, [history.STATE])
         except (TimeoutError, StateUnavailable) as error:
             _note("a session's state cannot be read, its request goes on whole", error)
             return None, []
-        lines = session_blocks.blocks.get(STATE, [])
+        lines = session_blocks.blocks.get(history.STATE, [])
         turns = [line.memory_id for line in lines if line.memory_id is not None]
-        return read_kept(next((line.text for line in lines if line.memory_id is None), None), len(turns)), turns
+        return history.read_kept(next((line.text for line in lines if line.memory_id is None), None), len(turns)), turns
 
     def _asks(
         self, request: MemoryRequest, names: Sequence[str], *, since: int, new: int, former: KeptState | None
@@ -235,11 +225,11 @@ class Conversations:
             _note("working memory cannot be listed, a request goes on without", error)
             reason = "cache" if isinstance(error, CacheUnavailable) else "state"
             return conversed.carrying(reasons={**conversed.carried.reasons, "working": reason})
-        shown = entries_to_list(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
+        shown = history.entries_to_list(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
         conversed = conversed.carrying(entries=[entry.key for entry in shown])
         if not shown:
             return conversed
-        context = msgspec.structs.replace(conversed.context, notes=working_block(shown, nonce, now))
+        context = msgspec.structs.replace(conversed.context, notes=history.working_block(shown, nonce, now))
         return msgspec.structs.replace(conversed, context=context)
 
 

@@ -101,9 +101,6 @@ class RequestBody(ABC):
         self.tool_choice_forced = _forced(self.field("tool_choice")) or _forced(self.field("function_call"))
         self.chain: str | None = None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model}, {len(self.messages)} messages, {len(self.body)} bytes)"
-
     def _fields_of_ours(self) -> tuple[str, ...]:
         return OURS
 

@@ -28,6 +28,8 @@ class Head:
     def header(self, name: str) -> str | None:
         return self._headers.get(name.replace("-", "_"))
 
+    is_stream = UpstreamAnswer.is_stream
+
 
 @pytest.mark.parametrize("mark", [b"data: [DONE]\n\n", b"data:  [DONE]\n\n", b"data:\t[DONE] \r\r: bye\r\r"])
 @pytest.mark.parametrize("with_length", [False, True])
