@@ -127,7 +127,9 @@ class Conversations:
         scope, chat = request.scope, request.chat
         if (self._refusals.get(session_of(scope)) or 0) >= REFUSALS or chat.chain is not None or not chat.user_indexes:
             return UNCHANGED
-        above = self._above(request.controls)
+        above = request.controls.compress_above  # the request's, its agent's or its user's; else its tenant's, or all's
+        if above is None:
+            above = self._compress.tenants.get(request.controls.tenant, self._compress.above_tokens)
         conversed = UNCHANGED
         # the client sends no history: instructions and one message of the user
         alone = len(chat.user_indexes) == 1 and {message.role for message in chat.messages} <= INSTRUCTIONS | {"user"}
@@ -136,12 +138,6 @@ class Conversations:
         elif above and _tokens(chat, 0, len(chat.messages)) > above:
             conversed = await self._compressed(request, nonce=nonce, above=above)
         return await self._with_inventory(conversed, scope, nonce) if self._inject != "none" else conversed
-
-    def _above(self, controls: Controls) -> int | None:
-        """From how many tokens on a history is compressed: by the request, its agent, its user, its tenant, or all."""
-        if controls.compress_above is not None:
-            return controls.compress_above or None
-        return self._compress.tenants.get(controls.tenant, self._compress.above_tokens)
 
     async def _replayed(self, scope: Scope, tokens: int) -> Conversed:
         request = ReplayAsked(scope=scope, turns=self._conversation.replay, tokens=tokens)

@@ -283,9 +283,9 @@ class MemoryHandler:
                 decision, answer = await self._send_plain(incoming, built, refusal, first.status)
             elif decision.offer is not None and first.is_success and may_be_read(first):
                 answer = answered = ToolAnswer(
-                    self.decider.tools,
-                    decision.offer,
-                    first,
+                    tools=self.decider.tools,
+                    offer=decision.offer,
+                    answer=first,
                     sent=built.body,
                     wants_stream=incoming.chat.stream,
                     send=partial(self._send, incoming, read_here=True),

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -224,48 +225,40 @@ class MemoryTools:
             raise _Unusable(f"status {status}: {answered[:300]!r}") from error
 
 
+@dataclass(kw_only=True, eq=False)
 class ToolAnswer:
-    """The upstream's answer to a request that offered tools, as the client gets it: like `UpstreamAnswer`."""
+    """The upstream's answer to a request that offered tools, as the client gets it: like `UpstreamAnswer`. ``sent`` is
+    the request that ``answer`` answers first, ``plain`` makes the same without tools.
+    """
 
-    def __init__(
-        self,
-        tools: MemoryTools,
-        offer: Offer,
-        first: UpstreamAnswer,
-        *,
-        sent: bytes,
-        wants_stream: bool,
-        send: Callable[[bytes], Awaitable[UpstreamAnswer]],
-        plain: Callable[[], bytes],
-    ) -> None:
-        """``sent`` is the request that ``first`` answers, ``plain`` makes the same without tools."""
-        self._tools = tools
-        self._offer = offer
-        self._answer = first
-        self._sent = sent
-        self._wants_stream = wants_stream
-        self._send = send
-        self._plain = plain
-        self._streamed = first.is_stream(asked_for=wants_stream)
-        self._room = MOST_RESULTS
-        self._time_s = CALLS_S
+    tools: MemoryTools
+    offer: Offer
+    answer: UpstreamAnswer
+    sent: bytes
+    wants_stream: bool
+    send: Callable[[bytes], Awaitable[UpstreamAnswer]]
+    plain: Callable[[], bytes]
+    called: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._streamed = self.answer.is_stream(asked_for=self.wants_stream)
+        self._room, self._time_s = MOST_RESULTS, CALLS_S
         self._relayed = self._rounds()
         self._ready: list[bytes] = []
-        self.called: list[str] = []
 
     @property
     def status(self) -> int:
         """Of the answer that the client gets the end of."""
-        return self._answer.status
+        return self.answer.status
 
     @property
     def is_success(self) -> bool:
-        return self._answer.is_success
+        return self.answer.is_success
 
     @property
     def headers(self) -> RawHeaders:
         """The headers that hold for a body that may have changed."""
-        return [(name, value) for name, value in self._answer.headers if name.lower() not in _OF_THE_BYTES]
+        return [(name, value) for name, value in self.answer.headers if name.lower() not in _OF_THE_BYTES]
 
     @property
     def ended(self) -> bool:
@@ -273,11 +266,11 @@ class ToolAnswer:
         return False
 
     def header(self, name: str) -> str | None:
-        return None if name.encode() in _OF_THE_BYTES else self._answer.header(name)
+        return None if name.encode() in _OF_THE_BYTES else self.answer.header(name)
 
     def is_stream(self, *, asked_for: bool) -> bool:
         """As `UpstreamAnswer.is_stream`."""
-        return self._answer.is_stream(asked_for=asked_for)
+        return self.answer.is_stream(asked_for=asked_for)
 
     async def settle(self) -> None:
         """Wait until it is known what is answered: all rounds of an answer that is no stream. Raises `UpstreamError`
@@ -295,11 +288,11 @@ class ToolAnswer:
         return self._ready.pop(0) if self._ready else await anext(self._relayed)
 
     def close(self) -> None:
-        self._answer.close()
+        self.answer.close()
 
     async def _rounds(self) -> AsyncIterator[bytes]:
-        names, client_view, rounds, is_last = self._offer.names, ClientView(), 0, False
-        tool_format = self._offer.format
+        names, client_view, rounds, is_last = self.offer.names, ClientView(), 0, False
+        tool_format = self.offer.format
         while True:
             this = (tool_format.stream if self._streamed else tool_format.whole)(names, client_view)
             async for out in self._read(this):
@@ -311,7 +304,7 @@ class ToolAnswer:
                 continue
             done = await self._run(this)
             if this.others:
-                self._tools.keep(self._offer.scope, this.others, done)
+                self.tools.keep(self.offer.scope, this.others, done)
                 yield this.tail
                 return
             rounds += 1
@@ -322,8 +315,8 @@ class ToolAnswer:
 
     async def _read(self, this: Round) -> AsyncIterator[bytes]:
         """What the client gets of the answer at hand. One that calls tools of ours is not read to its very end."""
-        decoder = _decoder(self._answer)
-        async for chunk in self._answer:
+        decoder = _decoder(self.answer)
+        async for chunk in self.answer:
             for part in decoder.parts(chunk):
                 if out := this.feed(part):
                     yield out
@@ -341,7 +334,7 @@ class ToolAnswer:
             if index >= MOST_CALLS or self._room <= 0 or self._time_s <= 0:
                 result = _failed(call.name, "refused", "Too many calls of memory tools. Answer with what you have.")
             else:
-                result = await self._tools.run(self._offer, call, min(CALL_S, self._time_s))
+                result = await self.tools.run(self.offer, call, min(CALL_S, self._time_s))
             self._time_s -= time.monotonic() - began
             self._room -= len(result)
             self.called.append(call.name)
@@ -351,14 +344,14 @@ class ToolAnswer:
     async def _next(self, reply: bytes, *, last: bool) -> bool:
         """Ask for the next round; False: it failed, and the request was sent without tools."""
         try:
-            sent = self._offer.format.next_round(self._sent, reply, last=last)
-            answer = await self._send(sent)
+            sent = self.offer.format.next_round(self.sent, reply, last=last)
+            answer = await self.send(sent)
         except (Unreadable, UpstreamError) as error:
             await self._without(f"a round with results failed ({error!r})")
             return False
-        self._answer.close()
-        self._answer, self._sent = answer, sent
-        streamed = answer.is_stream(asked_for=self._wants_stream)
+        self.answer.close()
+        self.answer, self.sent = answer, sent
+        streamed = answer.is_stream(asked_for=self.wants_stream)
         if not answer.is_success or streamed != self._streamed or not may_be_read(answer):
             await self._without(f"a round with results was answered {answer.status}")
             return False
@@ -370,11 +363,11 @@ class ToolAnswer:
         """
         log.warning("%s: the request is sent without memory tools", why)
         metrics().internal_errors.labels(where="relay.tools").inc()
-        self._answer.close()
-        self._answer = await self._send(self._plain())
-        streamed = self._answer.is_stream(asked_for=self._wants_stream)
-        if self._streamed and not (self._answer.is_success and streamed):
-            raise UpstreamUnreachable(f"The upstream answered {self._answer.status} in the middle of an answer.")
+        self.answer.close()
+        self.answer = await self.send(self.plain())
+        streamed = self.answer.is_stream(asked_for=self.wants_stream)
+        if self._streamed and not (self.answer.is_success and streamed):
+            raise UpstreamUnreachable(f"The upstream answered {self.answer.status} in the middle of an answer.")
         return frozenset()
 
 
