@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
+
 from memproxy.errors import BodyTimeout, Overloaded
 from memproxy.relay.bodies import BodyWork
 from memproxy.settings import ServerSettings
@@ -20,42 +22,11 @@ Part = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Reads on: the next part of a body, and whether it was the last one."""
 
 
-class Share:
+class Share(msgspec.Struct):
     """One request's share of the memory; given back by `Intake.release`."""
 
-    __slots__ = ("bytes", "uploads")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.uploads = False
-
-
-class _Turn:
-    """A body under way, which can be ended from outside. (`asyncio.timeout` would cost more, and few ever are.)"""
-
-    __slots__ = ("_end", "_task", "ended")
-
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
-        self._end: asyncio.TimerHandle | None = None
-        self.ended = False
-
-    def end_at(self, when: float) -> None:
-        """Break its reading off at this time of the loop's clock, unless it is over."""
-        self._end = asyncio.get_running_loop().call_at(when, self._break_off)
-
-    def _break_off(self) -> None:
-        if self._task is not None:
-            self.ended = True
-            self._task.cancel()
-
-    def over(self) -> None:
-        if self._end is not None:
-            self._end.cancel()
-
-    def is_ours(self) -> bool:
-        """Whether this alone cancelled its task."""
-        return self.ended and self._task is not None and self._task.uncancel() == 0
+    bytes: int = 0
+    uploads: bool = False
 
 
 class Intake:
@@ -67,7 +38,7 @@ class Intake:
         """``work`` puts the parts of large bodies together."""
         self._work = work
         self.take(server)
-        self._reading: dict[_Turn, float] = {}
+        self._reading: dict[asyncio.Timeout, float] = {}
         self._uploads = 0
         self._bytes = 0
 
@@ -85,34 +56,31 @@ class Intake:
         """
         parts: list[bytes] = []
         size, ended = 0, False
-        turn = _Turn()
-        self._reading[turn] = asyncio.get_running_loop().time()
-        if len(self._reading) + self._uploads > self._most_under_way:
-            self._end_first(after_s=GRACE_S)
         try:
-            while not ended:
-                data, ended = await part()
-                size += len(data)
-                if size > limit:
-                    return None
-                self._take(share, len(data), turn)
-                parts.append(data)
-        except asyncio.CancelledError as error:
-            if not turn.is_ours():
-                raise
+            async with asyncio.timeout(None) as turn:
+                self._reading[turn] = asyncio.get_running_loop().time()
+                if len(self._reading) + self._uploads > self._most_under_way:
+                    self._end_first(after_s=GRACE_S)
+                while not ended:
+                    data, ended = await part()
+                    size += len(data)
+                    if size > limit:
+                        return None
+                    self._take(share, len(data), turn)
+                    parts.append(data)
+        except TimeoutError as error:
             raise BodyTimeout(
                 "The end of the request's body did not come, and others wait: too many are being sent at once (half of "
                 "server.max_concurrent_requests). Send it again, as a whole."
             ) from error
         finally:
             self._reading.pop(turn, None)
-            turn.over()
         return parts[0] if len(parts) == 1 else await self._work.run(partial(b"".join, parts), size)
 
     def _end_first(self, *, after_s: float = 0.0) -> None:
         """End the body that was begun first, this long after its beginning."""
         first = next(iter(self._reading))
-        first.end_at(self._reading.pop(first) + after_s)
+        first.reschedule(self._reading.pop(first) + after_s)
 
     def upload(self, share: Share) -> None:
         """A body that is relayed as it comes begins; raises `Overloaded` where too many are under way."""
@@ -136,7 +104,7 @@ class Intake:
             )
         self._add(share, size)
 
-    def _take(self, share: Share, size: int, turn: _Turn) -> None:
+    def _take(self, share: Share, size: int, turn: asyncio.Timeout) -> None:
         """As `hold`, for a part that came: where there is no room, another body under way, begun before it, goes."""
         if self._bytes + size <= self._most_bytes or next(iter(self._reading), turn) is turn:
             self.hold(share, size)
