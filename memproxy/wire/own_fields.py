@@ -83,10 +83,6 @@ _MOST_NAME = 40
 """How many unknown names an error repeats, and how many characters of each."""
 
 
-NO_CONTEXT = MemoryContext()
-NO_CONFIG = MemoryConfig()
-
-
 def may_hold_ours(body: bytes) -> bool:
     """Whether a body may have one of our fields, or name a response of ours, by its bytes alone, escaped or not."""
     return contains(body, b"memory_con", b"_") or contains(body, b"resp_memproxy_", b"_") or escapes_small_letters(body)
@@ -98,7 +94,7 @@ def read_context(raw: msgspec.Raw | None) -> MemoryContext:
     """
     fields = _fields(raw, "memory_context")
     if not fields:
-        return NO_CONTEXT
+        return MemoryContext()
     named = {name: _checked("memory_context", fields, name, str, "a string") for name in _CONTEXT}
     return MemoryContext(**{name: value or (value if name == "user_id" else None) for name, value in named.items()})
 
@@ -109,7 +105,7 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
     """
     fields = _fields(raw, "memory_config")
     if not fields:
-        return NO_CONFIG
+        return MemoryConfig()
     values = {name: _checked("memory_config", fields, name, *takes) for name, takes in _CONFIG.items()}
     return MemoryConfig(**values, unknown=tuple(name for name in fields if name not in _CONFIG))
 

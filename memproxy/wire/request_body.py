@@ -14,18 +14,10 @@ import msgspec
 
 from memproxy.core.block import NAME, shown_texts, strip_blocks
 from memproxy.core.turn import INSTRUCTIONS, Message, quoted_digests, text_digest
+from memproxy.wire import splice
 from memproxy.wire.chat_message import ChatMessage, is_filled
 from memproxy.wire.own_fields import OURS, read_config, read_context
-from memproxy.wire.splice import (
-    Edit,
-    ObjectSpans,
-    Unreadable,
-    append_element,
-    apply,
-    check_encoding,
-    contains,
-    without_half_surrogates,
-)
+from memproxy.wire.splice import Edit, ObjectSpans, Unreadable
 from memproxy.wire.tool_rounds import KeptCalls, ToolFormat
 
 Position = Literal["auto", "before_last_user", "after_system", "system", "within_user"]
@@ -127,7 +119,7 @@ class RequestBody(ABC):
             first = self._top.members[0].key_start
             return [Edit(first, first, b'"tools":[' + added + b"],")]
         if self._text.startswith(b"[", member.value_start):
-            return [append_element(self._text, member.value_start, member.value_end, added)]
+            return [splice.append_element(self._text, member.value_start, member.value_end, added)]
         return [Edit(member.value_start, member.value_end, b"[" + added + b"]")]
 
     @abstractmethod
@@ -202,7 +194,8 @@ class RequestBody(ABC):
         users = [self.texts[index] for index in self.user_indexes if index not in gone]
         held = [self.digests[index] for index in remaining] + quoted_digests(self._instructions(), users)
         # a client may have changed the case of a block's letters, or escaped some
-        if contains(self.body, b"<" + NAME.encode(), b"<", any_case=True) or contains(self.body, b"\\u00", b"\\"):
+        is_marked = splice.contains(self.body, b"<" + NAME.encode(), b"<", any_case=True)
+        if is_marked or splice.contains(self.body, b"\\u00", b"\\"):
             held += [text_digest(text) for index in remaining for text in shown_texts(self.texts[index])]
         return held
 
@@ -289,7 +282,7 @@ class RequestBody(ABC):
             edits += self._placed(ordered, position, replayed)
         # each with the comma behind it; the last message is none of them
         gone = [Edit(self.messages[index].start, self.messages[index + 1].start) for index in context.left_out]
-        return apply(self.body, [*edits, *gone] if gone else edits)
+        return splice.apply(self.body, [*edits, *gone] if gone else edits)
 
     def _with_context(self, blocks: Blocks, context: Context) -> list[tuple[int, str]]:
         """The blocks of messages that stay, with the state before the first of them and the notes behind the last."""
@@ -353,12 +346,12 @@ def readable(kind: type[AnyRequest], body: bytes) -> AnyRequest:
     """
     if len(body) > MOST_BYTES:
         raise Unreadable("too_long")
-    check_encoding(body)
+    splice.check_encoding(body)
     try:
         try:
             return kind(body, body)
         except Unreadable as error:
-            if error.reason != "json" or (text := without_half_surrogates(body)) is body:
+            if error.reason != "json" or (text := splice.without_half_surrogates(body)) is body:
                 raise
         return kind(body, text)
     except RecursionError as error:
