@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import prometheus_client as prometheus
 from prometheus_client import multiprocess, values
@@ -321,6 +322,12 @@ def count_as(process: str) -> None:
 def metrics() -> Metrics:
     """This process's metrics, made at first use."""
     return Metrics()
+
+
+@functools.cache
+def child(metric: prometheus.Counter | prometheus.Histogram, *labels: str) -> Any:
+    """The child of a metric with these label values: to look it up in each request would take a lock each time."""
+    return metric.labels(*labels)
 
 
 class _AllProcesses(Collector):

@@ -5,7 +5,6 @@ else goes wrong costs it the memory, and the header says so.
 """
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Awaitable
@@ -15,7 +14,6 @@ from time import monotonic
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from prometheus_client import Counter
 
 from memproxy.auth.experiment import Experiment
 from memproxy.auth.headers import Headers
@@ -34,7 +32,7 @@ from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
 from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
-from memproxy.metrics import metrics
+from memproxy.metrics import child, metrics
 from memproxy.ports import CallerStore, UsageStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
 from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, MemoryRequest
@@ -84,12 +82,6 @@ DEGRADED = {
 """What a reason means, for the log. ``upstream_rejected`` has a line of its own, with the upstream's status."""
 
 Result = TypeVar("Result")
-
-
-@functools.cache
-def _recalls(result: str, reason: str) -> Counter:
-    """``memproxy_recall_total`` of this result and reason: a look-up by labels in each request takes a lock."""
-    return metrics().recall.labels(result, reason)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +165,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return headers
 
     def count(self) -> None:
-        _recalls(self.result, self.reason or "").inc()
+        child(metrics().recall, self.result, self.reason or "").inc()
 
     def for_receipt(self, *, status: int | None, model: str | None, is_lost: bool = False) -> Decided:
         """The relay's part of the receipt, with the upstream's status and the model that was asked for."""

@@ -219,7 +219,6 @@ class Pace:
 
     @property
     def admits(self) -> bool:
-        """Whether one more may be sent."""
         return self._running < int(self._at_once)
 
     @property

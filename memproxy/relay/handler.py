@@ -1,7 +1,6 @@
 """A request that carries memory, in order: read, decide what memory does, inject, send, relay, capture."""
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Callable
@@ -12,13 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import astuple
-from prometheus_client import Histogram
 
 from memproxy.core.protocol import Identity
 from memproxy.core.receipt import Carried, ReceiptPart
 from memproxy.errors import Overloaded, RequestError
 from memproxy.logs import LogLimit
-from memproxy.metrics import metrics
+from memproxy.metrics import child, metrics
 from memproxy.relay import bodies
 from memproxy.relay.admission import Admission
 from memproxy.relay.bodies import OFF_LOOP_BYTES, BodyWork, Stop
@@ -53,12 +51,6 @@ TOOLLESS = frozenset({404, 501})
 
 _OFF = Decision(result="off")
 _UNREADABLE = Decision(result="skipped", reason="unreadable")
-
-
-@functools.cache
-def _overhead(route: str) -> Histogram:
-    """``memproxy_request_overhead_seconds`` of this route: a look-up by labels in each request takes a lock."""
-    return metrics().request_overhead.labels(route)
 
 
 class _ReadRequest(NamedTuple):
@@ -127,7 +119,7 @@ class MemoryHandler:
         must_read = is_checked or encoding is not None
         holds_ours = partial(may_hold_ours, body)
         if off and not must_read and (len(body) > MOST_BYTES or not await self.work.run(holds_ours, len(body))):
-            _overhead(wire.name).observe(time.perf_counter() - began)
+            child(metrics().request_overhead, wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, _OFF, trace, began)
         try:
             chat = await self._read(request, body, encoding, wire)
@@ -251,7 +243,7 @@ class MemoryHandler:
 
     def _count_decided(self, wire: WireFormat, decision: Decision, overhead_s: float) -> None:
         decision.count()
-        _overhead(wire.name).observe(overhead_s)
+        child(metrics().request_overhead, wire.name).observe(overhead_s)
         reason = decision.reason
         if decision.result == "degraded" and reason is not None and (count := self._degraded.due(reason)):
             log.warning(

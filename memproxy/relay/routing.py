@@ -1,14 +1,12 @@
 """The relay: a plain ASGI callable that routes, bounds, refuses and counts; how its parts open and close in order."""
 
 import asyncio
-import functools
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
-from prometheus_client import Counter
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential
 
 from memproxy.auth.browser import BrowserGuard
@@ -28,7 +26,7 @@ from memproxy.errors import (
     Unauthenticated,
 )
 from memproxy.logs import LogLimit
-from memproxy.metrics import metrics
+from memproxy.metrics import child, metrics
 from memproxy.ports import SharedServer, StateStore
 from memproxy.relay.admission import Admission
 from memproxy.relay.bodies import BodyWork
@@ -65,12 +63,6 @@ _WITH_MEMORY = {wire.name: wire for wire in (CHAT, RESPONSES)}
 _ADMITTED = frozenset({*_WITH_MEMORY, "relayed"})
 _MEMORY_PATHS = {"/v1/chat/completions": CHAT.name, "/v1/responses": RESPONSES.name}
 _HEALTH = {"healthz": Health.healthz, "readyz": Health.readyz, "metrics": Health.metrics}
-
-
-@functools.cache
-def _requests(route: str, status: int) -> Counter:
-    """``memproxy_requests_total`` of this route and status: a look-up by labels in each request takes a lock."""
-    return metrics().requests.labels(route, str(status))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,7 +198,7 @@ class Relay:
             self._running -= 1
             if self._running == 0:
                 self._idle.set()
-        _requests(route, status).inc()
+        child(metrics().requests, route, str(status)).inc()
         if log.isEnabledFor(logging.DEBUG):
             _log_request(request, route, status, (time.perf_counter() - began) * 1000)
 

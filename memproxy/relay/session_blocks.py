@@ -76,7 +76,6 @@ class RequestBlocks(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """About what the blocks cost."""
         return sum(_tokens(lines) for lines in self.blocks.values())
 
     @property

@@ -119,7 +119,6 @@ class Sessions:
         return Conversation.beginning(now, (chain,))
 
     async def last_noted(self, scope: Scope, key: str) -> KnownSession | None:
-        """What was noted last for this key."""
         return next(iter((await self._look_up(scope, [key])).get(key, [])), None)
 
     async def find(
