@@ -163,7 +163,7 @@ def _zep_conversations(messages: list[dict[str, Any]], untimed: str) -> Iterator
             groups.setdefault((session, text_of(one.get("user_id"))), []).append(_zep_message(one, content))
     for (session, user), said in groups.items():
         turns = {"session_id": session[:256], "user_id": user, "timestamp": untimed}
-        yield {"turns": without_none(turns) | {"messages": with_clear_ids(with_lasting_ids(said, session))}}
+        yield {"turns": without_none(turns) | {"messages": with_ids(said, session)}}
 
 
 def _zep_message(one: dict[str, Any], content: str) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
             first = messages[0]
             begun = "\x1f".join(str(part) for part in (began, first.get("id"), first["role"], first["content"]))
             session = str(uuid.uuid5(_CHATGPT_IDS, begun))
-        said = with_clear_ids(with_lasting_ids(messages, session))
+        said = with_ids(messages, session)
         about = without_none({"title": text_of(conversation.get("title"))})
         for begin in range(0, len(said), BATCH):
             turns = {"session_id": session, "timestamp": began or untimed, "metadata": about}
@@ -344,36 +344,28 @@ def without_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
-def with_lasting_ids(messages: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
+def with_ids(messages: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
     """The messages of this conversation. One that was exported without an id and without a time gets an id made of what
     it says: it takes the time of the file, which a copy of the file does not share, and is to be the same there. One
-    without a time, after one that has a time, was said then: with the time of the file it would be the last.
+    without a time, after one that has a time, was said then: with the time of the file it would be the last. One whose
+    id another one before it has, which says something else, goes without: the API would refuse both, and it is told
+    apart by what it says then.
     """
     seen: Counter[tuple[str, str]] = Counter()
-    lasting: list[dict[str, Any]] = []
+    first: dict[str, tuple[str, str]] = {}
+    named: list[dict[str, Any]] = []
     timed: dict[str, Any] = {}
     for message in messages:
         said = (message["role"], message["content"])
         seen[said] += 1
-        made: dict[str, Any] = {}
-        if "id" not in message and "timestamp" not in message:
-            made["id"] = str(uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said])))))
         timed = {"timestamp": message["timestamp"]} if "timestamp" in message else timed
-        lasting.append(timed | message | made)
-    return lasting
-
-
-def with_clear_ids(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages of a conversation. One whose id another one before it has, which says something else, goes without:
-    the API would refuse both, and it is told apart by what it says then.
-    """
-    first: dict[str, tuple[object, object]] = {}
-    clear = []
-    for message in messages:
-        name, said = message.get("id"), (message.get("role"), message.get("content"))
-        is_clear = name is None or first.setdefault(name, said) == said
-        clear.append(message if is_clear else {key: value for key, value in message.items() if key != "id"})
-    return clear
+        one = {**timed, **message}
+        if "id" not in message and "timestamp" not in message:
+            one["id"] = str(uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said])))))
+        if "id" in one and first.setdefault(one["id"], said) != said:
+            del one["id"]
+        named.append(one)
+    return named
 
 
 IMPORTERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {

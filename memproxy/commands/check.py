@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from memproxy.auth.identity import default_user
-from memproxy.auth.identity import default_user
 from memproxy.commands.options import Config, Finding, Json, Whole, show, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.relay.network import environment_proxy, tls_context
