@@ -288,7 +288,8 @@ class Decider:
             return None
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        own_answer = await self.in_chat.carry_out(command, identity, scope, chat)
+        known = msgspec.structs.replace(scope, session=None) if conversation.begins else scope
+        own_answer = await self.in_chat.carry_out(command, identity, known, chat)
         if own_answer is None:
             return None
         return Decision(

@@ -69,7 +69,9 @@ class InChat:
         return not chat.is_tool_followup and not chat.tool_choice_forced and may_be_answered(chat)
 
     async def carry_out(self, command: Command, identity: Identity, scope: Scope, chat: RequestBody) -> str | None:
-        """Do what is asked, and answer in one line; None where it cannot be done."""
+        """Do what is asked, and answer in one line; None where it cannot be done. ``scope.session`` None: nothing was
+        said in it before.
+        """
         memory = _Api(self._engine, identity, scope)
         answer: str | None
         try:
@@ -127,14 +129,17 @@ class InChat:
 
     async def _unremember(self, command: Command, memory: "_Api", scope: Scope, chat: RequestBody) -> str | None:
         """The exchange before this message: what the user said last, and what came of it."""
-        if scope.session is None or (chat.sends_history and len(chat.user_texts) < 2):
+        if scope.session is None:
             return None
-        last_text = redact(strip_blocks(chat.user_texts[-2]), self._redact).strip() if chat.sends_history else None
+        brought = chat.user_texts[-2:-1] if chat.sends_history else []
+        last_text = redact(strip_blocks(brought[0]), self._redact).strip() if brought else None
         async with asyncio.timeout(LOOK_S):
-            while True:
+            while True:  # until it is indexed: what was said before that is not meant
+                queues = (await memory.call("GET", "/stats"))["queues"] or {}
+                waits = any(queues.get("index", {}).get(state) for state in ("waiting", "running"))
                 turns = await memory.listed(kind=("turn",), session_id=scope.session)
                 own = next((index for index, one in enumerate(turns) if one["trust"] == "user"), None)
-                if own is not None and last_text in {None, turns[own]["content"].strip()}:
+                if own is not None and (turns[own]["content"].strip() == last_text if last_text else not waits):
                     break
                 await asyncio.sleep(LOOK_AGAIN_S)
         last = turns[own]

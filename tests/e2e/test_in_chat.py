@@ -122,10 +122,13 @@ async def test_a_bare_word_that_nothing_is_known_of_goes_to_the_model_and_nothin
     assert await person.knows("Bern")
 
 
-async def test_the_exchange_before_it_is_not_kept(person: Person) -> None:
-    await person.say("I live in Bern.")
-    await person.say("My locker code is tangerine.")
-    told, _ = await person.say("Don't remember this.")
+@pytest.mark.parametrize("sends_history", [True, False])
+async def test_the_exchange_before_it_is_not_kept(person: Person, *, sends_history: bool) -> None:
+    named = {} if sends_history else {"extra_headers": {"x-memproxy-session": "talk"}}
+    told = ""
+    for text in ("I live in Bern.", "My locker code is tangerine.", "Don't remember this."):
+        person.said = person.said if sends_history else []
+        told, _ = await person.say(text, **named)
     assert told == "Not kept: “My locker code is tangerine”. To undo this, say it again."
     left = [one["content"] for one in await person.memories()]
     assert not [one for one in left if "tangerine" in one]
