@@ -18,7 +18,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,6 @@ from memproxy.core.scope import Scope
 from memproxy.core.vectors import pack
 from memproxy.evals.output import progress
 from memproxy.evals.throwaway import temporary_folder
-from memproxy.evals.vector_cache import until_ready
 from memproxy.models.embed import FastembedEmbedder
 from memproxy.models.embedding import Floats, NoEmbedder
 from memproxy.models.lexical import Bm25Encoder
@@ -49,6 +48,8 @@ from memproxy.wiring.engine_parts import SystemClock
 from tests.bench import payloads
 from tests.bench.figures import Times
 from tests.bench.plan import Population
+from tests.support.model import ready
+from tests.support.opening import opening
 
 DIMENSION = 384
 CLUSTERS = 200
@@ -244,14 +245,9 @@ async def measure(
     )
 
 
-@asynccontextmanager
-async def _open(path: Path, drawn: Drawn, index_bytes: int) -> AsyncIterator[EdgeStore]:
+def _open(path: Path, drawn: Drawn, index_bytes: int) -> AbstractAsyncContextManager[EdgeStore]:
     store = EdgeStore(path, dimension=DIMENSION, embedder_name=drawn.name, lull_s=0, index_bytes=index_bytes)
-    await store.open(None)
-    try:
-        yield store
-    finally:
-        await store.close()
+    return opening(store, None)
 
 
 async def _indexed(store: EdgeStore, population: Population, drawn: Drawn) -> float:
@@ -271,13 +267,9 @@ async def _embedder(model_path: Path | None, cache: Path) -> AsyncIterator[Faste
     if model_path is None:
         yield None
         return
-    embedder = FastembedEmbedder(EmbeddingSettings(model_path=str(model_path), token_vectors=True), cache)
-    await embedder.start()
-    try:
-        await until_ready(embedder)
+    settings = EmbeddingSettings(model_path=str(model_path), token_vectors=True)
+    async with ready(FastembedEmbedder(settings, cache)) as embedder:
         yield embedder
-    finally:
-        await embedder.close()
 
 
 def recall_over(store: MemoryStore, embedder: Embedder) -> Recall:

@@ -26,12 +26,12 @@ from memproxy.core.working_memory import WorkingEntry, WorkingPage, words_of
 from memproxy.ports import WorkingStore
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_database import SCHEMA
-from memproxy.stores.redis_server import RedisServer
 from memproxy.stores.redis_working import RedisWorking
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.wiring.cache import OwnersColumns
+from tests.support.opening import opening
 from tests.support.postgres import databases
-from tests.support.redis import redis_process
+from tests.support.redis import connected, redis_process
 
 ANN, BEN = (Scope(tenant="bench", user=user) for user in ("ann", "ben"))
 NAMESPACE = 50
@@ -203,11 +203,8 @@ async def opened(kind: str, url: str | None) -> AsyncIterator[tuple[Entries, Mul
             url = url or held.enter_context(databases()).new()
             state = PostgresState(url, folder / "spill", sync="normal")
             multiply = partial(multiply_postgres, url)
-        await state.open()
-        try:
+        async with opening(state):
             yield state, multiply
-        finally:
-            await state.close()
 
 
 @contextlib.asynccontextmanager
@@ -215,20 +212,12 @@ async def _in_redis() -> AsyncIterator[InRedis]:
     with contextlib.ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory()))
         redis = held.enter_context(redis_process())
-        state = SqliteState(folder / "state.db", sync="normal")
-        await state.open()
-
-        async def installation() -> str:
-            return "bench"
-
-        server = RedisServer(redis.url, installation, patience_s=PATIENCE_S)
-        await server.start(PATIENCE_S)
-        try:
+        async with (
+            opening(SqliteState(folder / "state.db", sync="normal")) as state,
+            connected(redis.url, "bench", patience_s=PATIENCE_S) as server,
+        ):
             yield InRedis(server, state, OwnersColumns(state))
             typer.echo(f"{(await server.client.info('memory'))['used_memory_peak'] / 1e6:,.0f} MB at most")
-        finally:
-            await server.close()
-            await state.close()
 
 
 def main(

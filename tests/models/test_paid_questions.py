@@ -1,5 +1,4 @@
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from memproxy.models.embed_remote import OpenAIEmbedder
 from memproxy.settings import EmbeddingSettings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.models.test_embed import Service
+from tests.support.opening import opening
 from tests.support.waiting import eventually
 
 NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
@@ -39,14 +39,8 @@ class Away(SqliteState):
         await super().note_tokens(tenant, source, input_tokens=input_tokens, output_tokens=output_tokens, at=at)
 
 
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Away]:
-    state = Away(folder / "state.db", sync="normal")
-    await state.open()
-    try:
-        yield state
-    finally:
-        await state.close()
+def opened(folder: Path) -> AbstractAsyncContextManager[Away]:
+    return opening(Away(folder / "state.db", sync="normal"))
 
 
 def tally(state: Away, *, write_s: float) -> QuestionTally:

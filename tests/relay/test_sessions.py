@@ -13,6 +13,7 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import text_digest
 from memproxy.relay.session_lookup import Conversation, PrefixKeys, Sessions, prefix_keys
 from memproxy.stores.sqlite_state import SqliteState
+from tests.support.opening import opening
 
 OWNER = Scope(tenant="t", user="ada")
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -20,10 +21,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 @pytest.fixture
 async def state(tmp_path: Path) -> AsyncIterator[SqliteState]:
-    store = SqliteState(tmp_path / "state.db", sync="normal")
-    await store.open()
-    yield store
-    await store.close()
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal")) as store:
+        yield store
 
 
 async def find(

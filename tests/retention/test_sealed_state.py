@@ -1,8 +1,6 @@
 """The encrypted state does what the plain one does, and its file shows no text; older files become encrypted."""
 
 import base64
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,13 @@ from memproxy.stores.sealing import DataKey, MasterKeys, Unreadable, new_data_ke
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_sealed import SealedState
 from tests.retention.residue import residue
+from tests.support.opening import opening
 
 NOON = datetime.now(UTC).replace(microsecond=0)
 ANN = Scope(tenant="acme", user="ann", session="s")
 BEN = Scope(tenant="acme", user="ben", session="s")
 TEXT = "Zebulonia plays the theremin in Ouagadougou"
 WORDS = (TEXT, "zebulonia-wing", "theremin-closet", "user|budget of Ouagadougou", "digest-of-Zebulonia")
-
-
-@asynccontextmanager
-async def opened(state: SqliteState) -> AsyncIterator[SqliteState]:
-    await state.open()
-    try:
-        yield state
-    finally:
-        await state.close()
 
 
 def sealed(path: Path, masters: str) -> SealedState:
@@ -79,7 +69,7 @@ async def check(state: StateStore, scope: Scope) -> None:
 
 
 async def test_what_is_written_is_read_back_and_the_file_has_no_text(tmp_path: Path) -> None:
-    async with opened(sealed(tmp_path / "state.db", new_master_key())) as state:
+    async with opening(sealed(tmp_path / "state.db", new_master_key())) as state:
         for scope in (ANN, BEN):
             await fill(state, scope)
             await check(state, scope)
@@ -103,7 +93,7 @@ async def test_what_is_written_is_read_back_and_the_file_has_no_text(tmp_path: P
 
 
 async def test_marks_of_deleted_statements_are_dropped_by_how_they_begin(tmp_path: Path) -> None:
-    async with opened(sealed(tmp_path / "state.db", new_master_key())) as state:
+    async with opening(sealed(tmp_path / "state.db", new_master_key())) as state:
         mark = f"forgotten|{'a' * 24}|{'b' * 24}|"
         names = [f"{mark}{'c' * 24}", f"forgotten|{'a' * 24}|{'d' * 24}|{'c' * 24}", "gone|memory"]
         await state.change_slots(ANN, [SlotChange(slot=name, expected=None, new="x") for name in names])
@@ -114,7 +104,7 @@ async def test_marks_of_deleted_statements_are_dropped_by_how_they_begin(tmp_pat
 
 
 async def test_a_destroyed_key_leaves_nothing_to_read(tmp_path: Path) -> None:
-    async with opened(sealed(tmp_path / "state.db", new_master_key())) as state:
+    async with opening(sealed(tmp_path / "state.db", new_master_key())) as state:
         assert isinstance(state, SealedState)
         told: list[int] = []
         state.on_destroyed(lambda: told.append(1))
@@ -137,7 +127,7 @@ async def test_a_destroyed_key_leaves_nothing_to_read(tmp_path: Path) -> None:
 
 
 async def test_what_came_after_an_erasure_stays_readable(tmp_path: Path) -> None:
-    async with opened(sealed(tmp_path / "state.db", new_master_key())) as state:
+    async with opening(sealed(tmp_path / "state.db", new_master_key())) as state:
         number = await fill(state, ANN)
         await state.append(JournalEntry(kind=JournalKind.PLAN, scope=ANN, body=b"later"))
         await state.forget(ANN, session=None, until=number)
@@ -150,10 +140,10 @@ async def test_what_came_after_an_erasure_stays_readable(tmp_path: Path) -> None
 
 async def test_a_plain_state_is_encrypted_when_it_opens_and_cannot_be_opened_plainly_then(tmp_path: Path) -> None:
     path, masters = tmp_path / "state.db", new_master_key()
-    async with opened(SqliteState(path, sync="normal")) as plain:
+    async with opening(SqliteState(path, sync="normal")) as plain:
         await fill(plain, ANN)
         assert residue(WORDS, tmp_path)
-    async with opened(sealed(path, masters)) as state:
+    async with opening(sealed(path, masters)) as state:
         assert residue(WORDS, tmp_path) == []
         await check(state, ANN)
         (row,) = await state.claim("index", limit=5, now=NOON)
@@ -164,15 +154,15 @@ async def test_a_plain_state_is_encrypted_when_it_opens_and_cannot_be_opened_pla
 
 async def test_keys_are_wrapped_anew_and_only_right_master_keys_open(tmp_path: Path) -> None:
     path, old, new = tmp_path / "state.db", new_master_key(), new_master_key()
-    async with opened(sealed(path, old)) as state:
+    async with opening(sealed(path, old)) as state:
         await fill(state, ANN)
     with pytest.raises(StateUnavailable, match="MEMPROXY_MASTER_KEY"):
         await sealed(path, new).open()
-    async with opened(sealed(path, f"{new}, {old}")) as state:
+    async with opening(sealed(path, f"{new}, {old}")) as state:
         assert isinstance(state, SealedState)
         await check(state, ANN)
         assert [await state.rewrap(), await state.rewrap()] == [1, 0]
-    async with opened(sealed(path, new)) as state:
+    async with opening(sealed(path, new)) as state:
         await check(state, ANN)
     with pytest.raises(StateUnavailable):
         await sealed(path, old).open()
@@ -185,7 +175,7 @@ def test_what_is_no_master_key_is_refused_with_how_to_make_one(written: str | No
 
 
 async def test_a_line_of_what_has_expired_is_not_repeated(tmp_path: Path) -> None:
-    async with opened(SqliteState(tmp_path / "state.db", sync="normal")) as state:
+    async with opening(SqliteState(tmp_path / "state.db", sync="normal")) as state:
         now = datetime.now(UTC)
         lines = [
             BlockLine(text="head"),

@@ -1,8 +1,7 @@
 """The encrypted state in PostgreSQL: what is kept of a text, keys that end, and a state that becomes encrypted."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import psycopg
@@ -16,6 +15,7 @@ from memproxy.stores.postgres_state_database import SCHEMA
 from memproxy.stores.postgres_state_sealed import PostgresSealedState
 from memproxy.stores.sealing import MasterKeys, new_master_key
 from tests.retention.test_sealed_state import ANN, BEN, NOON, TEXT, WORDS, check, fill
+from tests.support.opening import opening
 from tests.support.postgres import Databases
 from tests.support.waiting import eventually
 
@@ -32,18 +32,13 @@ def database(postgres: Databases) -> str:
     return postgres.new()
 
 
-@asynccontextmanager
-async def opened(database: str, folder: Path, *, master: str | None = MASTER) -> AsyncIterator[PostgresState]:
+def opened(database: str, folder: Path, *, master: str | None = MASTER) -> AbstractAsyncContextManager[PostgresState]:
     """A state, encrypted where there is a master key."""
     state = PostgresState(database, folder / "state.db", sync="normal")
     if master is not None:
         masters = MasterKeys.read(master)
         state = PostgresSealedState(database, folder / "state.db", sync="normal", masters=masters)
-    await state.open()
-    try:
-        yield state
-    finally:
-        await state.close()
+    return opening(state)
 
 
 def holding(database: str) -> list[str]:

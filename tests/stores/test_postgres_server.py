@@ -1,8 +1,8 @@
 """What the server can do to the state: be away, refuse, be too old or half migrated; each with one line that helps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tests.bench.working import multiply_postgres
 from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.test_state_journal_order import Model, _step, steps
 from tests.stores.test_state_working import entry as working_entry
+from tests.support.opening import opening
 from tests.support.postgres import ADMIN, PostgresServer, postgres_server
 from tests.support.waiting import LONGEST_S, eventually
 
@@ -49,14 +50,8 @@ def address(server: PostgresServer) -> str:
     return server.database()
 
 
-@asynccontextmanager
-async def opened(address: str, folder: Path) -> AsyncIterator[PostgresState]:
-    state = PostgresState(address, folder / "state.db", sync="normal")
-    await state.open()
-    try:
-        yield state
-    finally:
-        await state.close()
+def opened(address: str, folder: Path) -> AbstractAsyncContextManager[PostgresState]:
+    return opening(PostgresState(address, folder / "state.db", sync="normal"))
 
 
 async def refusal(address: str, folder: Path) -> str:

@@ -1,9 +1,10 @@
 """What is PostgreSQL's own: rows of others that a statement cannot see, plans, and what is said when it fails."""
 
 import math
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -17,9 +18,10 @@ from memproxy.ports import HybridQuery, MemoryFilter, SparseVector
 from memproxy.stores.backend import Ranking
 from memproxy.stores.filters import OneOf, Where, readable
 from memproxy.stores.postgres import PostgresStore
-from memproxy.stores.postgres_collection import EXACT_UP_TO, LOOKED_UP, NearestIndex
+from memproxy.stores.postgres_collection import LOOKED_UP, NearestIndex
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 from tests.stores.opening import stores_under
+from tests.support.opening import opening
 from tests.support.postgres import Databases, PostgresServer, postgres_server
 from tests.support.waiting import eventually
 
@@ -27,23 +29,10 @@ EAST = [1.0, 0.0, 0.0, 0.0]
 BOTH = HybridQuery(dense=EAST, bm25=WORDS, limit=10)
 
 
-@asynccontextmanager
-async def opened(
-    url: str, collection: str | None = None, *, exact_up_to: int = EXACT_UP_TO, index: NearestIndex | None = None
-) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(
-        url=url,
-        collection=collection or f"t_{uuid4().hex}",
-        dimension=DIMENSION,
-        embedder_name="test:model",
-        exact_up_to=exact_up_to,
-        index=index,
-    )
-    try:
-        await store.open(None)
-        yield store
-    finally:
-        await store.close()
+def opened(url: str, collection: str | None = None, **options: Any) -> AbstractAsyncContextManager[PostgresStore]:
+    name = collection or f"t_{uuid4().hex}"
+    store = PostgresStore(url=url, collection=name, dimension=DIMENSION, embedder_name="test:model", **options)
+    return opening(store, None)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,7 @@ from memproxy.ports import HybridQuery, MemoryFilter, SparseVector
 from memproxy.stores.qdrant import QdrantStore
 from tests.stores.making import ANN, BEN, DIMENSION, WORDS, memory, point
 from tests.stores.reindexing import Lengths, fill, reindexed
+from tests.support.opening import opening
 from tests.support.proxy import free_port
 from tests.support.qdrant import QdrantAt, QdrantServer, qdrant_server
 from tests.support.tcp_proxy import tcp_proxy
@@ -31,8 +32,7 @@ EAST = [1.0, 0.0, 0.0, 0.0]
 BOTH = HybridQuery(dense=EAST, bm25=WORDS, limit=10)
 
 
-@asynccontextmanager
-async def opened(at: QdrantAt, collection: str | None = None, **changed: Any) -> AsyncIterator[QdrantStore]:
+def opened(at: QdrantAt, collection: str | None = None, **changed: Any) -> AbstractAsyncContextManager[QdrantStore]:
     defaults: dict[str, Any] = {"dimension": DIMENSION, "embedder_name": "test:model", "grpc_port": at.grpc_port}
     store = QdrantStore(
         url=changed.pop("url", at.url),
@@ -40,11 +40,7 @@ async def opened(at: QdrantAt, collection: str | None = None, **changed: Any) ->
         collection=collection or f"t_{uuid4().hex}",
         **defaults | changed,
     )
-    try:
-        await store.open(None)
-        yield store
-    finally:
-        await store.close()
+    return opening(store, None)
 
 
 def at(server: QdrantServer, *, by_grpc: bool = True) -> QdrantAt:

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tests.docs_check import ROOT
 from tests.stores.making import ANN, BEN, NOON, memory
 from tests.stores.states import state_in
 from tests.stores.test_state_working import entries, entry
-from tests.support.redis import RedisProcess, redis_process
+from tests.support.redis import RedisProcess, connected, redis_process
 from tests.support.tcp_proxy import tcp_proxy
 from tests.support.waiting import LONGEST_S, eventually
 
@@ -45,25 +45,6 @@ def own() -> Iterator[RedisProcess]:
 
 def redis_at(port: int) -> str:
     return f"redis://127.0.0.1:{port}/0"
-
-
-@asynccontextmanager
-async def connected(
-    url: str, name: str, before: Callable[[RedisServer], None] | None = None, *, patience_s: float = 1.5
-) -> AsyncIterator[RedisServer]:
-    """A connection of an installation of this name; ``before`` is called before it is made. A busy machine takes more
-    than requests wait for.
-    """
-
-    async def installation() -> str:
-        return name
-
-    server = RedisServer(url, installation, patience_s=patience_s)
-    if before is not None:
-        before(server)
-    await server.start(LONGEST_S)
-    yield server
-    await server.close()
 
 
 def charges(*, limit: int = 3, user: str = "ann") -> list[Charge]:

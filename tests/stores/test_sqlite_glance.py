@@ -9,14 +9,13 @@ import pytest
 
 from memproxy.errors import StateUnavailable
 from memproxy.stores.sqlite_file import SqliteFile
+from tests.support.opening import opening
 
 
 @pytest.fixture
 async def file(tmp_path: Path) -> AsyncIterator[SqliteFile]:
-    opened = SqliteFile(tmp_path / "state.db", sync="normal")
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with opening(SqliteFile(tmp_path / "state.db", sync="normal")) as opened:
+        yield opened
 
 
 def facts(db: sqlite3.Connection) -> dict[str, str]:

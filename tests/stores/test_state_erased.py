@@ -13,24 +13,20 @@ from memproxy.core.audit import AuditEntry
 from memproxy.core.receipt import Decided, ReceiptPart
 from memproxy.core.scope import Scope
 from memproxy.ports import BlockLine, JournalEntry, JournalKind, KnownSession
-from memproxy.stores.sealing import MasterKeys, Unreadable, new_master_key
+from memproxy.stores.sealing import Unreadable
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.stores.state_sealed import SealedState
+from tests.stores.states import opened_state
 
 PLACE = Scope(tenant="acme", user="zebulon", session="talk", project="apollo", agent="cook")
 OWNER = Scope(tenant="acme", user="zebulon")
 
 
-@pytest.fixture(params=["plain", "encrypted"])
+@pytest.fixture(params=["sqlite", "sealed"])
 async def state(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SqliteState]:
     """An open state."""
-    file = tmp_path / "state.db"
-    made = SqliteState(file, sync="normal")
-    if request.param == "encrypted":
-        made = SealedState(file, sync="normal", masters=MasterKeys.read(new_master_key()))
-    await made.open()
-    yield made
-    await made.close()
+    async with opened_state(tmp_path / "state.db", request.param) as opened:
+        yield opened
 
 
 async def come(state: SqliteState, asked_at: datetime) -> None:
@@ -124,7 +120,7 @@ async def test_who_was_erased_is_not_named_by_what_his_own_token_did(state: Sqli
     assert not any(b"zebulon" in path.read_bytes() for path in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("state", ["encrypted"], indirect=True)
+@pytest.mark.parametrize("state", ["sealed"], indirect=True)
 async def test_a_users_key_goes_in_the_commit_that_makes_the_erasure_durable(state: SqliteState) -> None:
     """Killed between the two, nobody would carry it out, and nobody could read what is left."""
     await come(state, datetime.now(UTC))

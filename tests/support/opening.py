@@ -19,9 +19,9 @@ One = TypeVar("One", bound=Opens)
 
 @asynccontextmanager
 async def opening(one: One, *arguments: object) -> AsyncIterator[One]:
-    """Open it, with these arguments of its ``open``."""
-    await one.open(*arguments)
+    """Open it, with these arguments of its ``open``; it is closed, too, where that fails."""
     try:
+        await one.open(*arguments)
         yield one
     finally:
         await one.close()

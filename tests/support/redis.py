@@ -5,8 +5,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -14,6 +14,7 @@ from threading import Event
 import pytest
 from redis import Redis, exceptions
 
+from memproxy.stores.redis_server import RedisServer
 from tests.support.proxy import free_port
 from tests.support.waiting import LONGEST_S
 
@@ -85,3 +86,22 @@ def redis_process() -> Iterator[RedisProcess]:
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def connected(
+    url: str, name: str, before: Callable[[RedisServer], None] | None = None, *, patience_s: float = 1.5
+) -> AsyncIterator[RedisServer]:
+    """A connection of an installation of this name; ``before`` is called before it is made. A busy machine takes more
+    than requests wait for.
+    """
+
+    async def installation() -> str:
+        return name
+
+    server = RedisServer(url, installation, patience_s=patience_s)
+    if before is not None:
+        before(server)
+    await server.start(LONGEST_S)
+    yield server
+    await server.close()
