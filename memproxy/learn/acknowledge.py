@@ -230,7 +230,7 @@ class Acknowledger:
         tenant = row.entry.scope.tenant
         log.warning("row %d waits for a model key: %s", row.number, error)
         self._keyless[row.number] = tenant
-        self._count_keyless()
+        metrics().learn_key_waits.set(len(set(self._keyless.values())))
         # it waits in the journal, not as a running row: it must not be blamed when the engine dies meanwhile
         wait_s = _KEY_WAIT_S
         if self._parts.state.is_shared:
@@ -243,9 +243,6 @@ class Acknowledger:
     def _has_key(self, number: int) -> None:
         """The row does not wait for a key (any more). Until this is called, a retried row counts as waiting."""
         self._keyless.pop(number, None)
-        self._count_keyless()
-
-    def _count_keyless(self) -> None:
         metrics().learn_key_waits.set(len(set(self._keyless.values())))
 
     def _in(self, delay_s: float) -> datetime:

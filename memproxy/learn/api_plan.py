@@ -74,9 +74,7 @@ _PAGE = 200
 
 
 async def _unlearn(view: PlanView, turn: Memory) -> list[Memory]:
-    """What goes with a turn: facts that no other message which is still there tells, and every summary made of it.
-    Others lose what they have of it; one that was edited to say something else stays.
-    """
+    """What goes with a turn: summaries of it, and facts that no other message tells, unless they were edited since."""
     same_id = await _all(view, MemoryFilter(ids=(turn.id,), kinds=(Kind.TURN,)))
     elsewhere = {other.session_id for other in same_id} - {turn.session_id}
     facts = await _all(view, MemoryFilter(turn_ids=(turn.id,), kinds=FACTS))
@@ -133,9 +131,7 @@ class _Owned(msgspec.Struct, frozen=True):
 
 
 async def _undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
-    """Undo the session as far as who stands ``within`` sees it; how many of each operation that is. What another
-    project has there stays, without what it knows from messages that go.
-    """
+    """Undo the session as far as who stands ``within`` sees it; how many of each operation that is."""
     owned = await _read_owned(view, session, within)
     for fact in owned.facts:
         if fact.id not in owned.lost and not owned.gone.isdisjoint(fact.turn_ids):
@@ -481,9 +477,7 @@ async def _drop_learned(view: PlanView, turn: Memory) -> list[Memory]:
 
 
 async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int:
-    """Delete by scope, when the plan is applied; its slots become free now. With messages that a call names goes what
-    was learned from them alone: how many memories that is.
-    """
+    """Delete by scope, when the plan is applied; slots become free now. How many go with messages that a call names."""
     lost: list[Memory] = []
     for session in gone.session_ids if gone.ids and by_call else ():
         here = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]

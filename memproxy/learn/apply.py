@@ -60,9 +60,7 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
 
 
 async def _without_forgotten(parts: Parts, owner: Scope, plan: PlanBody) -> PlanBody:
-    """The plan without memories that were deleted since, or whose turns all were, and without what they would have
-    changed; their slots go back to what they would have superseded.
-    """
+    """The plan without what was deleted, or lost all its turns, since; its slots go back to what they were."""
     names = sorted({turn for memory in plan.upserts for turn in memory.turn_ids})
     turns = await parts.store.get(owner, names) if names else {}
     graves = [tombstone(memory.id) for memory in plan.upserts]

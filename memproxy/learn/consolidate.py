@@ -59,9 +59,7 @@ _SAME = (Verdict.SAME_WORDS, Verdict.SAME_STATEMENT, Verdict.NEAR)
 
 
 def _compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory]) -> Verdict | None:
-    """What ``one`` is to an ``other`` entry of its owner; ``cosine`` None: by words. ``near``: what is said of such
-    things.
-    """
+    """What ``one`` is to an ``other`` entry; ``cosine`` None: by words. ``near``: what else is said of such things."""
     if not may_be_compared(one, other):
         return None
     # that something happened again does not mean that it happened once

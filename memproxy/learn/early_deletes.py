@@ -37,7 +37,7 @@ class EarlyDeletes:
     def note(self, row: JournalRow) -> None:
         """A row was appended. A whole user's deletion is remembered, however many rows stand before it."""
         deletions = _deletions_of(row)
-        if deletions is not None and _is_whole(deletions):
+        if deletions is not None and deletions.delete_where == Deletion():
             self._users[row.entry.scope.owner] = row
 
     def ended(self, row: JournalRow) -> None:
@@ -58,7 +58,7 @@ class EarlyDeletes:
         messages alone, and it erases these or concerns none. Raises `RequestError` where one of them cannot be read.
         """
         deletions = _deletions_of(row)
-        if deletions is None or _is_whole(deletions):
+        if deletions is None or deletions.delete_where == Deletion():
             return deletions is not None
         # a row that does nothing is written by the API to see that those before it are done
         remaining = [earlier for earlier in before if _decoded(earlier) != _Deletions()]
@@ -112,10 +112,6 @@ def _decoded(row: JournalRow) -> _Deletions | None:
         return msgspec.json.decode(row.entry.body, type=_Deletions)
     except msgspec.DecodeError:
         return None
-
-
-def _is_whole(deletions: _Deletions) -> bool:
-    return deletions.delete_where == Deletion()
 
 
 def _erases(deletions: _Deletions, row: JournalRow) -> bool:

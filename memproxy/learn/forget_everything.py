@@ -122,9 +122,7 @@ def ended_with(memory: Memory, order: Memory, *, now: datetime) -> dict[str, Any
 
 
 async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tuple[Memory, ...] | None:
-    """End what an order's turn means, in what a request of its project and agent sees, and hide what was said; what
-    ended. None: it was carried out before.
-    """
+    """End what an order means where its project and agent see it, and hide what was said; None: it was done before."""
     stored = await view.turns(order.session_id, [order.id])
     if any(is_all_forgotten(turn.metadata) for turn in stored):
         return None

@@ -222,9 +222,7 @@ def changed_by(turns: Sequence[Memory]) -> dict[str, Memory]:
 
 
 def taken_back_with(turn: Memory, candidate: Memory, read_ids: Collection[str], now: datetime) -> Memory | None:
-    """What is read in a message that another one took back as a whole, as it was taken back; None of other messages,
-    and where that one is among the ``read_ids``.
-    """
+    """What is read in a message as another one, not among the ``read_ids``, took it back; None of other messages."""
     by, at = turn.metadata.get(RETRACTED_BY), retracted_at(turn)
     if not isinstance(by, str) or at is None or by == turn.id or by in read_ids:
         return None

@@ -46,9 +46,7 @@ from memproxy.metrics import metrics
 
 
 def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
-    """Hide the user's turns of which nothing but requests to forget was read, from recall alone. One that was hidden
-    for that, and tells something, is shown again.
-    """
+    """Hide from recall the turns that only ask to forget something; show those again that tell something."""
     by_turn: dict[tuple[str | None, str], list[Grounded]] = {}
     for grounded in extracted:
         by_turn.setdefault((grounded.turn.session_id, grounded.turn.id), []).append(grounded)
@@ -66,9 +64,7 @@ def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
 
 
 def mere_questions(window: Window, read: Read) -> list[Memory]:
-    """The user's new turns in which a model found nothing, and that tell nothing plainly; none where it named what the
-    turns do not hold, as it may have misread them.
-    """
+    """The user's new turns that plainly tell nothing and in which a model found nothing; none where it misread some."""
     if any(rejected.reason not in _SAYS_NOTHING_NEW for rejected in read.rejected):
         return []
     named = {(grounded.turn.session_id, grounded.turn.id) for grounded in read.grounded}
@@ -233,9 +229,7 @@ class Planner:
             await view.add(candidate)
 
     async def _refused(self, view: PlanView, case: _Case, decision: Decision) -> str | None:
-        """Why a decision is not carried out: a former value that a model took from elsewhere (``echo``), a correction
-        of nothing known, or a change that only the assistant (a tool) said.
-        """
+        """Why a decision is not carried out: an echo, a correction of nothing known, or not the user's word."""
         candidate, target = case.candidate, decision.target
         chain = await nearby.chain(view, candidate) if self._by_model else ()
         if goes_back_unsaid(candidate, case.grounded, chain):

@@ -268,9 +268,7 @@ class PlanView:
         return list(links.values())[::-1]
 
     async def chain_for(self, candidate: Memory, last: str) -> list[Memory]:
-        """The chain ending in ``last``; of a long one the part that the candidate belongs to: at the beginning of
-        another part a late statement would cut off what is before.
-        """
+        """The chain ending in ``last``; of a long one the part that the candidate belongs to: none is cut off."""
         part, visited = await self.chain(last), set[str]()
         while part and part[0].supersedes is not None and part[0].id not in visited and not position(candidate, part):
             visited.add(part[0].id)

@@ -176,9 +176,7 @@ _ABOUT_USER = re.compile(r"\W*(?:the )?user(?:'s|’s)?\b", re.IGNORECASE)
 
 
 async def marked(turn: Memory) -> Memory:
-    """The turn, or memory, noted as ``planted`` when it plants instructions (a turn's blocks aside). While a long one
-    is read others have their turn of the event loop.
-    """
+    """The turn, or memory, noted as ``planted`` if it plants instructions; while it is read others have their turn."""
     text = strip_blocks(turn.content) if turn.kind is Kind.TURN else turn.content
     if not (plants(text) if len(text) <= PIECE else await _plants_somewhere(text)):
         return turn

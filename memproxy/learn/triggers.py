@@ -100,9 +100,7 @@ class Triggers:
         return begun
 
     async def came(self, scope: Scope, *, learn_now: bool) -> None:
-        """Turns were indexed: begin at once where that was asked for, or the topic changed. The tenant's model is
-        noted, so that learning with a configured key goes on after a restart.
-        """
+        """Turns were indexed: note the tenant's model for restarts; begin if that was asked or the topic changed."""
         model = self._parts.access.model_of(scope.tenant)
         if model is not None and self._noted.get(scope.tenant) != model:
             await self._parts.state.set_meta(_MODEL + scope.tenant, model)
