@@ -59,6 +59,10 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
 
 
+SHARED = ("content", "kind", "subject", "predicate", "object", "aspect", "category", "confidence", "importance")
+"""Fields that a candidate and its memory have alike."""
+
+
 class Grounded(msgspec.Struct, frozen=True):
     """A candidate and the turn it rests on, of the most trusted source. ``quarantined``: it is not injected until the
     user confirms it.
@@ -163,18 +167,10 @@ def memory_of(grounded: Grounded, scope: Scope, *, now: datetime, extractor: str
         project_id=scope.project,
         agent_id=scope.agent,
         session_id=scope.session,
-        kind=candidate.kind,
-        content=candidate.content,
-        category=candidate.category,
+        **{name: getattr(candidate, name) for name in SHARED},
         tags=list(candidate.tags),
         entities=list(candidate.entities),
-        subject=candidate.subject,
-        predicate=candidate.predicate,
-        object=candidate.object,
-        aspect=candidate.aspect,
         stance=candidate.stance or stance_of(candidate.predicate),
-        confidence=candidate.confidence,
-        importance=candidate.importance,
         trust=turn.trust,
         quarantined=grounded.quarantined,
         source=turn.source,

@@ -189,7 +189,7 @@ class Learner:
         return self._reader.asks_model and (await self._parts.state.choices(scope)).learns
 
     async def _refine(self, row: JournalRow, body: LearnBody, name: str, all_read: Callable[[], None]) -> None:
-        """Put several statements in the place of a memory saved as it was told, or its labels; if a model may read it."""
+        """Put several statements in the place of a memory saved as it was told, or label it; if a model may read it."""
         scope = row.entry.scope
         saved = (await self._parts.store.get(scope, [name])).get(name)
         if not await self._may_read(scope) or saved is None or not saved.active or REFINED in saved.metadata:

@@ -31,7 +31,7 @@ async def place_turns(state: PalaceStore, scope: Scope, turns: Sequence[Memory])
 async def place_new(state: PalaceStore, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
     """The memories, those with places that have none yet; the order stays."""
     new = [memory for memory in memories if memory.pointer is None]
-    placed = iter(await _placed(state, scope, new, [assign(memory) for memory in new]))
+    placed = iter(await place_anew(state, scope, new))
     return [next(placed) if memory.pointer is None else memory for memory in memories]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.slots import has_many, predicate_name, same_value, singular, subject_name, value_name, words
 from memproxy.core.text import GENERIC_WORDS, key_terms
-from memproxy.learn.candidates import Extracted, Intent
+from memproxy.learn.candidates import SHARED, Extracted, Intent
 from memproxy.learn.rules.own_words import MASK, Clause, plain
 from memproxy.learn.rules.statements import COUNT, EVENTS, SURE, VALUES, is_value, stated
 
@@ -159,19 +159,8 @@ def _of_memory(memory: Memory) -> Extracted:
     """A fact as the rules look at it; its ``evidence`` is kept where the table itself read it there."""
     own = str(memory.metadata.get("extractor", "")).startswith("rules/")
     evidence = memory.metadata.get("evidence")
-    return Extracted(
-        content=memory.content,
-        kind=memory.kind,
-        subject=memory.subject,
-        predicate=memory.predicate,
-        object=memory.object,
-        aspect=memory.aspect,
-        stance=memory.stance,
-        category=memory.category,
-        confidence=memory.confidence,
-        importance=memory.importance,
-        evidence=(evidence,) if own and isinstance(evidence, str) else (),
-    )
+    fields = {name: getattr(memory, name) for name in (*SHARED, "stance")}
+    return Extracted(**fields, evidence=(evidence,) if own and isinstance(evidence, str) else ())
 
 
 _OLD = r"(?P<old>[^,;:!?]{1,50}?)"
