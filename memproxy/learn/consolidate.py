@@ -226,18 +226,13 @@ def _by_label(memory: Memory) -> Change | None:
 
 def _survivor(entries: Sequence[Memory]) -> Memory:
     """Which of entries that say the same stays: the one with names, the more trusted, the surer, the first."""
-    return min(
-        entries,
-        key=lambda entry: (
-            entry.quarantined,
-            -entry.trust.level,
-            slot_name(entry) is None,
-            -len(entry.relations),
-            -entry.confidence,
-            entry.created_at,
-            entry.id,
-        ),
-    )
+
+    def rank(entry: Memory) -> tuple[object, ...]:
+        is_nameless = slot_name(entry) is None
+        doubt = (entry.quarantined, -entry.trust.level, is_nameless, -len(entry.relations), -entry.confidence)
+        return *doubt, entry.created_at, entry.id
+
+    return min(entries, key=rank)
 
 
 def consolidated(

@@ -404,9 +404,8 @@ class Dreamer:
             entries = (await self._parts.store.page(scope, where, limit=_TURNS)).memories
         else:
             (vector,) = await self._parts.vectors.statement_vectors([about], scope.tenant)
-            query = HybridQuery(
-                dense=vector, bm25=self._parts.lexical.encode_query(about), limit=WINDOW, where=where, background=True
-            )
+            words = self._parts.lexical.encode_query(about)
+            query = HybridQuery(dense=vector, bm25=words, limit=WINDOW, where=where, background=True)
             entries = [candidate.memory for candidate in await self._parts.store.search(scope, query)]
         entries.sort(key=lambda entry: (subject_name(entry.subject or "user"), entry.category or "", entry.content))
         return windows([entry for entry in entries if not needs_permission(entry)])
@@ -446,13 +445,9 @@ class Dreamer:
         nearest: dict[str, list[Neighbour]] = {}
         for entry, vector in zip(entries, vectors, strict=True):
             await self._parts.scheduler.step(owner.owner)
-            query = HybridQuery(
-                dense=vector,
-                bm25=self._parts.lexical.encode_query(entry.content[:_QUERY]),
-                limit=_MATES if marks_change(entry) else _NEAR,
-                where=MemoryFilter(kinds=(entry.kind,), active=True),
-                background=True,
-            )
+            words = self._parts.lexical.encode_query(entry.content[:_QUERY])
+            limit, where = _MATES if marks_change(entry) else _NEAR, MemoryFilter(kinds=(entry.kind,), active=True)
+            query = HybridQuery(dense=vector, bm25=words, limit=limit, where=where, background=True)
             near = {
                 candidate.memory.id: Neighbour(candidate.memory, candidate.cosine)
                 for candidate in await self._parts.store.search(owner, query)

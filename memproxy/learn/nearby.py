@@ -47,15 +47,11 @@ async def note_forget_request(view: PlanView, request: Memory) -> None:
     if not is_specific(request):
         return
     at, turn = said_at(request), request.turn_ids[0]
+    over = {"slot": None, "active": False, "tags": [TRACE_TAG], "valid_from": at, "valid_to": at, "relations": []}
     trace = msgspec.structs.replace(
         request,
+        **over,
         id=str(uuid.uuid5(_NAMES, f"{request.tenant}|{request.user_id}|{turn}|{request.content}")),
-        slot=None,
-        active=False,
-        tags=[TRACE_TAG],
-        valid_from=at,
-        valid_to=at,
-        relations=[],
         expires_at=view.now + _KEPT,
         metadata=request.metadata | {RETRACTED_BY: turn, RETRACTED_AT: at.isoformat()},
     )
@@ -157,14 +153,9 @@ async def to_forget(view: PlanView, scope: Scope, request: Memory) -> list[Neigh
 async def _search(
     view: PlanView, scope: Scope, candidate: Memory, *, kinds: tuple[Kind, ...], limit: int
 ) -> list[Neighbour]:
-    vector = view.vectors.get(candidate.id)
-    query = HybridQuery(
-        dense=vector,
-        bm25=view.lexical.encode_query(candidate.content),
-        limit=limit,
-        where=MemoryFilter(kinds=kinds),
-        background=True,
-    )
+    vector, words = view.vectors.get(candidate.id), view.lexical.encode_query(candidate.content)
+    where = MemoryFilter(kinds=kinds)
+    query = HybridQuery(dense=vector, bm25=words, limit=limit, where=where, background=True)
     stored = await view.search(scope, query, candidate.content)
     by_vector = sorted((hit for hit in stored if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0))
     by_words = sorted((hit for hit in stored if hit.bm25), key=lambda hit: -(hit.bm25 or 0))

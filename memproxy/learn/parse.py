@@ -411,10 +411,5 @@ def _relation(item: Any) -> Relation | None:
     target = text_of(fields, ("object", "target", "destination", "to"), MOST_NAME)
     if subject is None or predicate is None or target is None:
         return None
-    return Relation(
-        subject=subject,
-        predicate=predicate,
-        object=target,
-        valid_from=moment(fields.get("valid_from")),
-        valid_to=moment(fields.get("valid_to"), end=True),
-    )
+    begin, end = moment(fields.get("valid_from")), moment(fields.get("valid_to"), end=True)
+    return Relation(subject=subject, predicate=predicate, object=target, valid_from=begin, valid_to=end)

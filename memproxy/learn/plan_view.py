@@ -136,12 +136,8 @@ def tombstone(name: str) -> str:
 
 def matching(gone: Deletion) -> MemoryFilter:
     """What a deletion by scope covers."""
-    return MemoryFilter(
-        ids=tuple(gone.ids),
-        session_ids=tuple(gone.session_ids),
-        project_ids=tuple(gone.project_ids),
-        agent_ids=tuple(gone.agent_ids),
-    )
+    sessions, projects, agents = tuple(gone.session_ids), tuple(gone.project_ids), tuple(gone.agent_ids)
+    return MemoryFilter(ids=tuple(gone.ids), session_ids=sessions, project_ids=projects, agent_ids=agents)
 
 
 class PlanView:

@@ -106,12 +106,8 @@ async def unmark(view: PlanView, old: Memory, by: str) -> None:
 
 async def _stating(view: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
     """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
-    query = HybridQuery(
-        bm25=view.lexical.encode_query(old.content),
-        limit=_REPEATING_TURNS,
-        where=MemoryFilter(kinds=(Kind.TURN,)),
-        background=True,
-    )
+    words, where = view.lexical.encode_query(old.content), MemoryFilter(kinds=(Kind.TURN,))
+    query = HybridQuery(bm25=words, limit=_REPEATING_TURNS, where=where, background=True)
     hits = await view.store.search(view.owner, query)
     turns = [hit.memory for hit in hits if repeats(hit.memory.content, old, new)]
     turn_ids = [name for name in old.turn_ids if new is None or name not in new.turn_ids]

@@ -130,18 +130,9 @@ def with_value(statement: Extracted, value: str) -> Extracted | None:
     head, separator, _ = statement.content.rpartition(f"{old}.")
     if not old or not separator:
         return None
-    return Extracted(
-        content=f"{head}{value}.",
-        intent=Intent.CORRECT,
-        kind=statement.kind,
-        subject=statement.subject,
-        predicate=statement.predicate,
-        object=value,
-        replaces=old,
-        category=statement.category,
-        confidence=SURE,
-        importance=statement.importance,
-    )
+    fields = {name: getattr(statement, name) for name in SHARED}
+    fields |= {"content": f"{head}{value}.", "object": value, "aspect": None, "confidence": SURE}
+    return Extracted(**fields, intent=Intent.CORRECT, replaces=old)
 
 
 def _ends(new: Extracted, old: Extracted) -> bool:
