@@ -61,16 +61,8 @@ def make_authenticator(
 
 
 def _record(entry: ProxyKeySettings) -> KeyRecord:
-    return KeyRecord(
-        id=entry.id,
-        tenant=entry.tenant,
-        hash=entry.hash.get_secret_value(),
-        created_at=_ALWAYS,
-        name=entry.name,
-        user=entry.user,
-        project=entry.project,
-        permissions=frozenset(entry.permissions),
-    )
+    plain = {"hash": entry.hash.get_secret_value(), "permissions": frozenset(entry.permissions)}
+    return KeyRecord(created_at=_ALWAYS, **(entry.model_dump() | plain))
 
 
 def key_hash(secret: bytes, key: str) -> str:
