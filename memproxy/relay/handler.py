@@ -117,8 +117,9 @@ class MemoryHandler:
         encoding = bodies.encoding_of(request.headers)
         is_checked = caller is not None and wire is RESPONSES  # it may go on from another's response
         must_read = is_checked or encoding is not None
-        holds_ours = partial(may_hold_ours, body)
-        if off and not must_read and (len(body) > MOST_BYTES or not await self.work.run(holds_ours, len(body))):
+        is_looked_at = off and not must_read and len(body) <= MOST_BYTES
+        may_hold = is_looked_at and await self.work.run(partial(may_hold_ours, body), len(body))
+        if off and not must_read and not may_hold:
             child(metrics().request_overhead, wire.name).observe(time.perf_counter() - began)
             return await self._untouched(request, body, _OFF, trace, began)
         try:
