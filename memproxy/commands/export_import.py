@@ -235,7 +235,7 @@ def _lines(path: Path, file_format: Format) -> Iterator[_Line]:
 def _is_ours(raw: bytes) -> bool:
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return isinstance(value, dict) and bool({"format", "memory", "place", "turns"} & value.keys())
 

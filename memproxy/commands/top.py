@@ -53,7 +53,7 @@ class Server:
     def __init__(self, settings: Settings, url: str | None) -> None:
         if url is not None and not url.startswith(("http://", "https://")):
             raise ConfigError(f"--url {url}: must be an address that starts with http:// or https://.")
-        host = _ANY_ADDRESS.get(settings.server.host, settings.server.host)
+        host = _ANY_ADDRESS.get(settings.server.host, settings.server.url_host)
         self.url = (url or f"http://{host}:{settings.server.port}").rstrip("/")
         token = settings.telemetry.metrics_token
         self._headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token is not None else {}

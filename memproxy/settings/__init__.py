@@ -9,9 +9,17 @@ from urllib.parse import urlsplit
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+
+def storable(value: int) -> int:
+    """``value`` itself. Raises ValueError if no database has such a number."""
+    if value >= 2**63:
+        raise ValueError("must be below 9223372036854775808")
+    return value
+
+
 Unit = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+Positive = Annotated[int, Field(ge=1), AfterValidator(storable)]
+Seconds = Annotated[float, Field(gt=0, le=3_153_600_000)]  # a hundred years: a time that long ago is one still
 Days = Annotated[float, Field(gt=0, le=36_500)]  # what is older than the calendar no store can compare
 
 

@@ -136,10 +136,13 @@ def test_a_chatgpt_export_without_ids_changes_nothing_the_second_time(home: Path
     assert exports[0] == exports[1]
 
 
+@pytest.mark.parametrize("text", ['{"results": []}', "[" * 5000])
 @pytest.mark.parametrize("arguments", [["--format", "zep"], ["--format", "chatgpt"], []])
-def test_a_file_of_another_format_is_refused_with_a_remedy(home: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_file_of_another_format_is_refused_with_a_remedy(
+    home: Path, tmp_path: Path, arguments: list[str], text: str
+) -> None:
     path = tmp_path / "x.json"
-    path.write_text('{"results": []}', "utf-8")
+    path.write_text(text, "utf-8")
     with pytest.raises(ConfigError, match=r"format"):
         CliRunner().invoke(app, ["import", str(path), *arguments], catch_exceptions=False)
 

@@ -186,6 +186,8 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
         ("recall: {limit: }", "recall.limit: an empty value cannot be used"),
         ("recall: {similarity_threshold: .nan}", "recall.similarity_threshold: nan cannot be used"),
         ("learn: {idle_s: .inf}", "learn.idle_s: inf cannot be used"),
+        ("conversation: {silence_s: 1000000000000}", "conversation.silence_s: 1000000000000 cannot"),
+        ("learn: {max_attempts: 9223372036854775808}", "learn.max_attempts: 9223372036854775808 cannot"),
         ("recall: {kinds: [semantic, fact]}", "recall.kinds.1: 'fact' cannot be used; allowed: list of `semantic`"),
         ("gate: {skip: greeting}", "gate.skip: 'greeting' cannot be used; allowed: list of"),
         ("gate: on", "gate: is a section, with keys and values below it; here it is true or false"),

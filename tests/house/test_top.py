@@ -79,6 +79,7 @@ async def test_away_from_a_terminal_it_looks_once_and_is_read_by_people(server: 
     [
         ({"telemetry": {}}, "asks for a token: give the configuration that has telemetry.metrics_token (--config)."),
         ({"server": {"port": 1}}, "Start `memproxy serve`, or name the address of the one that runs with --url."),
+        ({"server": {"host": "::1", "port": 1}}, "http://[::1]:1 (ConnectError)"),
     ],
 )
 async def test_what_is_in_the_way_is_said_in_a_line(server: Proxy, tmp_path: Path, changed: Any, said: str) -> None:
