@@ -13,11 +13,12 @@ from rich.console import Console
 from memproxy.auth.identity import default_user
 from memproxy.commands.options import Config, Finding, Json, Whole, show, tell_of_all_tenants
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
+from memproxy.ports.state import STORE_ID
 from memproxy.relay.network import environment_proxy, tls_context
 from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.serve.supervisor import bind
 from memproxy.settings import Settings, UpstreamSettings
-from memproxy.settings.home import home_dir, state_path
+from memproxy.settings.home import home_dir, secret, state_path
 from memproxy.settings.loading import load_settings
 from memproxy.wiring.cache import redis_server
 from memproxy.wiring.engine_parts import make_embedder, make_store
@@ -50,6 +51,8 @@ def check_home(settings: Settings, home: Path) -> Finding:
     """Where state, store and secret are: MEMPROXY_HOME is no setting, and without it all is somewhere else."""
     try:
         new = settings.state.backend == "sqlite" and not state_path(settings.state, home).exists()
+        if (home / "secret").exists():  # the first start makes it
+            secret(None, home)
     except OSError as error:
         remedy = "Run as the account that memproxy runs under, or set MEMPROXY_HOME."
         return Finding("home", False, f"{home} cannot be read ({error.strerror}). {remedy}")
@@ -110,14 +113,16 @@ async def check_state(settings: Settings, home: Path) -> Finding:
 
 
 async def check_store(settings: Settings, home: Path) -> Finding:
-    """The store opens, and was built with the configured embedder."""
+    """The store that the state knows opens, and was built with the configured embedder."""
     check_files(settings)
-    store = make_store(settings, home, make_embedder(settings, home))
+    state, store = make_state(settings, home), make_store(settings, home, make_embedder(settings, home))
     try:
-        await store.open(None)
+        await state.open()
+        await store.open(await state.get_meta(STORE_ID))
         points = await store.points()
     finally:
         await store.close()
+        await state.close()
     return Finding("store", True, f"{settings.store.backend}: {points} points")
 
 

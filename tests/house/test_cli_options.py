@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -322,6 +323,16 @@ def test_a_check_says_that_the_port_is_taken_or_the_home_cannot_be_made(home: Pa
     checked = CliRunner().invoke(app, ["check", "--config", str(config)], env={"MEMPROXY_HOME": str(config)})
     assert "FAIL store     " in checked.stdout
     assert "MEMPROXY_HOME" in checked.stdout
+
+
+def test_a_check_finds_what_a_start_refuses_a_store_that_is_gone_and_a_secret_that_is_none(home: Path) -> None:
+    assert run("mine").exit_code == 0
+    shutil.rmtree(home / "store")
+    (home / "secret").write_text("")
+    checked = run("check").stdout
+    assert "FAIL store     The folder" in checked
+    assert "FAIL home      The secret" in checked
+    assert not list((home / "store").glob("*.json")), "none is made in its place"
 
 
 def test_a_key_is_revoked_for_its_own_tenant_only() -> None:
