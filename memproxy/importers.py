@@ -258,7 +258,7 @@ def opened(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
                 raise ConfigError(f"{path} holds no {member}. Is it the right archive?")
             with archive.open(name) as file:
                 yield file
-    except (OSError, BadZipFile) as error:
+    except (OSError, BadZipFile, RuntimeError) as error:  # the last: encrypted, or packed by an unknown method
         raise ConfigError(f"{path} cannot be read: {error}.") from error
 
 

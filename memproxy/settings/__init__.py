@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+from memproxy.core.text import STEPS
+
 
 def storable(value: int) -> int:
     """``value`` itself. Raises ValueError if no database has such a number."""
@@ -62,6 +64,13 @@ def relayed_call(value: str) -> str:
     return value
 
 
+def usable_name(value: str) -> str:
+    """``value`` itself. Raises ValueError if no request or command could name it, and nobody could erase it."""
+    if not 0 < len(value) <= 256 or value != value.strip() or min(value) < " " or value in STEPS:
+        raise ValueError("must be a name of 1 to 256 characters on one line, without blanks around it")
+    return value
+
+
 def expanded(value: Path) -> Path:
     """``value`` with a leading ``~`` resolved. Raises ValueError if there is no such home folder."""
     try:
@@ -111,6 +120,7 @@ class Section(BaseModel):
 # Who calls and what is called: the server, the upstreams, identity.
 
 RelayedCall = Annotated[str, AfterValidator(relayed_call)]
+Name = Annotated[str, AfterValidator(usable_name)]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -187,9 +197,9 @@ class ProxyKeySettings(Section):
 
     id: str = Field(description="Id of the key: the twelve characters after `mpk_`.")
     hash: SecretStr = Field(description="Hash of the key.")
-    tenant: str = Field(min_length=1, max_length=256, description="Tenant it belongs to.")
-    user: str | None = Field(None, description="User it is bound to.")
-    project: str | None = Field(None, description="Project it is bound to.")
+    tenant: Name = Field(description="Tenant it belongs to.")
+    user: Name | None = Field(None, description="User it is bound to.")
+    project: Name | None = Field(None, description="Project it is bound to.")
     name: str = Field("", description="What it is for.")
     permissions: list[Permission] = Field(["chat", "memory:read", "memory:write"], description="What it allows.")
 
@@ -222,7 +232,7 @@ class JwtSettings(Section):
     issuer: str | None = Field(None, description="Required issuer (`iss`).")
     audience: str | None = Field(None, description="Required audience (`aud`).")
     leeway_s: float = Field(30.0, ge=0, le=600, description="Clock difference that is forgiven, in seconds.")
-    tenant: str | None = Field(None, description="Tenant of tokens that name none.")
+    tenant: Name | None = Field(None, description="Tenant of tokens that name none.")
     claims: ClaimNames = Field(ClaimNames(), description="Names of claims.")
 
     @property
@@ -243,7 +253,7 @@ class AuthSettings(Section):
     """Whose memory it is."""
 
     mode: Literal["passthrough", "keys", "jwt"] = Field("passthrough", description="How callers are recognised.")
-    tenants: dict[str, str] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
+    tenants: dict[str, Name] = Field({}, description="Key hash (`memproxy keys hash`) to tenant name.")
     keys: list[ProxyKeySettings] = Field(
         [],
         description="Proxy keys of mode `keys`, beside those of `memproxy keys new`.",
@@ -252,7 +262,7 @@ class AuthSettings(Section):
     jwt: JwtSettings = Field(JwtSettings(), description="Tokens of mode `jwt`.")
     allow_remote: bool = Field(False, description="Allow `passthrough` on an address that is not loopback.")
     open_relay: bool = Field(False, description="Allow that with `upstream.api_key`, which whoever comes then uses.")
-    unnamed_user: str | None = Field(None, description="User of requests that name none (on loopback: `default`).")
+    unnamed_user: Name | None = Field(None, description="User of requests that name none (on loopback: `default`).")
 
 
 # How much callers may do. Nothing is limited by default.

@@ -377,7 +377,5 @@ def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"{path}.id", f"must be the twelve characters after `mpk_` of the key; {_ENTRY}"
         elif (first := seen.setdefault(entry.id, place)) != place:
             yield f"{path}.id", f"is that of auth.keys.{first} too; one of the two would never be looked at: remove it"
-        if not entry.tenant.strip():
-            yield f"{path}.tenant", "must name a tenant"
         if not is_hash(entry.hash.get_secret_value()):
             yield f"{path}.hash", f"is no hash of a key; {_ENTRY}"

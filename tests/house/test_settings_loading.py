@@ -180,6 +180,8 @@ def test_home_in_paths_is_resolved(files: Files) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("auth: {tenants: {abc: ' acme'}}", "auth.tenants.abc: ' acme' cannot be used; must be a name of 1 to 256"),
+        ("auth: {unnamed_user: ..}", "auth.unnamed_user: '..' cannot be used; must be a name"),
         ("recall: {deadline_ms: 0}", "recall.deadline_ms: 0 cannot be used; allowed: whole number, at least 1"),
         ("recall: {deadline_ms: soon}", "recall.deadline_ms: 'soon' cannot be used; allowed: whole number"),
         ("recall: {limit: yes}", "recall.limit: true cannot be used; must be a number, not true or false"),

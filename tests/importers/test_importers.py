@@ -246,6 +246,17 @@ def test_a_file_that_is_not_there_and_an_archive_without_conversations_are_refus
         list(chatgpt_lines(tmp_path / "a.zip"))
 
 
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", "[]")
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError, match="encrypted"):
+        list(chatgpt_lines(path))
+
+
 NAMES = tuple(
     """
     id memory fact messages content role role_type created_at valid_at invalid_at mapping
