@@ -11,7 +11,10 @@ import typer
 from rich.console import Console
 
 from memproxy.auth.identity import default_user
+from memproxy.commands.installation import served
 from memproxy.commands.options import Config, Finding, Json, Whole, show, tell_of_all_tenants
+from memproxy.core.protocol import READY_PATH
+from memproxy.engine.readiness import DEGRADED, REFUSED
 from memproxy.errors import AuthUnavailable, ConfigError, MemproxyError
 from memproxy.ports.state import STORE_ID
 from memproxy.relay.network import environment_proxy, tls_context
@@ -126,6 +129,17 @@ async def check_store(settings: Settings, home: Path) -> Finding:
     return Finding("store", True, f"{settings.store.backend}: {points} points")
 
 
+async def check_served(settings: Settings, holder: Finding) -> Finding:
+    """The server that has the files has state and store open."""
+    try:
+        async with served(settings) as there:
+            parts = await there.call("GET", READY_PATH)
+    except AlreadyServed:
+        return holder
+    ill = [parts[part] for part in ("state", "store") if parts[part].startswith((DEGRADED, REFUSED))]
+    return Finding("store", False, f"{holder.text} {ill[0]}") if ill else holder
+
+
 async def check_cache(settings: Settings) -> Finding:
     """Redis answers, and is one that can be used. Without it all goes on, each replica by itself."""
     check_files(settings)
@@ -199,6 +213,8 @@ async def findings(settings: Settings, home: Path, config: Path | None) -> list[
         checks["tokens"] = partial(check_tokens, settings)
     if files is None:
         checks |= {"state": partial(check_state, settings, home), "store": partial(check_store, settings, home)}
+    elif files.works is None:
+        checks["store"] = partial(check_served, settings, files)
     if settings.cache.backend == "redis":
         checks["cache"] = partial(check_cache, settings)
     checks["embedder"] = partial(check_embedder, settings, home)
@@ -209,7 +225,7 @@ async def findings(settings: Settings, home: Path, config: Path | None) -> list[
             results.append(finding if isinstance(finding, Finding) else await finding)
         except MemproxyError as error:
             results.append(Finding(part, False, error.message))
-    return results if files is None else [*results, files]
+    return [*results, files] if files is not None and files.works is False else results
 
 
 def _held(settings: Settings, home: Path) -> Finding | None:

@@ -28,8 +28,9 @@ from memproxy.settings import Settings
 from memproxy.settings.home import secret
 from tests.house.test_cli_upkeep import settings
 from tests.learn.rig import fact
-from tests.support.proxy import memproxy
+from tests.support.proxy import memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -333,6 +334,19 @@ def test_a_check_finds_what_a_start_refuses_a_store_that_is_gone_and_a_secret_th
     assert "FAIL store     The folder" in checked
     assert "FAIL home      The secret" in checked
     assert not list((home / "store").glob("*.json")), "none is made in its place"
+
+
+async def test_a_check_beside_a_server_whose_store_does_not_open_says_why(
+    upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    (tmp_path / "store").touch()
+    async with running_proxy(upstream.base_url, tmp_path, memory=False) as proxy:
+
+        async def finds_it() -> bool:
+            checked = await asyncio.to_thread(memproxy, tmp_path, "check", "--config", str(proxy.config_file))
+            return checked.returncode == 1 and "says how they are. degraded: The marker" in checked.stdout
+
+        await eventually(finds_it, what="it says what stands in the way of the store")
 
 
 def test_a_key_is_revoked_for_its_own_tenant_only() -> None:
