@@ -76,7 +76,7 @@ KNOWN: dict[str, dict[str, Rows]] = {
             }
         )
     },
-    "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout")},
+    "queries": {ENGINE: _each("yes", "off", "loading", "unavailable", "timeout", "unread")},
     "upstream_tokens": {RELAY: _pairs(dict.fromkeys(("injected", "none"), _KINDS))},
     "tool_calls": {
         RELAY: _pairs(

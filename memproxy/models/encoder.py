@@ -25,6 +25,7 @@ from fastembed.common.onnx_model import OnnxOutputContext
 from fastembed.rerank.cross_encoder import TextCrossEncoder
 from fastembed.text.onnx_text_model import OnnxTextModel
 
+from memproxy.core.text import is_unspaced
 from memproxy.errors import EmbedderUnavailable, ModelUnavailable
 from memproxy.logs import LogLimit
 from memproxy.models.embedding import TEXT_BATCH, Encoder, Floats, unit
@@ -32,6 +33,13 @@ from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings, RecallSettings
 
 log = logging.getLogger(__name__)
+
+UNREAD_SHARE = 0.5
+"""A text with a larger share of tokens that are unknown to the model, or single letters within a word, is unread:
+MiniLM knows words of the Latin script alone (docs/lab/recall.md).
+"""
+
+_WITHIN = "##"  # how WordPiece begins a token that goes on with a word
 
 _ANNOUNCED = LogLimit(every_s=3600)  # without network a download is tried every few minutes, and told once an hour
 
@@ -110,6 +118,8 @@ class _WithTokens(_Whole):
         # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
         tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
         self._tells = np.array(tells)
+        unknown = getattr(tokenizer.model, "unk_token", None)
+        self._unread = np.array([word == unknown or _is_letter_within(word) for word in self._words])
 
     def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:
         states, ids, mask = output.model_output, output.input_ids, output.attention_mask
@@ -119,7 +129,15 @@ class _WithTokens(_Whole):
         words, rows = [self._words[number] for number in ids[place][kept]], states[place][kept]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         tokens: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        return Question(vector=vector, tokens=tokens, words=words)
+        inner = ids[place][mask[place] > 0][1:-1]  # without the marks of beginning and end
+        unread = bool(np.count_nonzero(self._unread[inner]) > UNREAD_SHARE * len(inner))
+        return Question(vector=vector, tokens=tokens, words=words, unread=unread)
+
+
+def _is_letter_within(token: str) -> bool:
+    """Whether it is a single letter within a word of a script with spaces."""
+    letter = token.removeprefix(_WITHIN)
+    return letter != token and len(letter) == 1 and letter.isalpha() and not is_unspaced(letter)
 
 
 def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files_only: bool) -> TextEmbedding:

@@ -18,12 +18,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     ``tokens`` holds a vector of length 1 for each of its tokens that has a letter or a digit, 32-bit floats of shape
     [tokens, dimension]; None when the embedder gives none. ``words`` are these tokens' texts, as the model's tokenizer
-    writes them (``##ing`` goes on with a word), in the same order.
+    writes them (``##ing`` goes on with a word), in the same order. ``unread``: the model's vocabulary lacks so many of
+    its words that the vector says nothing of it.
     """
 
     vector: list[float]
     tokens: "npt.NDArray[np.float32] | None" = None
     words: list[str] = []
+    unread: bool = False
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):

@@ -347,20 +347,20 @@ class Recall:
 
     async def _embedded(self, text: str, patience_s: float, *, least: int, where: MemoryFilter) -> HybridQuery:
         """Both halves of the query, for as many candidates as the recipe has, or ``least`` if those are more; without
-        the vector when the embedder is not there or late.
+        the vector when the embedder is not there, late, or cannot read the text.
         """
         question: Question | None = None
         try:
             async with asyncio.timeout(patience_s):
                 question = await self._embedder.embed_question(text)
-            vector = "yes"
+            vector = "unread" if question.unread else "yes"
         except TimeoutError:
             vector = "timeout"
         except EmbedderUnavailable:
             # words alone are what is left to search by; the embedder says itself what is wrong with it
             vector = self._embedder.state if self._embedder.state in {"off", "loading"} else "unavailable"
         metrics().queries.labels(vector).inc()
-        if question is None:
+        if question is None or question.unread:
             limit = max(least, self._recipe.candidates)
             return HybridQuery(bm25=self._other_words.encoded(text), limit=limit, where=where)
         tokens = question.tokens if LATE in self._recipe.stages else None

@@ -53,6 +53,13 @@ class _Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: tuple[str, ...]
     tells: tuple[str, ...]
     inventory: float | None = None
+    unlike: tuple[str, ...] = ()
+    """Questions for one thing in languages in which the default model takes any question for one for everything."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """All of its texts."""
+        return (*self.asks, *self.tells, *self.unlike)
 
 
 def shipped() -> Mapping[str, _Topic]:
@@ -68,6 +75,7 @@ class Topics:
         self._asks: list[Vectors] = []
         self._tells: list[Vectors] = []
         self._inventories: dict[int, float] = {}
+        self._unlike = np.zeros((0, 0))
         self._everything = 0
 
     @property
@@ -80,7 +88,7 @@ class Topics:
         if self.has_vectors or embedder.state != "ready":
             return
         topics = shipped()
-        texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
+        texts = [text for topic in topics.values() for text in topic.examples]
         try:
             embedded = await embedder.embed_passages(texts)
         except EmbedderUnavailable as error:
@@ -93,6 +101,7 @@ class Topics:
         self._tells = [np.stack([vectors[text] for text in topic.tells]) for topic in topics.values()]
         self._asks = [np.stack([vectors[text] for text in topic.asks]) for topic in topics.values()]
         self._inventories = {index: one.inventory for index, one in enumerate(topics.values()) if one.inventory}
+        self._unlike = np.stack([vectors[text] for topic in topics.values() for text in topic.unlike])
         self._everything = list(topics).index(EVERYTHING)
 
     def nearness(self, question: Sequence[float] | Vectors) -> Vectors:
@@ -103,8 +112,10 @@ class Topics:
         """The topic of which all that is known is asked for, by its place; None where nothing of the kind is asked."""
         if question is None or not self.has_vectors:
             return None
-        near = {index: _near(self._asks[index], np.asarray(question)) for index in self._inventories}
-        near_enough = [index for index, value in near.items() if value >= self._inventories[index]]
+        vector = np.asarray(question)
+        other = _near(self._unlike, vector)
+        near = {index: _near(self._asks[index], vector) for index in self._inventories}
+        near_enough = [index for index, value in near.items() if value >= max(other, self._inventories[index])]
         return max(near_enough, key=near.__getitem__, default=None)
 
     def is_everything(self, topic: int) -> bool:

@@ -108,7 +108,7 @@ class Workshop:
         self._ranker = Ranker(self._lexical, DEFAULT)
         self._other_words = OtherWords(self._lexical)
         topics = shipped()
-        texts = [text for topic in topics.values() for text in (*topic.asks, *topic.tells)]
+        texts = [text for topic in topics.values() for text in topic.examples]
         self._ranker.topics.take(topics, dict(zip(texts, self.embed(texts), strict=True)))
 
     def document(

@@ -53,6 +53,27 @@ def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_pat
 
 @needs_model
 @pytest.mark.model
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("Как зовут мою кошку?", True),
+        ("ما اسم قطتي؟", True),
+        ("我的车停在哪儿？", True),
+        ("ผมจอดรถไว้ที่ไหน", True),
+        ("What is my cat called, and what does order 7f3k9q2x cost?", False),
+        ("Wie heißt unsere Katze?", False),
+        ("¿Cómo se llama mi gata?", False),
+        ("", False),
+    ],
+)
+async def test_a_question_of_which_the_model_knows_no_words_is_unread(
+    embedder: Embedder, text: str, unread: bool
+) -> None:
+    assert (await embedder.embed_question(text)).unread is unread
+
+
+@needs_model
+@pytest.mark.model
 async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: Embedder) -> None:
     question = await embedder.embed_question("What's my budget, for snorkeling?")
     assert question.words == ["what", "s", "my", "budget", "for", "s", "##nor", "##kel", "##ing"]

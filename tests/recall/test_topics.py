@@ -42,6 +42,22 @@ async def test_who_asks_for_everything_gets_a_profile_of_several_topics(with_mod
 
 
 @with_one_model
+async def test_a_question_for_one_thing_in_spanish_gets_no_profile(with_model: Bench) -> None:
+    await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
+    answer = await with_model.recall.recall(asking("¿cómo se llama mi perro?"))
+    assert not all(word in answer.context for word in ("sesame", "tenor horn", "glaze"))
+
+
+@with_one_model
+async def test_a_question_that_the_model_cannot_read_is_searched_by_words(with_model: Bench) -> None:
+    told = ("Мою кошку зовут Булка", "Мама живёт в Самаре", "По вторникам у меня йога", "За квартиру платим 42 тысячи")
+    await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(told)))
+    answer = await with_model.recall.recall(asking("Как зовут мою кошку?"))
+    assert [one.snippet for one in answer.citations] == [told[0]]
+    assert all("cosine" not in one["signals"] for one in answer.candidates)
+
+
+@with_one_model
 async def test_the_embedder_counts_as_loading_until_everything_can_be_asked_for(loaded_model: Embedder) -> None:
     async with bench(embedder=loaded_model) as made:
         assert made.recall.embedder_state == "loading"
