@@ -62,7 +62,7 @@ def load_fastembed(
     encode: Encoder = plain
     if isinstance(inner, OnnxTextModel):
         source = None if local_files_only else _file_of(inner)
-        encode = _WithTokens(inner, source) if settings.token_vectors else _Whole(inner, source)
+        encode = _Local(inner, source, token_vectors=settings.token_vectors)
     return encode, len(encode(["dimension"])[0].vector)
 
 
@@ -72,12 +72,28 @@ def _file_of(model: "OnnxTextModel[Any]") -> Path | None:
     return Path(folder) / description.model_file if folder is not None and description is not None else None
 
 
-class _Whole:
-    """`Encoder` that gives no vectors of tokens. ``source`` is the model's file, None where no copy may be made."""
+class _Local:
+    """`Encoder` of texts' vectors and, with ``token_vectors``, of their tokens', from one inference. ``source`` is the
+    model's file, None where no copy may be made.
+    """
 
-    def __init__(self, model: "OnnxTextModel[Any]", source: Path | None) -> None:
+    def __init__(self, model: "OnnxTextModel[Any]", source: Path | None, *, token_vectors: bool) -> None:
         self._model = model
         self.source = source
+        self._token_vectors = token_vectors
+        tokenizer = model.tokenizer
+        if tokenizer is None:
+            raise EmbedderUnavailable("the embedding model has no tokenizer; check that tokenizer.json is there")
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+        self._words = [""] * (max(vocabulary.values()) + 1)
+        for word, number in vocabulary.items():
+            self._words[number] = word
+        special = set(model.special_token_to_id.values())
+        # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
+        tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
+        self._tells = np.array(tells)
+        unknown = getattr(tokenizer.model, "unk_token", None)
+        self._unread = np.array([word == unknown or _is_letter_within(word) for word in self._words])
 
     def with_session(self, session: Any) -> Self:
         """The same model, run by this ``onnxruntime.InferenceSession``."""
@@ -98,39 +114,18 @@ class _Whole:
         vectors = self._model._post_process_onnx_output(output)  # noqa: SLF001
         return [self._question(unit(vector), output, place) for place, vector in enumerate(vectors)]
 
-    def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:  # noqa: ARG002
-        return Question(vector=vector)
-
-
-class _WithTokens(_Whole):
-    """`Encoder` that takes both from one inference. The texts' vectors are those of `_Whole`, bit for bit."""
-
-    def __init__(self, model: "OnnxTextModel[Any]", source: Path | None) -> None:
-        super().__init__(model, source)
-        tokenizer = model.tokenizer
-        if tokenizer is None:
-            raise EmbedderUnavailable("the embedding model has no tokenizer; check that tokenizer.json is there")
-        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-        self._words = [""] * (max(vocabulary.values()) + 1)
-        for word, number in vocabulary.items():
-            self._words[number] = word
-        special = set(model.special_token_to_id.values())
-        # punctuation is in every text: it says nothing of which one is meant, and would take a tenth of the room
-        tells = [number not in special and any(map(str.isalnum, word)) for number, word in enumerate(self._words)]
-        self._tells = np.array(tells)
-        unknown = getattr(tokenizer.model, "unk_token", None)
-        self._unread = np.array([word == unknown or _is_letter_within(word) for word in self._words])
-
     def _question(self, vector: list[float], output: OnnxOutputContext, place: int) -> Question:
         states, ids, mask = output.model_output, output.input_ids, output.attention_mask
-        if states.ndim != 3 or ids is None or mask is None:
+        if ids is None or mask is None:
             return Question(vector=vector)
+        inner = ids[place][mask[place] > 0][1:-1]  # without the marks of beginning and end
+        unread = bool(np.count_nonzero(self._unread[inner]) > UNREAD_SHARE * len(inner))
+        if not self._token_vectors or states.ndim != 3:
+            return Question(vector=vector, unread=unread)
         kept = np.flatnonzero(self._tells[ids[place]] & (mask[place] > 0))
         words, rows = [self._words[number] for number in ids[place][kept]], states[place][kept]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         tokens: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        inner = ids[place][mask[place] > 0][1:-1]  # without the marks of beginning and end
-        unread = bool(np.count_nonzero(self._unread[inner]) > UNREAD_SHARE * len(inner))
         return Question(vector=vector, tokens=tokens, words=words, unread=unread)
 
 

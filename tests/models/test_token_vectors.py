@@ -74,6 +74,16 @@ async def test_a_question_of_which_the_model_knows_no_words_is_unread(
 
 @needs_model
 @pytest.mark.model
+def test_what_is_unread_is_seen_without_vectors_of_tokens_too(tmp_path: Path) -> None:
+    encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False), tmp_path)
+    assert [(one.unread, one.tokens) for one in encode(["Как зовут мою кошку?", "My cat"])] == [
+        (True, None),
+        (False, None),
+    ]
+
+
+@needs_model
+@pytest.mark.model
 async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: Embedder) -> None:
     question = await embedder.embed_question("What's my budget, for snorkeling?")
     assert question.words == ["what", "s", "my", "budget", "for", "s", "##nor", "##kel", "##ing"]
