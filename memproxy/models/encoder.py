@@ -62,7 +62,7 @@ def load_fastembed(
     encode: Encoder = plain
     if isinstance(inner, OnnxTextModel):
         source = None if local_files_only else _file_of(inner)
-        encode = _Local(inner, source, token_vectors=settings.token_vectors)
+        encode = _Local(inner, source, token_vectors=bool(settings.token_vectors))
     return encode, len(encode(["dimension"])[0].vector)
 
 
