@@ -17,7 +17,7 @@ from importlib.resources import files
 import msgspec
 
 from memproxy.core.memory import ASKED, Kind, Memory, Trust
-from memproxy.core.text import clean, is_unspaced, sentences, words
+from memproxy.core.text import QUESTION_MARKS, clean, is_unspaced, sentences, words
 
 LEAST = -0.5  # log odds of its most telling part below which a message tells nothing (figures: docs/recall.md)
 SURELY = 1.3  # from here on a message tells, also where it has no other words than the question
@@ -38,7 +38,6 @@ _FIRST_WORDS = 3
 _LONGEST = 6
 _CAPITAL = re.compile(r"(?<=\w )[^\W\d_a-z]\w")
 _QUOTES = " '\"”’)»"
-_QUESTION_MARKS = frozenset("?？؟՞፧")
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -125,7 +124,7 @@ def _around(part: str, low: str, tokens: Sequence[str]) -> Iterator[str]:
     end = low.rstrip(_QUOTES)[-1:]
     yield f"E{'a' if end.isalnum() else end}"
     yield f"L{min(_LONGEST, int(math.log2(len(tokens) + 1)))}"
-    if not _QUESTION_MARKS.isdisjoint(low):
+    if any(mark in low for mark in QUESTION_MARKS):
         yield "Q"
     if any(map(str.isdigit, low)):
         yield "D"

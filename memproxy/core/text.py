@@ -34,6 +34,7 @@ ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g
 
 _ABBREVIATED = "".join(rf"(?<!\b{re.escape(one)})" for one in ABBREVIATIONS)
 
+QUESTION_MARKS = "?？؟՞፧"
 _SENTENCE_END = re.compile(rf"(?<=[.!?…؟۔।]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")
 
 STOPWORDS = frozenset(

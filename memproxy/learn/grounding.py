@@ -24,7 +24,7 @@ from memproxy.core.slots import (
     words,
 )
 from memproxy.core.telling import telling
-from memproxy.core.text import key_terms, sentences
+from memproxy.core.text import QUESTION_MARKS, key_terms, sentences
 from memproxy.core.timerange import spans_in_statement
 from memproxy.learn.candidates import Extracted, Grounded, Intent, Read, Rejected, Window
 from memproxy.learn.planted import admitted, is_about_user, rejection
@@ -59,7 +59,7 @@ def _answers_question(turns: Sequence[Memory], turn: Memory) -> bool:
 
 
 def _asks(text: str) -> bool:
-    return "?" in text or "？" in text
+    return any(mark in text for mark in QUESTION_MARKS)
 
 
 _LEAST_QUOTE = 3  # letters of a quote; a shorter one could be from anywhere and counts as none

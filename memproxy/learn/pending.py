@@ -28,7 +28,7 @@ from memproxy.core.memory import Kind, Memory, Trust, without
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.scope import Scope
-from memproxy.core.text import sentences
+from memproxy.core.text import QUESTION_MARKS, sentences
 from memproxy.core.turn import in_order
 from memproxy.learn import succession
 from memproxy.learn.outcomes import requests_of
@@ -199,7 +199,7 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
 
 def _telling(turn: Memory) -> list[str]:
     said = sentences(strip_blocks(turn.content))
-    return [sentence for sentence in said if not sentence.rstrip().endswith(("?", "？"))]
+    return [sentence for sentence in said if not sentence.rstrip().endswith(tuple(QUESTION_MARKS))]
 
 
 class _Changes(msgspec.Struct, frozen=True):

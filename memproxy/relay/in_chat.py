@@ -135,11 +135,10 @@ class InChat:
         last_text = redact(strip_blocks(brought[0]), self._redact).strip() if brought else None
         async with asyncio.timeout(LOOK_S):
             while True:  # until it is indexed: what was said before that is not meant
-                queues = (await memory.call("GET", "/stats"))["queues"] or {}
-                waits = any(queues.get("index", {}).get(state) for state in ("waiting", "running"))
+                is_newest = bool(last_text) or await memory.all_indexed()
                 turns = await memory.listed(kind=("turn",), session_id=scope.session)
                 own = next((index for index, one in enumerate(turns) if one["trust"] == "user"), None)
-                if own is not None and (turns[own]["content"].strip() == last_text if last_text else not waits):
+                if own is not None and is_newest and (turns[own]["content"].strip() == last_text or not last_text):
                     break
                 await asyncio.sleep(LOOK_AGAIN_S)
         last = turns[own]
@@ -185,6 +184,11 @@ class _Api:
         if status not in _OK:
             raise _Refused(f"the memory API answers {method} with {status}")
         return msgspec.json.decode(answered)
+
+    async def all_indexed(self) -> bool:
+        """Whether all that the user said is indexed; False, too, for a key of one project, which may not know."""
+        index = (await self.call("GET", "/stats"))["queues"].get("index")
+        return index is not None and not (index["waiting"] or index["running"])
 
     async def listed(self, *, kind: Sequence[str], **where: str) -> list[Memory]:
         query = urlencode([*(("kind", one) for one in kind), *where.items(), ("limit", _MOST_LISTED)])

@@ -57,6 +57,13 @@ def test_parts_end_where_sentences_end() -> None:
     assert all(part.endswith("dog.") for part in parts)
 
 
+@pytest.mark.parametrize(
+    "text", ["أين سيارتي؟ هي في المرآب.", "मैं दिल्ली में रहता हूँ। मुझे चाय पसंद है।", "میں لاہور میں ہوں۔ آپ کہاں ہیں؟"]
+)
+def test_sentences_of_other_scripts_end_at_their_own_marks(text: str) -> None:
+    assert len(sentences(text)) == 2
+
+
 def test_an_abbreviation_ends_no_sentence() -> None:
     assert sentences("My doctor is Dr. Brown. She works in St. Gallen, e.g. on Mondays.") == [
         "My doctor is Dr. Brown.",

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
+from tests.isolation.people import new_cheap_key
 from tests.support.folders import Folders
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -241,3 +242,34 @@ async def test_without_it_such_a_message_is_one_like_any_other(shared_proxy: Pro
     somebody = Person(shared_proxy)
     async with somebody.client, somebody.openai:
         assert (await somebody.say("What do you know about me?"))[0] == "You said: What do you know about me?"
+
+
+async def test_for_a_key_of_one_project_an_exchange_is_unsaid_where_the_request_brings_it(
+    shared_upstream: ScriptedUpstream, folders: Folders
+) -> None:
+    entries: list[dict[str, Any]] = []
+    rights = ["chat", "memory:read", "memory:write"]
+    key = new_cheap_key(entries, tenant="acme", user="ann", project="apollo", permissions=rights)
+    settings = SETTINGS | {"auth": {"mode": "keys", "keys": entries}, "upstream": {"api_key": "sk-operator"}}
+    said = [{"role": "user", "content": "I live in Bern."}]
+    order = {"role": "user", "content": "Don't remember this."}
+    with folders.new("bound") as home:
+        async with (
+            running_proxy(shared_upstream.base_url, home, settings, memory=False) as proxy,
+            proxy.client(None, authorization=f"Bearer {key}", **{"x-memproxy-session": "talk"}) as client,
+        ):
+
+            async def told(messages: list[dict[str, str]]) -> httpx.Response:
+                return await client.post("/v1/chat/completions", json={"model": "test-model", "messages": messages})
+
+            async def is_kept() -> bool:
+                found = await client.get("/v1/memory", params={"kind": "turn"})
+                return found.status_code == 200 and "Bern" in found.text
+
+            answer = (await told(said)).json()["choices"][0]["message"]
+            await eventually(is_kept, what="the first message is indexed")
+            # how much of other projects waits is not told to it, so what is newest is not known without the history
+            assert "Not kept" not in (await told([order])).text
+            assert await is_kept()
+            assert "Not kept" in (await told([*said, answer, order])).text
+            assert not await is_kept()
