@@ -359,9 +359,14 @@ class Worker:
     async def _look(self) -> None:
         if self._settings.learn.enabled and await self._triggers.look():
             self._wakes["learn"].set()
-        for lane, states in (await self._state.queue_sizes()).items():
+        sizes = await self._state.queue_sizes()
+        for lane, states in sizes.items():
             for state, count in states.items():
                 metrics().learn_jobs.labels(lane=lane, state=state).set(count)
+        if any(states["parked"] for states in sizes.values()):
+            again = await self._state.unpark_killed(self._clock.now())
+            if again:
+                log.warning("%d parked rows, at which engines had died, are tried once more", again)
 
     async def _lane(self, lane: str) -> None:
         await self._recovered.wait()

@@ -234,6 +234,7 @@ class JournalStore(Protocol):
 
         For each of these the death counts as a try, because the row may have caused it: one that was claimed at
         ``max_attempts`` deaths (or failures) is parked, one at two or more waits a little, so that others go first.
+        Where it was a death, `unpark_killed` tries it again some hours later, a few times.
         """
 
     async def claim(
@@ -277,6 +278,9 @@ class JournalStore(Protocol):
 
     async def unpark(self, scope: Scope | None) -> int:
         """Let parked rows (of one owner, or all) be claimed again, with all tries, behind what waits; how many."""
+
+    async def unpark_killed(self, now: datetime) -> int:
+        """Let rows that were parked because engines died at them be claimed once more, when it is time; how many."""
 
     async def queue_sizes(self) -> dict[str, dict[str, int]]:
         """Rows by lane and state: ``{"index": {"waiting": 3, "running": 1, "parked": 0}, "learn": {...}}``."""

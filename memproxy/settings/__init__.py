@@ -419,7 +419,8 @@ class LearnSettings(Section):
     max_attempts: Positive = Field(
         5,
         description="Tries before a job is parked. What is not its fault does not count: an outage of the store, the "
-        "state or the model (no connection, timeouts, 5xx, 429), a refused key, a spent budget.",
+        "state or the model (no connection, timeouts, 5xx, 429), a refused key, a spent budget. A job at "
+        "which the engine was killed so often is tried again 1, 4 and 16 hours later.",
     )
     max_outage_s: Seconds = Field(
         86_400.0,

@@ -22,6 +22,11 @@ LANES = {JournalKind.TURNS: "index", JournalKind.PLAN: "index", JournalKind.LEAR
 CRASH_DELAY = timedelta(seconds=0.5)
 """After its 2nd to 5th death of the engine a row waits 1.5, 7.5, 31.5, 127.5 s: what runs beside it is done by then."""
 
+PARKED_FOR = (timedelta(hours=1), timedelta(hours=4), timedelta(hours=16))
+"""After these a row at which engines died is tried once more each: something else may have killed them."""
+
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+
 BODY, PLAN = "journal.body", "journal.plan"
 """What the columns with texts are sealed as."""
 
@@ -253,7 +258,8 @@ class StateJournal(StatePart):
         for number, attempts in running:
             died = f"the engine ended while it worked on this row, {attempts + 1} tries in all"
             if attempts + 1 >= most:
-                await self._park(db, number, died, now)
+                again_after = dict(enumerate(PARKED_FOR, start=most)).get(attempts + 1)
+                await self._park(db, number, died, now, due=now + again_after if again_after else _NEVER)
                 parked[number] = attempts + 1
             else:
                 due = now + CRASH_DELAY * (4 ** min(attempts, 4) - 1)
@@ -275,13 +281,18 @@ class StateJournal(StatePart):
             **self.me,
         )
 
-    async def _park(self, db: Db, number: int, error: str, at: datetime | None, *, where: str = "true") -> None:
-        """Set a row aside where the condition holds, and let the next of its owner be claimed. ``at`` None: now."""
+    async def _park(
+        self, db: Db, number: int, error: str, at: datetime | None, *, due: datetime = _NEVER, where: str = "true"
+    ) -> None:
+        """Set a row aside until ``due`` where the condition holds, and let the next of its owner be claimed. ``at``
+        None: now.
+        """
         parked = await db.all(
             f"UPDATE journal SET state = 'parked', head = false, {self.released} attempts = attempts + 1, "
-            f"error = :error, parked_at = coalesce(:at, {db.now}) WHERE number = :number AND {where} "
+            f"error = :error, due = :due, parked_at = coalesce(:at, {db.now}) WHERE number = :number AND {where} "
             "RETURNING tenant, user_id, lane",
             error=error,
+            due=due,
             at=at,
             now=datetime.now(UTC),
             number=number,
@@ -318,10 +329,19 @@ class StateJournal(StatePart):
 
     async def unpark(self, scope: Scope | None) -> int:
         where, values = ("true", dict[str, str]()) if scope is None else (OWNED, owned(scope.owner))
-        query = f"SELECT DISTINCT tenant, user_id FROM journal WHERE state = 'parked' AND {where}"
+        return await self._unpark(where, values)
+
+    async def unpark_killed(self, now: datetime) -> int:
+        return await self._unpark("due <= :due", {"due": self._database.shared(now)}, tries_kept=True)
+
+    async def _unpark(self, where: str, values: dict[str, Any], *, tries_kept: bool = False) -> int:
+        """Let parked rows for which the condition holds wait again, behind all others of their owners."""
+        parked = f"state = 'parked' AND {where}"
+        query = f"SELECT DISTINCT tenant, user_id FROM journal WHERE {parked}"
         count = 0
         for tenant, user in sorted(await self._database.read(lambda db: db.all(query, **values))):
-            count += await self._database.write(partial(_unpark, owner=(tenant, user)), (tenant, user))
+            work = partial(_let_wait, owner=(tenant, user), parked=parked, values=values, tries_kept=tries_kept)
+            count += await self._database.write(work, (tenant, user))
         self._rows_came()
         return count
 
@@ -440,19 +460,19 @@ def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     return JournalRow(number=number, entry=entry, attempts=attempts, plan=opened)
 
 
-async def _unpark(db: Db, owner: OwnerKey) -> int:
-    """Let an owner's parked rows wait again, as if they had never been tried, behind all others: under new numbers."""
-    parked = f"SELECT number FROM journal WHERE state = 'parked' AND {OWNED} ORDER BY number"
-    numbers = [number for (number,) in await db.all(parked, **owned(owner))]
+async def _let_wait(db: Db, owner: OwnerKey, parked: str, values: dict[str, Any], *, tries_kept: bool) -> int:
+    """Let an owner's parked rows wait again behind all others, under new numbers; how many."""
+    numbered = f"SELECT number FROM journal WHERE {parked} AND {OWNED} ORDER BY number"
+    numbers = [number for (number,) in await db.all(numbered, **{**values, **owned(owner)})]
     await db.each(
         f"""
-        INSERT INTO journal (lane, kind, version, {db.scope_columns}, request_id, body, plan, at, head)
-        SELECT lane, kind, version, {db.scope_columns}, request_id, body, plan, {db.now}, NOT EXISTS (
+        INSERT INTO journal (lane, kind, version, {db.scope_columns}, request_id, body, plan, attempts, at, head)
+        SELECT lane, kind, version, {db.scope_columns}, request_id, body, plan, attempts * :kept, {db.now}, NOT EXISTS (
             SELECT 1 FROM journal AS other WHERE other.tenant = own.tenant AND other.user_id = own.user_id
             AND other.lane = own.lane AND other.state != 'parked')
         FROM journal AS own WHERE number = :number
         """,
-        [{"number": number, "now": datetime.now(UTC)} for number in numbers],
+        [{"number": number, "kept": int(tries_kept), "now": datetime.now(UTC)} for number in numbers],
     )
     await db.run("DELETE FROM journal WHERE number = ANY(:numbers)", numbers=numbers)
     return len(numbers)

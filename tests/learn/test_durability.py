@@ -1,6 +1,7 @@
 """What is acknowledged is stored, and what is stored is learned from, also when the store fails in the middle."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -46,6 +47,19 @@ async def test_turns_of_an_import_are_planned_again_after_a_crash_and_their_row_
         await r.worker.start()
         assert await r.worker.applied(number, PATIENCE_S)
         assert sorted(turn.content for turn in await r.turns()) == before == ["I like cake", "I like tea"]
+
+
+async def test_a_turn_at_which_engines_were_killed_from_outside_is_indexed_hours_later(tmp_path: Path) -> None:
+    async with rig(tmp_path, enabled=False, started=False) as r:
+        await r.submit(TurnsBody(messages=[Message(role="user", content="I like tea")], said_at=NOON))
+        await r.state.claim("index", limit=1, now=NOON)
+        assert len((await r.state.recover(max_attempts=1, now=NOON - timedelta(hours=1))).parked) == 1
+        await r.worker.start()
+
+        async def indexed() -> bool:
+            return [turn.content for turn in await r.turns()] == ["I like tea"]
+
+        await eventually(indexed, what="the turn is indexed")
 
 
 class RefusesOnce(EdgeStore):

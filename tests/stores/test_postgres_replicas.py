@@ -210,6 +210,10 @@ async def test_a_row_that_kills_every_replica_is_parked(opened: OpenState) -> No
     (row,) = await last.parked(None, limit=5)
     assert (row.number, row.attempts) == (number, 2)
     assert "engine ended" in row.error
+    assert await last.unpark_killed(now()) == 0
+    assert await last.unpark_killed(now() + timedelta(hours=1)) == 1
+    (again,) = await last.claim("index", limit=1, now=now())
+    assert again.attempts == 2
 
 
 async def test_replicas_hear_of_choices_keys_and_rows(opened: OpenState) -> None:

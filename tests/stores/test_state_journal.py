@@ -185,6 +185,22 @@ async def test_a_row_that_kills_the_engine_each_time_is_parked_and_the_next_goes
     assert other not in {row.number for row in rows}
 
 
+async def test_a_row_at_which_engines_died_is_tried_again_hours_later_a_few_times(state: SqliteState) -> None:
+    await state.park(await state.append(entry(BEN)), error="the model's answers")
+    await state.append(entry())
+    now = NOON
+    for tries, hours in enumerate((1, 4, 16, None)):
+        (row,) = await state.claim("index", limit=5, now=now)
+        assert row.attempts == tries
+        assert (await state.recover(max_attempts=1, now=now)).parked == {row.number: tries + 1}
+        if hours:
+            assert await state.unpark_killed(now + timedelta(hours=hours, seconds=-1)) == 0
+            now += timedelta(hours=hours)
+            assert await state.unpark_killed(now) == 1
+    assert await state.unpark_killed(now + timedelta(days=900)) == 0
+    assert {row.attempts for row in await state.parked(None, limit=5)} == {1, 4}
+
+
 async def test_a_row_that_only_waits_is_not_blamed_for_a_dead_engine_and_is_due_after_it(state: SqliteState) -> None:
     number = await state.append(entry(kind=JournalKind.LEARN))
     await claimed(state, "learn")
