@@ -23,7 +23,7 @@ from memproxy.tasks import TaskOwner
 
 _MOST_TOKEN = 16_384
 _MOST_KID = 1_024
-_FORM = re.compile(r"[A-Za-z0-9_-]+={0,2}(\.[A-Za-z0-9_-]+={0,2}){2}")
+_FORM = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){2}")
 _NOT_UNDERSTOOD = ("crit", "b64", "zip")
 """Header parameters that change what a token means: who understands none must refuse (RFC 7515, 4.1.11)."""
 _TIMES = ("exp", "nbf", "iat")
@@ -142,7 +142,7 @@ def _header(token: str) -> dict[str, Any]:
 
 def _read(part: str) -> dict[str, Any]:
     """A part of a token as JSON. Names that come twice are refused: two readers would see two tokens."""
-    raw = base64.urlsafe_b64decode(part.rstrip("=") + "===")
+    raw = base64.urlsafe_b64decode(part + "===")
     decoded = json.loads(raw.decode(), object_pairs_hook=_once, parse_constant=_no_number)
     if not isinstance(decoded, dict):
         raise jwt.InvalidTokenError("a part of it is no JSON object")

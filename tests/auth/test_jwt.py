@@ -147,8 +147,9 @@ async def test_a_token_whose_claims_do_not_hold_is_nobody(changes: dict[str, Any
         f".{token()}",
         f"{token()}.",
         token(key="b" * 40),
+        f"{token()}=",
     ],
-    ids=range(13),
+    ids=range(14),
 )
 async def test_what_is_no_token_is_nobody(value: str) -> None:
     with pytest.raises(Unauthenticated):
