@@ -132,6 +132,7 @@ def told_forgotten(
     show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=as_json)
     if not gone:
         tell_of_tenants(tenant)
+        raise typer.Exit(1)
 
 
 class Finding(NamedTuple):

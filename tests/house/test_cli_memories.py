@@ -134,6 +134,7 @@ async def test_memories_are_forgotten_by_id_or_all_of_a_user() -> None:
     assert [one["id"] for one in (await read("list", "--user", "ann"))["data"]] == [third]
     assert "1 memories forgotten" in (await memories("forget", "--user", "ann", "--yes")).stdout
     assert (await memories("list", "--user", "ann")).exit_code == 1
+    assert (await memories("forget", "--user", "ann", "--yes")).exit_code == 1, "there was nothing"
     assert {("command line", "memory.forget"), ("command line", "user.erase")} <= set(await audited())
 
 
