@@ -210,10 +210,11 @@ def short_id(memory_id: str) -> str:
 
 
 def is_cited_by(memory_id: str, cited: str) -> bool:
-    """Whether ``cited`` is the memory's short id, or a longer beginning of its plain characters. Fewer than eight
+    """Whether ``cited`` is the memory's short id, or a longer beginning of the id. Fewer than eight
     characters stand for nothing but an id that has no more: of a longer one they are a part.
     """
-    forms = (_plain(memory_id.removeprefix(MADE_HERE)), _plain(memory_id))  # blocks of earlier versions cite the whole
+    # blocks of earlier versions cite the whole; people paste an id as it is written
+    forms = (_plain(memory_id.removeprefix(MADE_HERE)), _plain(memory_id), memory_id)
     return any(form == cited or (len(cited) >= SHORT_ID and form.startswith(cited)) for form in forms)
 
 

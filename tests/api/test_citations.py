@@ -58,7 +58,8 @@ async def test_a_short_id_of_several_is_refused_and_more_of_it_is_not(api: Api) 
     assert code(several) == (409, "ambiguous_id")
     assert all(name in several.json()["error"]["message"] for name in UUIDS)
     assert code(await api.call("DELETE", "/v1/memory/m:1a2b3c4d")) == (409, "ambiguous_id")
-    assert (await read(api, "m:1a2b3c4d0001")).json()["id"] == UUIDS[1]
+    for more in ("1a2b3c4d0001", "1a2b3c4d-0001", UUIDS[1]):
+        assert (await read(api, f"m:{more}")).json()["id"] == UUIDS[1]
 
 
 @pytest.mark.parametrize("cited", ["m:1a2b3c4", "m:1a", "m:", "1a2b3c4d", "m:1a2b3c4d9"])
