@@ -53,7 +53,8 @@ _REMEDIES = {
     sqlite3.SQLITE_LOCKED: "another process holds it; end that process",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup, or move it away to start with an empty state",
     sqlite3.SQLITE_NOTADB: "the file is no state file; restore a backup, or move it away to start with an empty state",
-    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check the folder's existence and permissions",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder is there and may be used, and that its "
+    "path has fewer than 512 bytes",
     sqlite3.SQLITE_PERM: "access is not permitted; check the file's permissions",
     sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk and its free space",
 }

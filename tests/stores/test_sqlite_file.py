@@ -131,6 +131,12 @@ async def test_many_processes_may_create_the_file_at_once(file: Path) -> None:
         await state.close()
 
 
+async def test_a_path_that_sqlite_cannot_take_is_refused_with_its_bound(tmp_path: Path) -> None:
+    state = SqliteState(tmp_path.joinpath(*["d" * 200] * 3, "state.db"), sync="normal")
+    with pytest.raises(StateUnavailable, match="fewer than 512 bytes"):
+        await state.open()
+
+
 @pytest.mark.parametrize("content", [b"this is no database at all " * 200, os.urandom(8192)], ids=["text", "random"])
 async def test_a_damaged_file_is_refused_with_a_remedy(file: Path, content: bytes) -> None:
     file.parent.mkdir()
