@@ -6,7 +6,8 @@
   (``messages``), and threads that hold their messages (``threads``, ``sessions``).
 - ChatGPT: ``conversations.json``, or the archive that holds it.
 
-Large files are read piece by piece, and a value may be anything.
+Large files are read piece by piece, and a value may be anything. A memory without a text becomes a line without one,
+which the import tells of.
 """
 
 import uuid
@@ -58,10 +59,8 @@ def mem0_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield {"memory": line}
 
 
-def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
+def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any]:
     content = text_of(value.get("memory") or value.get("text") or value.get("data"))
-    if content is None:
-        return None
     created = time_of(value.get("created_at")) or untimed
     categories = [name for one in list_of(value.get("categories")) if (name := text_of(one)) is not None]
     return without_none(
@@ -82,7 +81,7 @@ def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
     )
 
 
-def _mem0_id(value: dict[str, Any], content: str) -> str:
+def _mem0_id(value: dict[str, Any], content: str | None) -> str:
     """Its own id; one that was not exported is made of what it says, so that a second import is the same."""
     said = "\x1f".join(str(value.get(name)) for name in ("user_id", "agent_id", "run_id"))
     return text_of(value.get("id")) or str(uuid.uuid5(_MEM0_IDS, f"{said}\x1f{content}"))
@@ -116,13 +115,14 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     untimed = written_at(path)
     for key, value in objects(path, _ZEP_LISTS):
         if key in _ZEP_THREADS or "messages" in value:
-            session = value.get("thread_id") or value.get("session_id") or value.get("uuid")
-            about = {"session_id": session, "user_id": value.get("user_id")}
-            messages = [about | one for one in list_of(value.get("messages")) if isinstance(one, dict)]
+            messages = [one for one in list_of(value.get("messages")) if isinstance(one, dict)]
+            named = (text_of(value.get(name)) for name in ("thread_id", "session_id", "uuid"))
+            session = next(filter(None, named), None) or _zep_session({**value, **(messages[0] if messages else {})})
+            messages = [{"session_id": session, "user_id": value.get("user_id")} | one for one in messages]
             for begin in range(0, len(messages), BATCH):
                 yield from _zep_conversations(messages[begin : begin + BATCH], untimed)
         elif "fact" in value:
-            yield from _zep_fact(value, untimed)
+            yield {"memory": _zep_fact(value, untimed)}
         else:
             waiting.append(value)
             if len(waiting) >= BATCH:
@@ -131,17 +131,21 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     yield from _zep_conversations(waiting, untimed)
 
 
-def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
+def _zep_session(began: dict[str, Any]) -> str:
+    """The name of a thread that was exported without one: made of its first message, as ChatGPT's are."""
+    first = (text_of(began.get("uuid")), time_of(began.get("created_at")), text_of(began.get("content")))
+    return str(uuid.uuid5(_ZEP_IDS, "\x1f".join(map(str, first))))
+
+
+def _zep_fact(value: dict[str, Any], untimed: str) -> dict[str, Any]:
     content = text_of(value.get("fact"))
-    if content is None:
-        return
     valid_from = time_of(value.get("valid_at"))
     valid_to = time_of(value.get("invalid_at"), value.get("expired_at"))
     created = time_of(value.get("created_at"), valid_from) or untimed
     if valid_from is not None and valid_to is not None and valid_to < valid_from:
         valid_to = valid_from
     memory = {
-        "id": text_of(value.get("uuid")) or str(uuid.uuid5(_ZEP_IDS, content)),
+        "id": text_of(value.get("uuid")) or str(uuid.uuid5(_ZEP_IDS, str(content))),
         "content": content,
         "created_at": created,
         "valid_from": valid_from,
@@ -150,7 +154,7 @@ def _zep_fact(value: dict[str, Any], untimed: str) -> Iterator[dict[str, Any]]:
         "source": "import",
         "active": valid_to is None or datetime.fromisoformat(valid_to) > datetime.now(UTC),
     }
-    yield {"memory": without_none(memory)}
+    return without_none(memory)
 
 
 def _zep_conversations(messages: list[dict[str, Any]], untimed: str) -> Iterator[dict[str, Any]]:

@@ -117,8 +117,11 @@ def test_import_tells_wrong_lines_and_ends_with_1(home: Path, tmp_path: Path) ->
 
 def test_import_reads_other_products_files(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "mem0.json"
-    path.write_text(json.dumps({"results": [{"id": "a", "memory": "Likes tea", "user_id": "ann"}]}), "utf-8")
-    assert "1 memories imported" in run("import", str(path), "--format", "mem0").output
+    said = {"id": "a", "memory": "Likes tea", "user_id": "ann"}
+    path.write_text(json.dumps({"results": [said, {"id": "b", "user_id": "ann"}]}), "utf-8")
+    done = run("import", str(path), "--format", "mem0")
+    assert (done.exit_code, "1 memories imported" in done.output) == (1, True)
+    assert "entry 2: content: is required" in done.stderr
     exported = run("export", "--user", "ann")
     assert exported.exit_code == 0
     assert "Likes tea" in exported.stdout

@@ -125,6 +125,13 @@ def test_messages_of_zep_that_share_an_id_and_say_different_things_are_both_ther
     ]
 
 
+def test_threads_of_zep_without_an_id_are_conversations_of_their_own_and_the_same_every_time(tmp_path: Path) -> None:
+    said = [{"messages": [{"role": "user", "content": text}]} for text in ("one", "two")]
+    sessions = [[line["turns"]["session_id"] for line in zep_lines(written(tmp_path, said))] for _ in range(2)]
+    assert sessions[0] == sessions[1]
+    assert len(set(sessions[0])) == 2
+
+
 def node(name: str, parent: str | None, role: str, parts: list[Any], **message: Any) -> dict[str, Any]:
     content = {"content_type": "text", "parts": parts}
     said = {"id": name, "author": {"role": role}, "content": content, "create_time": 1_700_000_000.5, "metadata": {}}
