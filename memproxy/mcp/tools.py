@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -45,9 +45,9 @@ answer is empty where the API answers nothing. Raises what `refused` makes of th
 """
 
 
-def refused(message: str) -> ToolError:
-    """A refusal that the agent reads."""
-    return ToolError(message)
+def refused(message: str) -> ResourceError:
+    """A refusal that the agent reads, of a tool as of a resource."""
+    return ResourceError(message)
 
 
 def make_server(api: MemoryApi) -> MCPServer[Any]:

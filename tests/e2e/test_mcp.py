@@ -205,6 +205,8 @@ async def test_what_a_tool_saved_is_recalled_in_chat_and_its_resources_say_why(s
         assert saved["id"] in json.dumps(await read(f"receipts/{answer.header('x-memproxy-request-id')}"))
         assert [one["id"] for one in (await read(f"memories/{saved['id']}/history"))["data"]] == [saved["id"]]
         assert "Porto" in json.dumps(await read(f"entities/{person}/timeline"))
+        with pytest.raises(MCPError, match="No memory has the id 'nobodys'"):
+            await read("memories/nobodys")
 
 
 async def test_mcp_needs_an_identity_and_a_server(shared_proxy: Proxy, tmp_path: Any) -> None:
