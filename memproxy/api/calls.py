@@ -13,6 +13,7 @@ A memory's ETag changes with all that it says, not with how often it was recalle
 and PATCH does no harm, and two answers of one tag may differ in ``access_count`` and ``last_accessed_at``.
 """
 
+import hashlib
 import inspect
 import re
 import uuid
@@ -197,20 +198,24 @@ class Call:
             raise PreconditionFailed(words, param="if-match")
         return tags is not None
 
-    def expected(self, memory: Memory) -> dict[str, str]:
+    def expected(self, memory: Memory, secret: bytes) -> dict[str, str]:
         """The version that a plan expects of the memory that it changes, as `is_expected`; empty without the header."""
-        version = version_of(memory)
         words = "The memory is not the version that If-Match names: read it again, and decide anew."
-        return {memory.id: version} if self.is_expected(version, words) else {}
+        return {memory.id: version_of(memory)} if self.is_expected(_tag(memory, secret), words) else {}
 
     def new_id(self, prefix: str) -> str:
         """An id for what the call creates: the same when the call is repeated under its idempotency key."""
         return f"{prefix}_{self.seed or uuid.uuid4().hex}"
 
 
-def tagged(memory: Memory) -> dict[str, str]:
+def tagged(memory: Memory, secret: bytes) -> dict[str, str]:
     """The header of an answer that shows this memory."""
-    return {"etag": f'"{version_of(memory)}"'}
+    return {"etag": f'"{_tag(memory, secret)}"'}
+
+
+def _tag(memory: Memory, secret: bytes) -> str:
+    """The version as callers know it: keyed, else who may not read the memory could try out what it says."""
+    return hashlib.blake2b(version_of(memory).encode(), key=secret[:64], digest_size=16).hexdigest()
 
 
 def entity_tags(request: Request, name: str) -> frozenset[str] | None:

@@ -100,8 +100,8 @@ class Parts:
     of worker and recall, closed with the engine. ``changes`` tell every engine whose memories have
     changed. ``usage`` (what limits count) and ``working`` (working memory) are the state by default. ``hot``: the
     memories that are kept hot, where they are; ``shared``: the server of what may be forgotten. ``tally`` counts what
-    questions cost a paid embedder. ``secret`` keys the nonces of blocks (by default one for this process).
-    ``write_timeout_s`` is how long an API write waits to be applied before it is answered as queued.
+    questions cost a paid embedder. ``secret`` keys the nonces of blocks and the versions of memories (by default one
+    for this process). ``write_timeout_s`` is how long an API write waits to be applied before it is answered as queued.
     """
 
     settings: Settings

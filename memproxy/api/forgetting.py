@@ -98,7 +98,7 @@ async def forget(api: Backends, call: Call, query: ForgetQuery) -> Reply[Deleted
             turn = await corrected(api, scope, memory) if query.restore else None
             if turn is not None and turn.superseded_by == memory.id:
                 plan.turn_changes = {turn.session_id or "": {turn.id: {"superseded_by": None}}}
-        plan.expects = call.expected(memory)
+        plan.expects = call.expected(memory, api.parts.secret)
         facts = await _facts_of(api, scope, memory)
         applied = await api.write(place_of(scope, memory), plan)
         await api.state.erase_answers(scope)

@@ -166,7 +166,7 @@ async def create(api: Backends, call: Call, body: NewMemory) -> Reply[Memory]:
     if not applied:
         return Reply(to_public(memory, nulls=call.nulls), 202, location | QUEUED)
     memory = await _as_stored(api, scope, memory)
-    return Reply(to_public(memory, nulls=call.nulls), 201, location | tagged(memory))
+    return Reply(to_public(memory, nulls=call.nulls), 201, location | tagged(memory, api.parts.secret))
 
 
 async def _as_stored(api: Backends, scope: Scope, memory: Memory) -> Memory:
@@ -190,7 +190,7 @@ async def list_memories(api: Backends, call: Call, query: ListQuery) -> MemoryPa
 async def read(api: Backends, call: Call, query: OneShownQuery) -> Reply[Memory]:
     """Read one memory."""
     memory = await find(api, call.scope(query.session_id), call.path["id"], session=query.session_id)
-    return Reply(call.show(memory), headers=tagged(memory))
+    return Reply(call.show(memory), headers=tagged(memory, api.parts.secret))
 
 
 @operation("PATCH", "/v1/memory/{id}", "memory:write", statuses=(200, 202), errors=(404,), etag=True, if_match=True)
@@ -199,12 +199,12 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
     scope = call.scope(query.session_id)
     async with api.locks.of(*scope.owner):
         current = await find(api, scope, call.path["id"], session=query.session_id)
-        expects = call.expected(current)
+        expects = call.expected(current, api.parts.secret)
         changes = _changes(api, current, body)
         if call.identity.bound_project and "project_id" in changes:  # moved elsewhere, or in or out of none
             raise Forbidden("This key is for one project: a memory stays in its project.", param="project_id")
         if not changes:
-            return Reply(call.show(current), headers=tagged(current))
+            return Reply(call.show(current), headers=tagged(current, api.parts.secret))
         edited = await marked_anew(current, merged(current, changes))
         if "metadata" in changes or edited.metadata != current.metadata:
             changes["metadata"] = edited.metadata
@@ -215,7 +215,7 @@ async def edit(api: Backends, call: Call, query: OneShownQuery, body: MemoryEdit
     if not applied:
         return Reply(call.show(edited), 202, QUEUED)
     edited = await _as_stored(api, _owner_of(scope, current), edited)
-    return Reply(call.show(edited), headers=tagged(edited))
+    return Reply(call.show(edited), headers=tagged(edited, api.parts.secret))
 
 
 def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]:

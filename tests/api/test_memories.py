@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from memproxy.api.openapi import OPERATIONS
+from memproxy.core.memory import Memory, version_of
 from memproxy.core.protocol import Identity
 from tests.support.engine import Api
 
@@ -110,7 +111,9 @@ async def test_a_key_that_may_not_read_is_shown_no_text_by_what_it_changes(api: 
     memory = await api.store("it is secret", subject="user", tags=["hidden"], metadata={"a": "hidden"})
     writes = Identity(tenant=api.tenant, default_user="default", permissions=frozenset({"memory:write"}))
     path, helpful = f"/v1/memory/{memory['id']}", {"memory_id": memory["id"], "signal": "helpful"}
+    guessed = version_of(msgspec.convert(memory | {"tenant": api.tenant}, Memory))
     for body in ({}, {"importance": 0.9}):
+        assert (await api.call("PATCH", path, json={}, headers={"if-match": f'"{guessed}"'})).status_code == 412
         answer = await api.call("PATCH", path, json=body, identity=writes)
         assert (answer.status_code, answer.json()["id"], "content" in answer.json()) == (200, memory["id"], False)
         assert "secret" not in answer.text
