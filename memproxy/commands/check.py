@@ -224,7 +224,8 @@ async def findings(settings: Settings, home: Path, config: Path | None) -> list[
             finding = check()
             results.append(finding if isinstance(finding, Finding) else await finding)
         except MemproxyError as error:
-            results.append(Finding(part, False, error.message))
+            told = next((f"as {before.part} says" for before in results if before.text == error.message), None)
+            results.append(Finding(part, False, told or error.message))
     return [*results, files] if files is not None and files.works is False else results
 
 

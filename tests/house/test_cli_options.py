@@ -304,7 +304,8 @@ def test_nothing_is_forgotten_where_nobody_can_be_asked_and_nobody_said_yes() ->
     refused = run("forget", "--user", "ann", typed="y\n")
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
-    assert run("forget", "--user", "ann", "--yes").exit_code == 0
+    done = run("forget", "--user", "ann", "--yes")
+    assert (done.exit_code, "0 memories forgotten" in done.stdout) == (1, True), "it was done, and nothing was there"
 
 
 def test_a_check_prints_names_as_they_are(home: Path) -> None:
@@ -324,6 +325,10 @@ def test_a_check_says_that_the_port_is_taken_or_the_home_cannot_be_made(home: Pa
     checked = CliRunner().invoke(app, ["check", "--config", str(config)], env={"MEMPROXY_HOME": str(config)})
     assert "FAIL store     " in checked.stdout
     assert "MEMPROXY_HOME" in checked.stdout
+    config.write_text("upstream: {ca_file: /nowhere.pem}")
+    checked = run("check", "--config", str(config))
+    assert checked.stdout.count("/nowhere.pem") == 1, "its reason is told once"
+    assert "FAIL state     as config says" in checked.stdout
 
 
 def test_a_check_finds_what_a_start_refuses_a_store_that_is_gone_and_a_secret_that_is_none(home: Path) -> None:
