@@ -56,6 +56,9 @@ PATIENCE_S = 10.0
 """A busy machine takes longer than requests wait for Redis; here nothing is to be done without."""
 
 LIFE_S = 3600
+GONE_S = 900
+"""To look at a million keys takes a busy machine minutes."""
+
 SHORT = 300
 """Names of each kind whose time is short."""
 
@@ -178,7 +181,7 @@ async def keys_of(url: str, keys: int, folder: Path, console: Console) -> dict[s
             await _endless(client)  # Redis removes them when they are looked at; else it comes to them in its own time
             return bool(await client.dbsize() <= figures["keys"])
 
-        await eventually(gone, 60, what="names whose time is over are gone")
+        await eventually(gone, GONE_S, what="names whose time is over are gone")
         figures["s until they are gone"] = round(time.perf_counter() - begun, 1)
         return figures
     finally:
