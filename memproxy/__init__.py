@@ -8,23 +8,8 @@
 
 Nothing on the first line waits for anything on the second; the second can be killed at any arrow and resumes.
 
-Where each step lives:
-
-    relay/     process one, the request in order: routing, handler, decide, session_blocks, upstream, stream, capture
-    engine/    process two: its parts, and the routes that the relay and the memory API reach it by
-    recall/    rewrite → search → ranking by stages → relations, time, rerank → floor → budget → the block
-    learn/     triggers, worker, extraction (by a model, or by rules/ without one), reconciliation, apply; reindex
-    api/       the memory API, the palace, receipts, the OpenAPI description
-    auth/      whose memory it is: the key passed through, proxy keys, tokens of an identity provider
-    stores/    Qdrant Edge, a Qdrant server, PostgreSQL, SQLite
-    models/    chat models, embedders
-    wire/      chat completions and responses, server-sent events, compressed bodies, splicing
-    core/      pure values and functions
-    settings/  the schema of the configuration, and how it is loaded
-    ports/     the seams between all of these; wiring/ chooses what stands behind them
-    serve/     the supervisor, which starts relay and engine, restarts them, and writes down the order of shutdown
-    commands/  the command line, each command beside its work; demo/, importers/
-    evals/     retrieval, the gate, answers and extraction, measured
+The request's line is `relay` (process one; `handler` has its steps) and `recall`, the learning line `engine` (process
+two) and `learn`. docs/architecture.md follows both file by file, and says what every room is for.
 """
 
 import os

@@ -9,8 +9,8 @@ The first line of its docstring says what it does. A parameter ``query`` has the
 that of the JSON body; where the function reads them through the `Call` alone, they are named to the decorator. What it
 returns says what is answered: a struct, a `Reply` with status and headers, or (JSON Lines) a `StreamingResponse`.
 
-A memory's ETag changes with all that it says, not with how often it was recalled; so reading it between an editor's GET
-and PATCH does no harm, and two answers of one tag may differ in ``access_count`` and ``last_accessed_at``.
+A memory's ETag changes with all that it says, not with how often it was recalled: two answers of one tag may differ in
+``access_count`` and ``last_accessed_at``.
 """
 
 import hashlib

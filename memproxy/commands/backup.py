@@ -1,12 +1,12 @@
 """``memproxy backup``: everything of an installation into a folder, while it is served. `restore` brings it back.
 
-A backup is a folder (`core.backup_manifest`): the embedded store, the state, the installation's secret. The master key
-of ``privacy.encrypt`` is not in it; neither is the configuration. A Qdrant server makes a snapshot of its memories,
-which the folder names; what is in PostgreSQL is for pg_dump.
+A backup is a folder (`core.backup_manifest`): the embedded store, the state, the installation's secret; not the master
+key of ``privacy.encrypt``, nor the configuration. A Qdrant server makes a snapshot, which the folder names; what is in
+PostgreSQL is for pg_dump.
 
-The engine copies store and state without the store's holes, so that writes wait as short as can be. The command packs
-that copy file by file and reads back what it wrote. A file that the previous backup has unchanged becomes a hard link
-and takes no room; it is read like the others, so that a damaged one is never counted on.
+The engine copies store and state without the store's holes, so that writes wait shortly. The command packs that copy
+file by file and reads back what it wrote. A file that the previous backup has unchanged becomes a hard link; it is read
+like the others, so that a damaged one is never counted on.
 """
 
 import asyncio

@@ -63,8 +63,8 @@ def columns(
 ) -> dict[str, Array]:
     """The signals of the candidates of one query, by name, one value per candidate. ``cosine`` in [-1, 1], NaN without
     a vector; ``bm25`` raw, not negative; ``coverage`` in [0, 1]: the weighted part of the query's terms in a
-    candidate's own text; ``query_terms``: how many BM25 searched for; ``counted``: which candidates each is held
-    against (None: all).
+    candidate's own text; ``query_terms``: how many BM25 searched for; ``counted``: which candidates each is compared
+    with (None: all).
 
     A standing is how many spreads a candidate lies above the mean of all, both drawn towards what is usual; BM25 is
     taken per query term, so that long and short queries compare. A place is drawn towards zero instead: without vectors

@@ -1,10 +1,10 @@
 """Vectors as bytes: those of a text's tokens, packed small, and how near a question's tokens are to them (late
 interaction); and whole vectors, as an export's lines (`core.transfer_lines`) hold them: little-endian 32-bit floats.
 
-A text's one vector is the mean of its tokens', in which a single matching word drowns. Late interaction keeps them: for
-each token of the question the most similar one counts (MaxSim; Khattab and Zaharia, 2020). Of each number one bit is
-kept, its sign: 48 bytes a token for 384 numbers (what that costs: docs/recall.md); the question is compared in full.
-Packed: the format (one byte), the numbers of a vector (two bytes, little endian), then each token's bits.
+For each token of the question the most similar one of the text counts (MaxSim; Khattab and Zaharia, 2020). Of each
+number one bit is kept, its sign: 48 bytes a token for 384 numbers; the question is compared in full
+(docs/decisions/0017). Packed: the format (one byte), the numbers of a vector (two bytes, little endian), then each
+token's bits.
 """
 
 import math
@@ -19,7 +19,7 @@ _FLOAT_BYTES = 4
 
 MOST_TOKENS = 128
 """Tokens of one text that are kept and compared, the first: 6 KiB with 384 numbers each. In a longer text something is
-near to everything (docs/recall.md), and what comparing takes is bounded.
+near to everything (docs/decisions/0017), and what comparing takes is bounded.
 """
 
 _FORMAT = 1

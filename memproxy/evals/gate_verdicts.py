@@ -1,9 +1,9 @@
 """The gate on lines of known kinds: how often each is searched for, and how long the verdict takes.
 
 A line of the data is JSON with ``text``, ``kind``, ``source`` and, if there are any, ``earlier`` (the user's messages
-before it, oldest first). What counts is the share of ``personal-memory`` that is searched (near 1) and of the other
-kinds (near 0 for greetings, small talk, tools and general facts). Lines with first-person words are told apart: "what
-is my balance" is a tool's business to whoever labelled it, and personal here.
+before it, oldest first). The share of ``personal-memory`` that is searched should be near 1, that of greetings, small
+talk, tools and general facts near 0. Lines with first-person words are counted apart: "what is my balance" is a tool's
+business to whoever labelled it, and personal here.
 """
 
 import re

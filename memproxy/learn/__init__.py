@@ -10,9 +10,8 @@
     flush        `flush`: what was written becomes durable, many rows by one flush
     acknowledge  `acknowledge`: a row is done, refused, parked, or waits until its time comes
 
-A kill between any two of them loses nothing: the row is there, and what was done is done again to no effect. Whatever
-reads or writes the store or the state raises `StoreUnavailable` or `StateUnavailable`, and its row is tried again:
-no docstring repeats it. `cooperative` lets requests go before learning;
-`model_outages` and `budget` say when a model may be asked. Beside the facts, `summary` sums up a session that is over,
-and `compress` makes the state that stands for what requests leave out of a long one.
+A kill between any two of them loses nothing: what was done is done again to no effect. Whatever reads or writes the
+store or the state raises `StoreUnavailable` or `StateUnavailable`, and its row is tried again: no docstring repeats it.
+`cooperative` lets requests go before learning; `model_outages` and `budget` say when a model may be asked. `summary`
+sums up a session that is over, `compress` makes the state that stands for a long history.
 """

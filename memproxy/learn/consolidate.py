@@ -1,12 +1,11 @@
 """What a dream does without a model: pure decisions about entries and those near them.
 
-A merge leaves one of the entries as it is and sets the others aside: code never writes a sentence out of two. Two
-entries say the same when their words are the same (articles, case, marks, the form of numbers and which half of the
-sentence comes first aside), when they fill one slot with one value, or when a slip of the pen is all that tells them
-apart and their vectors agree. Likeness alone only nominates: "Nils's sister has a piano" is not his brother's.
+A merge leaves one of the entries as it is and sets the others aside. Two entries say the same when their words are the
+same (articles, case, marks, the form of numbers and the order of the halves aside), when they fill one slot with one
+value, or when only a slip of the pen tells them apart and their vectors agree. Likeness alone only nominates.
 
-A newer statement ends an older one outside of slots only if it says that something changed, repeats the older one but
-for one place, and that place is known to hold a value: a number, or what entries near them name as an object.
+A newer statement ends an older one outside of slots only if it says that something changed and repeats the older one
+but for one place that is known to hold a value: a number, or what entries near them name as an object.
 """
 
 import enum

@@ -6,8 +6,7 @@
     write      a step is a journal row: planned under the owner's lock (`dream_plan`) and applied like any other
     note       how far the dream is, before the next page
 
-A kill anywhere loses nothing and repeats little: what the journal has is applied first, then the page is looked at
-again, and what is done already is not there any more to be done.
+A kill anywhere loses nothing: what the journal has is applied first, then the page is looked at again.
 """
 
 import asyncio

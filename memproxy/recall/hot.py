@@ -1,9 +1,8 @@
 """Hot memories: the best of each user in a project and for an agent, kept for some minutes, so that a session can begin
 with its stable facts without a search, and a recall whose store is away or too slow has something to give.
 
-Best is .40 confidence, .35 recency (one half after each day since it was written or recalled) and .25 retrievals (ten
-at most): the score of pruning, without importance and opinions. They are read behind an answer, read
-again soon after a write, and forgotten when anything is changed or deleted: an erasure takes effect at once.
+Best is by the score of pruning (docs/retention.md), without importance and opinions. They are read behind an answer,
+read again soon after a write, and forgotten when anything is changed or deleted: an erasure takes effect at once.
 """
 
 import asyncio

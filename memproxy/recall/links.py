@@ -3,7 +3,7 @@
 A question that names somebody by a relation ("Biscuit's owner", "my sister", "the boss of Clara") has no words in
 common with the memory that answers it. So the phrase is looked up among the edges that facts hold (subject, predicate,
 object, relations), and replaced by the name at the edge's other end; results of the new question count
-`DECAY` times less for every edge walked. Only questions with such a phrase cost anything. English forms only.
+`DECAY` times less for every edge walked. English forms only (docs/decisions/0010).
 """
 
 import re

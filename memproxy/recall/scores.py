@@ -1,9 +1,8 @@
 """From columns to scores: which of a recipe's weights count for which candidate, and how likely their sums make it.
 
-The order is that of a recipe's weights. What their sum means is another matter: it falls with every further candidate,
-so of many memories that are nearly alike not even the one with all of a question's words would be likely, and several
-right ones would take from each other what one of them alone has. So a second set of weights looks at the candidates in
-their order, each by itself and against the best, and gives the log odds that it is right.
+The order is that of a recipe's weights. Their sum falls with every further candidate, so of many memories that are
+nearly alike not even the right one would be likely. So a second set of weights looks at the candidates in their order,
+each by itself and against the best, and gives the log odds that it is right.
 """
 
 import functools

@@ -1,9 +1,9 @@
 """Topics: what a question is about and what a memory bears on, by the labelled examples that are nearest to each.
 
-"Plan a dinner for my family" and "Wren can't have sesame" share no word, and their vectors are far apart. But the one
-is near to questions about food, and the other to statements that matter for such questions. How near, in the best
-topic, is one column of the ranking, fitted as all others are. The only decision made here is whether a question asks
-for everything known (`Topics.inventory`): then no memory is nearer to it than another, and a `profile` is given.
+"Plan a dinner for my family" and "Wren can't have sesame" share no word. But the one is near to questions about food,
+and the other to statements that matter for such questions. How near, in the best topic, is one column of the ranking,
+fitted as all others are. The only decision made here is whether a question asks for everything known
+(`Topics.inventory`): then a `profile` is given.
 """
 
 import logging

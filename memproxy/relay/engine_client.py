@@ -200,12 +200,11 @@ class Run(NamedTuple):
 class Pace:
     """How many recalls are sent to the engine at once: as many as it answers in time, which their answers tell.
 
-    The others wait for their turn, if it comes early enough to be answered in time as well. To refuse them at once
-    would leave the engine idle between the answers of one round and the requests of the next.
+    The others wait for their turn, if it comes early enough to be answered in time as well: refused at once they would
+    leave the engine idle between two rounds.
 
     As with TCP's window: each round of answers in time makes room for one more, a late one takes a part away, once for
-    all that were sent before. That asks neither why an answer was late (the engine, its other callers, or this
-    process) nor how long one takes alone. There is always room for one: nothing else would tell that times are better.
+    all that were sent before. There is always room for one: nothing else would tell that times are better.
     """
 
     def __init__(self, deadline_s: float, *, at_once: float = AT_ONCE) -> None:

@@ -2,8 +2,7 @@
 
 A block is kept with the user's message it stands before, which is known by the chain of digests of all the user's
 messages up to it. A client that drops or edits an old message makes another chain, so nothing that came after is
-repeated: it is recalled again where it is needed. Blocks are kept in the state store alone, which takes erased memories
-out of them; a copy in memory could miss that.
+repeated. Blocks are kept in the state store alone: a copy in memory could miss that a memory in them was erased.
 """
 
 import asyncio

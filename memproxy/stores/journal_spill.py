@@ -1,11 +1,11 @@
 """Entries that the journal could not take, in a file beside the state's: they survive their process until it can.
 
 The file has a header, then records: length and checksum of the entry as JSON, whether it still waits, and the entry.
-What the journal has taken is overwritten with zeros: no text is left that was erased there. Some room is taken when it
-is made: a disk that fills up later keeps nothing from it.
+What the journal has taken is overwritten with zeros. Some room is taken when the file is made, for a disk that fills up
+later.
 
 Each process that writes has its own file, locked while it lives. Whoever opens the state next takes up what dead ones
-left. An entry may come twice that way; its turns have their ids from what they are, so the second changes nothing.
+left. An entry may come twice that way; its turns' ids follow from what they say, so the second changes nothing.
 """
 
 import asyncio

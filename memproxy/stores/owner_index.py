@@ -1,14 +1,12 @@
 """Indexes in memory of the owners searched lately: their vectors, words, and the fields that searches filter by.
 
-Beside Qdrant Edge, which stays the store of truth, for an engine that this process alone writes to. An index is made by
-reading the owner's points, a few at a time, while writes go on. All calls of the engine run one after the other in one
-thread, and what they answer arrives in the same order: so each read that is put in and each write that is told are
-applied in the order in which the engine saw them, and the index agrees with the engine. Where that is not sure (a write
-failed or its caller left), and after a deletion, the index is dropped; the owner's next searches have it made anew.
+Beside Qdrant Edge, which stays the store of truth (docs/decisions/0026), for an engine that this process alone writes
+to. An index is made by reading the owner's points, a few at a time, while writes go on. All calls of the engine run in
+one thread, so reads and writes are applied here in the order in which the engine saw them. Where that is not sure (a
+write failed or its caller left), and after a deletion, the index is dropped and made anew by the next searches.
 
-A condition is never passed over: what an index does not know (`NotHere`) the engine answers. All vectors of the owner
-are compared, in one pass (docs/decisions/0026). A number is kept in 16 bits, as a share of the greatest of its vector:
-half of what the engine keeps, and a cosine is wrong by less than 0.00002.
+A condition is never passed over: what an index does not know (`NotHere`) the engine answers. A number is kept in 16
+bits, as a share of the greatest of its vector: a cosine is wrong by less than 0.00002.
 """
 
 import asyncio

@@ -5,8 +5,8 @@ array with a GIN index. A second table holds a vector for each part of a text. S
 the formula of the ranking's own BM25, so that they mean the same in every store.
 
 Row-level security is a second wall: each list, search, count and deletion sets the owner that its `Where` names, and
-other rows are not there for it, whatever the statement says; one that forgets the owner sees nothing. It does not stand
-before point ids (they hold a digest of the owner and come from such a search), a reindex and numbers for metrics.
+sees no other rows. It does not stand before point ids (they hold a digest of the owner and come from such a search), a
+reindex and numbers for metrics.
 """
 
 import asyncio

@@ -67,9 +67,9 @@ class SqliteFile:
         checkpoint_pages: pages in the write-ahead log after which a commit of this process brings them into the file,
             which takes it as long as the disk does. Where another process does so sooner, none of ours waits for it.
         renews: where the file was deleted or replaced while it was open, go on with what is there, or with a new one.
-            For a process that keeps nothing of the old one: others say what is the matter until they are started again.
-        reads_only: another process writes for this one, which computes: a transaction here would stand open while
-            something else holds Python's lock. The file is there already, in its newest form.
+            For a process that keeps nothing of the old one; others fail until they are started again.
+        reads_only: another process writes for this one (docs/decisions/0032). The file is there already, in its
+            newest form.
     """
 
     def __init__(

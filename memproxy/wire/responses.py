@@ -1,10 +1,10 @@
 """The wire format of ``/v1/responses``: read a request, put a memory block where it breaks no chain, and read a copy of
 the answer.
 
-``input`` is a text or a list of items; a client either sends the whole conversation each time or names what the
-upstream keeps of it (``previous_response_id``, ``conversation``). An item that is put into ``input`` becomes part of
-what the upstream keeps, where nobody can take it out again when its memory is erased. So a block goes into ``input``,
-late, only where the client manages the conversation itself; else into ``instructions``, which no chain carries on.
+A client either sends the whole conversation each time or names what the upstream keeps of it (``previous_response_id``,
+``conversation``). What the upstream keeps nobody can take out again when its memory is erased. So a block goes into
+``input``, late, only where the client manages the conversation itself; else into ``instructions``, which no chain
+carries on (docs/decisions/0013).
 """
 
 import hashlib
