@@ -38,6 +38,7 @@ DIMENSION = 64
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ANN = Scope(tenant="acme", user="ann", session="s1")
 BEN = Scope(tenant="acme", user="ben", session="s1")
+LATER = Scope(tenant="acme", user="ann", session="s2")
 KEY = "sk-test"
 PATIENCE_S = LONGEST_S
 
@@ -71,11 +72,9 @@ class WordEmbedder:
     def __init__(self, state: str = "ready") -> None:
         self.state = state
 
-    async def start(self) -> None:
-        """Nothing to load."""
+    async def start(self) -> None: ...
 
-    async def close(self) -> None:
-        """Nothing to release."""
+    async def close(self) -> None: ...
 
     async def embed_question(self, text: str) -> Question:
         if self.state != "ready":
@@ -122,13 +121,13 @@ class ModelServer:
             self.dreamt.append(user)
             told = self.dreams(system, user)
             said = told if isinstance(told, str) else json.dumps(told)
-            return web.json_response(_completion(body["model"], said, "stop"))
+            return _completion(body["model"], said, "stop")
         self.prompts.append(user)
         self.keys.append(request.headers.get("authorization"))
         self.limits.append(limit := body.get("max_tokens") or body["max_completion_tokens"])
         await self.gate.wait()
         if limit < self.thinks:
-            return web.json_response(_completion(body["model"], "", "length"))
+            return _completion(body["model"], "", "length")
         answer = self.answers.pop(0) if self.answers else self.default
         if callable(answer):
             answer = answer(user)
@@ -137,7 +136,7 @@ class ModelServer:
         text = answer if isinstance(answer, str) else json.dumps(quoting(answer, user))
         cut = self.cut_at is not None and len(text) > self.cut_at
         text, reason = (text[: self.cut_at], "length") if cut else (text, "stop")
-        return web.json_response(_completion(body["model"], text, reason))
+        return _completion(body["model"], text, reason)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["ModelServer"]:
@@ -154,16 +153,12 @@ class ModelServer:
             await runner.cleanup()
 
 
-def _completion(model: str, text: str, reason: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    return {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": model,
-        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-    }
+def _completion(model: str, text: str, reason: str) -> web.Response:
+    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    return web.json_response(
+        {"id": "1", "object": "chat.completion", "created": 1, "model": model} | {"choices": [choice], "usage": usage}
+    )
 
 
 def message_lines(prompt: str) -> list[dict[str, Any]]:
@@ -276,12 +271,28 @@ class Rig:
         for number in numbers:
             await self.meanwhile(partial(self.worker.applied, number, 0), what=f"row {number}")
 
-    async def teach(self, said: str, *candidates: Any, scope: Scope = ANN, at: datetime | None = None) -> None:
-        """Say one thing that the extractor answers with these candidates, and wait until it is learned."""
-        self.server.answers.append({"candidates": list(candidates)})
-        await self.say(said, scope=scope, at=at)
+    async def learn(self, *said: str | Message, scope: Scope = ANN, at: datetime | None = None) -> None:
+        """Say it, and wait until it is learned."""
+        await self.say(*said, scope=scope, at=at)
         assert await self.worker.learned(scope, PATIENCE_S)
         self.clock.advance(60)
+
+    async def teach(
+        self, said: str | Sequence[str | Message], *candidates: Any, scope: Scope = ANN, at: datetime | None = None
+    ) -> None:
+        """Say something that the extractor answers with these candidates, and wait until it is learned."""
+        self.server.answers.append({"candidates": list(candidates)})
+        await self.learn(*([said] if isinstance(said, str) else said), scope=scope, at=at)
+
+    async def mined(self, *candidates: Any, scope: Scope = ANN) -> None:
+        """Read the conversation again, which the extractor answers with these candidates."""
+        self.server.default = {"candidates": list(candidates)}
+        assert await self.worker.mine(scope, PATIENCE_S)
+
+    async def latest(self) -> tuple[str, str | None]:
+        """What came last of learning from Ann, and why."""
+        noted = (await self.state.outcomes(ANN, session=None, limit=1))[0].outcome
+        return noted.result, noted.reason
 
     async def facts(self, scope: Scope = ANN, *, active: bool | None = None) -> list[Memory]:
         kinds = (Kind.SEMANTIC, Kind.PROCEDURAL, Kind.EPISODIC)
@@ -328,18 +339,10 @@ def opened_rig(**learn: Any) -> Any:
 
 def budget(amount: str, evidence: str | None = None, **fields: Any) -> dict[str, Any]:
     """A candidate about the Hawaii budget."""
-    return (
-        {
-            "kind": "semantic",
-            "content": f"User's budget for the Hawaii vacation is {amount}",
-            "subject": "user",
-            "predicate": "budget_for_hawaii_vacation",
-            "object": amount,
-            "confidence": 0.9,
-        }
-        | ({"evidence": evidence} if evidence else {})
-        | fields
-    )
+    content = f"User's budget for the Hawaii vacation is {amount}"
+    triple = {"subject": "user", "predicate": "budget_for_hawaii_vacation", "object": amount}
+    quoted = {"evidence": evidence} if evidence else {}
+    return {"kind": "semantic", "content": content, "confidence": 0.9} | triple | quoted | fields
 
 
 def fact(name: str, scope: Scope = ANN, **fields: Any) -> Memory:

@@ -11,15 +11,13 @@ from memproxy.core.turn import Message
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import HybridQuery, MemoryFilter
 from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, rig
+from tests.learn.test_changes import active, triple
 
-DOG = {"content": "User has a dog named Biscuit", "subject": "user", "predicate": "has_dog", "object": "Biscuit"}
-SISTER = {
-    "content": "User's sister Anna is allergic to dogs",
-    "subject": "Anna",
-    "predicate": "allergic_to",
-    "object": "dogs",
-}
-BERLIN = {"content": "User lives in Berlin", "subject": "user", "predicate": "lives_in", "object": "Berlin"}
+DOG = triple("User has a dog named Biscuit", "has_dog", "Biscuit")
+SISTER = triple("User's sister Anna is allergic to dogs", "allergic_to", "dogs", "Anna")
+BERLIN = triple("User lives in Berlin", "lives_in", "Berlin")
+ROME = triple("User lives in Rome", "lives_in", "Rome")
+WHERE = {"subject": "user", "predicate": "lives_in"}
 
 
 def forget(content: str, **fields: Any) -> dict[str, Any]:
@@ -28,10 +26,6 @@ def forget(content: str, **fields: Any) -> dict[str, Any]:
 
 def correct(content: str, **fields: Any) -> dict[str, Any]:
     return {"intent": "correct", "content": content, **fields}
-
-
-async def active(r: Rig) -> set[str]:
-    return {fact.content for fact in await r.facts(active=True)}
 
 
 async def recalled_turns(r: Rig, words: str) -> set[str]:
@@ -57,12 +51,8 @@ async def test_what_the_user_takes_back_ends_and_its_turns_are_not_recalled(r: R
     recalled = await recalled_turns(r, "Hawaii budget Biscuit")
     assert "My budget for Hawaii is $10,000" not in recalled
     assert "I have a dog named Biscuit" in recalled
-    (told,) = [
-        noted.outcome
-        for noted in await r.state.outcomes(ANN, session=None, limit=10)
-        if noted.outcome.result == "retracted"
-    ]
-    assert told.memory_id == ended.id
+    outcomes = [noted.outcome for noted in await r.state.outcomes(ANN, session=None, limit=10)]
+    assert [one.memory_id for one in outcomes if one.result == "retracted"] == [ended.id]
 
 
 @pytest.mark.parametrize(
@@ -84,33 +74,26 @@ async def test_a_request_that_fits_nothing_forgets_nothing_and_says_so(
     await r.teach("My Hawaii vacation budget is $10,000, my dog is Biscuit, sister Anna is allergic to dogs", *known)
     await r.teach(said, candidate)
     assert await active(r) == {one["content"] for one in known}
-    latest = (await r.state.outcomes(ANN, session=None, limit=1))[0].outcome
-    assert (latest.result, latest.reason) == ("rejected", "unknown")
+    assert await r.latest() == ("rejected", "unknown")
 
 
 @pytest.mark.parametrize(
-    ("candidate", "left"),
+    ("candidate", "gone"),
     [
-        (forget("the user's dog", subject="user"), {SISTER["content"], BERLIN["content"]}),
-        (
-            forget("user's dog Biscuit", **{k: DOG[k] for k in ("subject", "predicate", "object")}),
-            {SISTER["content"], BERLIN["content"]},
-        ),
-        (forget("where the user lives", subject="user", predicate="lives_in"), {SISTER["content"], DOG["content"]}),
-        (
-            forget("that the user lives in Berlin", subject="user", predicate="lives in", object="Berlin"),
-            {SISTER["content"], DOG["content"]},
-        ),
-        (
-            forget("the allergy of the user's sister Anna", subject="Anna", predicate="allergic_to"),
-            {DOG["content"], BERLIN["content"]},
-        ),
+        (forget("the user's dog", subject="user"), DOG),
+        (forget("user's dog Biscuit", **{k: DOG[k] for k in ("subject", "predicate", "object")}), DOG),
+        (forget("where the user lives", **WHERE), BERLIN),
+        (forget("that the user lives in Berlin", subject="user", predicate="lives in", object="Berlin"), BERLIN),
+        (forget("the allergy of the user's sister Anna", subject="Anna", predicate="allergic_to"), SISTER),
     ],
 )
-async def test_a_request_forgets_what_it_means_and_no_more(r: Rig, candidate: dict[str, Any], left: set[str]) -> None:
-    await r.teach("My dog is Biscuit, I live in Berlin, my sister Anna is allergic to dogs", DOG, SISTER, BERLIN)
+async def test_a_request_forgets_what_it_means_and_no_more(
+    r: Rig, candidate: dict[str, Any], gone: dict[str, Any]
+) -> None:
+    told = [DOG, SISTER, BERLIN]
+    await r.teach("My dog is Biscuit, I live in Berlin, my sister Anna is allergic to dogs", *told)
     await r.teach("Forget that, please", candidate)
-    assert await active(r) == left
+    assert await active(r) == {one["content"] for one in told if one is not gone}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +103,7 @@ async def test_a_request_reaches_what_its_project_sees_and_all_of_the_user_s_wit
     r: Rig, asked_in: str | None, left: set[str]
 ) -> None:
     await r.teach("I live in Berlin", BERLIN, scope=Scope(tenant="acme", user="ann", session="s0", project="work"))
-    request = forget("where the user lives", subject="user", predicate="lives_in", object="Berlin")
+    request = forget("where the user lives", **WHERE, object="Berlin")
     later = Scope(tenant="acme", user="ann", session="s9", project=asked_in)
     await r.teach("Forget where I live", request, scope=later)
     assert await active(r) == left
@@ -136,31 +119,22 @@ async def test_a_message_that_only_asks_to_forget_is_not_recalled(r: Rig) -> Non
     assert [turn.active for turn in await r.turns()] == [True, False], "the newest first"
 
 
-async def test_what_is_said_again_after_it_was_taken_back_holds_again(r: Rig) -> None:
-    await r.teach("I live in Berlin", BERLIN)
-    await r.teach("Forget where I live", forget("where the user lives", subject="user", predicate="lives_in"))
-    await r.teach("I live in Berlin after all", BERLIN)
-    assert await active(r) == {BERLIN["content"]}
-    assert len(await r.facts()) == 2
-
-
-async def test_what_was_said_before_it_was_taken_back_stays_taken_back_when_it_comes_late(r: Rig) -> None:
+async def test_what_is_said_again_after_it_was_taken_back_holds_again_but_not_what_was_said_before(r: Rig) -> None:
     early = r.clock.now().replace(hour=8)
     await r.teach("I live in Berlin", BERLIN)
-    await r.teach("Forget where I live", forget("where the user lives", subject="user", predicate="lives_in"))
-    rome = BERLIN | {"content": "User lives in Rome", "object": "Rome"}
-    await r.teach("I live in Rome", rome, scope=Scope(tenant="acme", user="ann", session="s0"), at=early)
+    await r.teach("Forget where I live", forget("where the user lives", **WHERE))
+    await r.teach("I live in Rome", ROME, scope=Scope(tenant="acme", user="ann", session="s0"), at=early)
     assert await active(r) == set()
     assert {fact.object for fact in await r.facts()} == {"Berlin", "Rome"}
+    await r.teach("I live in Berlin after all", BERLIN)
+    assert await active(r) == {BERLIN["content"]}
+    assert len(await r.facts()) == 3
 
 
 async def test_an_assistant_takes_nothing_back(r: Rig) -> None:
     await r.teach("I live in Berlin", BERLIN)
-    r.server.answers.append(
-        {"candidates": [forget("where the user lives", predicate="lives_in", evidence="forget where you live")]}
-    )
-    await r.say("Hm", Message(role="assistant", content="I will forget where you live."))
-    assert await r.worker.learned(ANN, PATIENCE_S)
+    request = forget("where the user lives", predicate="lives_in", evidence="forget where you live")
+    await r.teach(["Hm", Message(role="assistant", content="I will forget where you live.")], request)
     assert await active(r) == {BERLIN["content"]}
 
 
@@ -192,8 +166,7 @@ async def test_a_correction_replaces_what_it_is_about_and_stands_in_its_own_word
 
 @pytest.mark.parametrize("now", ["User does not like coffee", "User hates coffee"])
 async def test_a_correction_of_what_the_user_likes_says_so_itself(r: Rig, now: str) -> None:
-    liked = {"content": "User likes coffee", "subject": "user", "predicate": "likes", "object": "coffee"}
-    await r.teach("I like coffee", liked)
+    await r.teach("I like coffee", triple("User likes coffee", "likes", "coffee"))
     await r.teach("I don't like coffee anymore", correct(now, subject="user", predicate="dislikes", object="coffee"))
     (fact,) = await r.facts(active=True)
     assert (fact.content, fact.predicate) == (now, "dislikes")
@@ -238,42 +211,23 @@ def by_id(memories: list[Any]) -> dict[str, Any]:
 
 
 async def test_opinions_of_one_thing_live_side_by_side_by_aspect_and_change_within_one(r: Rig) -> None:
-    love = {"content": "User loves TypeScript", "subject": "user", "predicate": "loves", "object": "TypeScript"}
-    annoyed = {
-        "content": "User is annoyed by TypeScript's generics",
-        "subject": "user",
-        "predicate": "annoyed_by",
-        "object": "TypeScript generics",
-        "aspect": "generics",
-        "stance": "negative",
-    }
-    fine = {
-        "content": "User finds TypeScript fine for big projects",
-        "subject": "user",
-        "predicate": "finds",
-        "object": "TypeScript",
-        "aspect": "big projects",
-        "stance": "positive",
-    }
+    generics, projects = ({"aspect": aspect, "stance": "positive"} for aspect in ("generics", "big projects"))
+    love = triple("User loves TypeScript", "loves", "TypeScript")
+    annoyed = triple("User is annoyed by TypeScript's generics", "annoyed_by", "TypeScript generics", **generics)
+    fine = triple("User finds TypeScript fine for big projects", "finds", "TypeScript", **projects)
     await r.teach("I love TypeScript", love)
-    await r.teach("TypeScript generics annoy me", annoyed)
+    await r.teach("TypeScript generics annoy me", annoyed | {"stance": "negative"})
     await r.teach("TypeScript is fine for big projects", fine)
     assert {fact.stance for fact in await r.facts(active=True)} == {"positive", "negative"}
     assert len(await r.facts(active=True)) == 3
-    like = annoyed | {
-        "content": "User likes TypeScript's generics",
-        "predicate": "likes",
-        "object": "TypeScript",
-        "stance": "positive",
-    }
+    like = triple("User likes TypeScript's generics", "likes", "TypeScript", **generics)
     await r.teach("I have come to like TypeScript generics", like)
-    contents = await active(r)
-    assert contents == {love["content"], fine["content"], like["content"]}
+    assert await active(r) == {love["content"], fine["content"], like["content"]}
 
 
 async def test_a_statement_carries_its_stance_and_its_triple_as_a_relation(r: Rig) -> None:
     await r.teach("I live in Berlin", BERLIN)
-    await r.teach("I live in Rome", BERLIN | {"content": "User lives in Rome", "object": "Rome"})
+    await r.teach("I live in Rome", ROME)
     (now,), (old,) = await r.facts(active=True), await r.facts(active=False)
     assert [(one.subject, one.predicate, one.object, one.valid_to) for one in now.relations] == [
         ("user", "lives_in", "Rome", None)
@@ -284,17 +238,12 @@ async def test_a_statement_carries_its_stance_and_its_triple_as_a_relation(r: Ri
 async def test_what_waits_in_quarantine_changes_nothing_until_the_user_confirms_it(tmp_path: Path) -> None:
     async with rig(tmp_path, min_trust="user") as r:
         claim = Message(role="assistant", content="You live in Berlin, I see.")
-        r.server.answers.append({"candidates": [BERLIN | {"evidence": "You live in Berlin"}]})
-        await r.say("I like it here", claim)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        r.clock.advance(60)
+        await r.teach(["I like it here", claim], BERLIN | {"evidence": "You live in Berlin"})
         (waiting,) = await r.facts()
         assert (waiting.quarantined, waiting.trust) == (True, Trust.ASSISTANT)
         await r.teach("I live in Berlin indeed", BERLIN | {"evidence": "I live in Berlin"})
         (confirmed,) = await r.facts()
         assert (confirmed.id, confirmed.quarantined, confirmed.trust) == (waiting.id, False, Trust.USER)
-        rome = BERLIN | {"content": "User lives in Rome", "object": "Rome", "evidence": "You live in Rome"}
-        r.server.answers.append({"candidates": [rome]})
-        await r.say("I like it there", Message(role="assistant", content="You live in Rome."))
-        assert await r.worker.learned(ANN, PATIENCE_S)
+        claim = Message(role="assistant", content="You live in Rome.")
+        await r.teach(["I like it there", claim], ROME | {"evidence": "You live in Rome"})
         assert await active(r) == {BERLIN["content"]}

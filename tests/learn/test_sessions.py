@@ -21,6 +21,7 @@ from memproxy.ports import JournalEntry, JournalKind
 from tests.learn.rig import (
     ANN,
     BEN,
+    LATER,
     NOON,
     PATIENCE_S,
     Answer,
@@ -45,6 +46,11 @@ async def summaries(r: Rig, *, active: bool | None = True) -> list[Memory]:
     return [one for one in await r.facts(active=active) if one.kind is Kind.EPISODIC]
 
 
+def extracting(summary: str, candidates: Answer) -> Answer:
+    """An answer for both prompts: it holds what either asks for."""
+    return {"summary": summary, "candidates": candidates}
+
+
 async def idle(r: Rig) -> None:
     """Wait until nothing is to be learned."""
 
@@ -54,12 +60,6 @@ async def idle(r: Rig) -> None:
         return not sizes["waiting"] and not sizes["running"]
 
     await eventually(done)
-
-
-def extracting(summary: Answer, candidates: Answer) -> Answer:
-    """An answer for both prompts: it holds what either asks for."""
-    assert isinstance(summary, str)
-    return {"summary": summary, "candidates": candidates}
 
 
 async def test_mining_a_conversation_again_changes_nothing(tmp_path: Path) -> None:
@@ -90,16 +90,12 @@ async def test_mining_a_conversation_again_changes_nothing(tmp_path: Path) -> No
 def test_windows_cover_every_new_turn_once_and_overlap_before(count: int, most: int) -> None:
     turns = [fact(str(number)) for number in range(count)]
     windows = cut(turns, first=0, most=most)
-    assert [name for window in windows for name in _new(window.turns, window.new_ids)] == [one.id for one in turns]
+    new = [turn.id for window in windows for turn in window.turns if turn.id in window.new_ids]
+    assert new == [one.id for one in turns]
     assert all(len(window.turns) <= most for window in windows)
     if count > most > 2:
         assert all(8 <= len(window.new_ids) <= 10 for window in windows)
         assert all(len(window.turns) > len(window.new_ids) for window in windows[1:])
-
-
-def _new(turns: object, new_ids: frozenset[str]) -> list[str]:
-    assert isinstance(turns, list)
-    return [turn.id for turn in turns if turn.id in new_ids]
 
 
 async def test_another_topic_starts_learning(tmp_path: Path) -> None:
@@ -168,14 +164,6 @@ async def test_a_used_up_day_waits_for_the_next(tmp_path: Path, caplog: pytest.L
         assert await r.state.parked(None, limit=5) == []
 
 
-async def test_tokens_are_counted_by_source(r: Rig) -> None:
-    r.server.default = extracting("The user has a budget of $10,000 for Hawaii.", [QUOTED])
-    await r.say(SAID)
-    assert await r.worker.end_session(ANN, PATIENCE_S)
-    spent = await r.state.tokens_spent(ANN.tenant, since=r.clock.now().replace(hour=0))
-    assert spent == {"extract": (10, 5), "summary": (10, 5)}
-
-
 async def test_an_embedder_that_is_paid_by_the_token_is_counted_and_takes_nothing_from_the_budget(
     tmp_path: Path,
 ) -> None:
@@ -192,7 +180,7 @@ async def test_an_embedder_that_is_paid_by_the_token_is_counted_and_takes_nothin
         assert spent["extract"] == (10, 5)
 
 
-async def test_a_session_that_ends_is_learned_and_summarised_once(r: Rig) -> None:
+async def test_a_session_that_ends_is_learned_and_summarised_once_and_its_tokens_are_counted_by_source(r: Rig) -> None:
     r.server.default = extracting("The user has a budget of $10,000 for Hawaii.", [QUOTED])
     await r.say(SAID, Message(role="assistant", content="Noted."))
     assert await r.worker.end_session(ANN, PATIENCE_S)
@@ -205,6 +193,8 @@ async def test_a_session_that_ends_is_learned_and_summarised_once(r: Rig) -> Non
     assert await r.worker.end_session(ANN, PATIENCE_S)
     assert await summaries(r, active=None) == [summary]
     assert len(r.server.prompts) == asked
+    spent = await r.state.tokens_spent(ANN.tenant, since=r.clock.now().replace(hour=0))
+    assert spent == {"extract": (10, 5), "summary": (10, 5)}
 
 
 async def test_a_session_that_goes_on_and_ends_again_has_one_summary(r: Rig) -> None:
@@ -239,10 +229,7 @@ async def test_a_summary_that_tells_what_is_superseded_ends(r: Rig) -> None:
     await r.say(SAID)
     assert await r.worker.end_session(ANN, PATIENCE_S)
     r.clock.advance(60)
-    r.server.default = {"candidates": [budget("$15,000", "budget is $15,000 now")]}
-    later = Scope(tenant="acme", user="ann", session="s2")
-    await r.say("My Hawaii budget is $15,000 now", scope=later)
-    assert await r.worker.learned(later, PATIENCE_S)
+    await r.teach("My Hawaii budget is $15,000 now", budget("$15,000", "budget is $15,000 now"), scope=LATER)
     assert [one.object for one in await r.facts(active=True)] == ["$15,000"]
     assert await r.worker.end_session(ANN, PATIENCE_S)
     assert await summaries(r) == []
@@ -256,9 +243,7 @@ async def test_a_summary_is_back_with_what_it_tells_when_what_ended_it_is_undone
         (before,) = await summaries(r)
         for session, said in (("s2", later), ("s3", "My dentist is Dr. Green now.")):
             r.clock.advance(60)
-            scope = Scope(tenant="acme", user="ann", session=session)
-            await r.say(said, scope=scope)
-            assert await r.worker.learned(scope, PATIENCE_S)
+            await r.learn(said, scope=msgspec.structs.replace(ANN, session=session))
             assert await summaries(r) == []
         await r.plan(undo_session="s2")
         assert await summaries(r) == []  # the dentist is another one still
@@ -288,37 +273,27 @@ async def test_a_summary_of_extracts_leaves_out_what_the_same_session_corrects(r
     assert summary.content.endswith(f"the user said: I adopted a grey cat called Mina / {now}")
 
 
-async def test_a_summary_is_never_what_a_correction_corrects(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "later", "left"),
+    [
+        ("My flight is on June 3.", "My flight is on June 5 now.", ["User's flight is on June 5."]),
+        (
+            "I have an appointment at the dentist on Monday.",
+            "Please forget what I said about the dentist appointment.",
+            [],
+        ),
+    ],
+)
+async def test_a_summary_ends_with_what_it_quotes_and_is_never_what_a_correction_corrects(
+    tmp_path: Path, said: str, later: str, left: list[str]
+) -> None:
     async with rig(tmp_path, mode="verbatim") as r:
-        await r.say("My flight is on June 3.")
-        assert await r.worker.end_session(ANN, PATIENCE_S)
-        r.clock.advance(60)
-        later = Scope(tenant="acme", user="ann", session="s2")
-        await r.say("My flight is on June 5 now.", scope=later)
-        assert await r.worker.learned(later, PATIENCE_S)
-        assert [one.content for one in await r.facts(active=True)] == ["User's flight is on June 5."]
-
-
-async def test_a_summary_that_quotes_what_the_user_takes_back_ends(tmp_path: Path) -> None:
-    async with rig(tmp_path, mode="verbatim") as r:
-        await r.say("I have an appointment at the dentist on Monday.")
+        await r.say(said)
         assert await r.worker.end_session(ANN, PATIENCE_S)
         assert len(await summaries(r)) == 1
         r.clock.advance(60)
-        later = Scope(tenant="acme", user="ann", session="s2")
-        await r.say("Please forget what I said about the dentist appointment.", scope=later)
-        assert await r.worker.learned(later, PATIENCE_S)
-        assert await r.facts(active=True) == []
-
-
-async def test_a_summary_of_extracts_is_made_once(tmp_path: Path) -> None:
-    async with rig(tmp_path, mode="verbatim") as r:
-        await r.say("I adopted a grey cat called Mina", Message(role="assistant", content="Wonderful!"))
-        assert await r.worker.end_session(ANN, PATIENCE_S)
-        made = await summaries(r, active=None)
-        assert await r.worker.end_session(ANN, PATIENCE_S)
-        assert await summaries(r, active=None) == made
-        assert len(made) == 1
+        await r.learn(later, scope=LATER)
+        assert [one.content for one in await r.facts(active=True)] == left
 
 
 async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_key(tmp_path: Path) -> None:
@@ -333,18 +308,13 @@ async def test_without_a_model_every_exchange_is_learned_by_rules_and_needs_no_k
         assert not r.server.prompts
 
 
-async def test_a_models_summary_does_not_tell_what_its_conversation_asks_to_forget(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        later = Scope(tenant="acme", user="ann", session="s2")
-        r.server.default = extracting("", [QUOTED])
-        await r.say(SAID)
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        forgets = {"intent": "forget", **budget("$10,000", "Please forget that my budget for Hawaii is $10,000")}
-        r.server.default = extracting("The user asked to forget a budget of $10,000 for Hawaii.", [forgets])
-        r.clock.advance(60)
-        await r.say("Please forget that my budget for Hawaii is $10,000.", scope=later)
-        assert await r.worker.end_session(later, PATIENCE_S)
-        assert await r.facts(active=True) == []
+async def test_a_models_summary_does_not_tell_what_its_conversation_asks_to_forget(r: Rig) -> None:
+    await r.teach(SAID, QUOTED)
+    forgets = {"intent": "forget", **budget("$10,000", "Please forget that my budget for Hawaii is $10,000")}
+    r.server.default = extracting("The user asked to forget a budget of $10,000 for Hawaii.", [forgets])
+    await r.say("Please forget that my budget for Hawaii is $10,000.", scope=LATER)
+    assert await r.worker.end_session(LATER, PATIENCE_S)
+    assert await r.facts(active=True) == []
 
 
 async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tmp_path: Path) -> None:
@@ -353,13 +323,8 @@ async def test_small_sessions_of_a_user_that_fell_silent_are_read_in_one_call(tm
     async with rig(tmp_path, every_turns=10, idle_s=60) as r:
 
         def learned(prompt: str) -> dict[str, Any]:
-            told = [pet for pet in pets if f"named {pet[1]}" in prompt]
-            return {
-                "candidates": [
-                    {"content": f"User has a {kind} named {name}.", "evidence": f"I have a {kind} named {name}"}
-                    for kind, name in told
-                ]
-            }
+            named = [f"{kind} named {name}" for kind, name in pets if f"named {name}" in prompt]
+            return {"candidates": [{"content": f"User has a {pet}.", "evidence": f"I have a {pet}"} for pet in named]}
 
         r.server.default = learned
         for scope, (kind, name) in zip(sessions, pets, strict=True):
@@ -458,16 +423,18 @@ async def test_a_session_that_drifts_is_summarised(tmp_path: Path) -> None:
 TOLD = ("I live in Lisbon with my husband", "We adopted a greyhound called Pixel", "My greyhound Pixel loves Lisbon")
 
 
-async def test_a_summary_of_extracts_rests_on_the_turns_that_it_quotes(tmp_path: Path) -> None:
+async def test_a_summary_of_extracts_is_made_once_and_rests_on_the_turns_that_it_quotes(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1000, mode="verbatim") as r:
         for said in (*TOLD, "Thanks!", "What is the time?"):
-            await r.say(said)
+            await r.say(said, Message(role="assistant", content="Wonderful!"))
             r.clock.advance(5)
         assert await r.worker.end_session(ANN, PATIENCE_S)
-        (summary,) = [fact for fact in await r.facts() if fact.kind is Kind.EPISODIC]
+        (summary,) = made = await summaries(r, active=None)
         quoted = {turn.content for turn in await r.turns() if turn.id in summary.turn_ids}
         assert quoted == {said for said in TOLD if said in summary.content}
         assert quoted
+        assert await r.worker.end_session(ANN, PATIENCE_S)
+        assert await summaries(r, active=None) == made
 
 
 def test_a_summary_of_extracts_does_not_repeat_what_is_taken_back() -> None:
