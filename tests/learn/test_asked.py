@@ -6,7 +6,9 @@ from memproxy.core.memory import ASKED, Kind
 from memproxy.core.telling import LEAST, PLAINLY, telling
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import HybridQuery, MemoryFilter
-from tests.learn.rig import ANN, PATIENCE_S, Rig, rig
+from tests.learn.rig import ANN, PATIENCE_S, Rig, opened_rig, rig
+
+r = opened_rig(every_turns=1)
 
 ASKS = "My dog whines at three again, what else could it be?"
 TELLS = "I moved to Porto with my dog in May, any tips for the first week?"
@@ -19,47 +21,39 @@ async def candidates(r: Rig, *, telling: bool = True) -> set[str]:
     return {one.memory.content for one in await r.store.search(ANN, query)}
 
 
-async def test_what_a_model_finds_nothing_told_in_is_found_where_it_is_looked_for_and_not_recalled(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_model_finds_nothing_told_in_is_found_where_it_is_looked_for_and_not_recalled(r: Rig) -> None:
     assert LEAST < telling(ASKS) < PLAINLY < telling(TELLS)
-    async with rig(tmp_path, every_turns=1) as r:
-        await r.teach(ASKS)
-        await r.teach(TELLS)
-        assert await candidates(r) == {TELLS}
-        assert await candidates(r, telling=False) == {ASKS, TELLS}
-        assert {one.content: one.metadata.get(ASKED) for one in await r.turns()} == {ASKS: True, TELLS: None}
+    await r.teach(ASKS)
+    await r.teach(TELLS)
+    assert await candidates(r) == {TELLS}
+    assert await candidates(r, telling=False) == {ASKS, TELLS}
+    assert {one.content: one.metadata.get(ASKED) for one in await r.turns()} == {ASKS: True, TELLS: None}
 
 
-async def test_what_another_reading_finds_told_is_recalled_again(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        await r.teach(ASKS)
-        assert await candidates(r) == set()
-        r.server.answers.append({"candidates": ["User's dog whines at three in the morning"]})
-        assert await r.worker.mine(ANN, PATIENCE_S)
-        assert await candidates(r) == {ASKS}
+async def test_what_another_reading_finds_told_is_recalled_again(r: Rig) -> None:
+    await r.teach(ASKS)
+    assert await candidates(r) == set()
+    await r.mined("User's dog whines at three in the morning")
+    assert await candidates(r) == {ASKS}
 
 
-async def test_a_message_stays_where_a_model_names_what_it_does_not_hold(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        await r.teach(ASKS, {"content": "User has a cat", "evidence": "I have a cat"})
-        assert await r.facts() == []
-        assert await candidates(r) == {ASKS}
+async def test_a_message_stays_where_a_model_names_what_it_does_not_hold(r: Rig) -> None:
+    await r.teach(ASKS, {"content": "User has a cat", "evidence": "I have a cat"})
+    assert await r.facts() == []
+    assert await candidates(r) == {ASKS}
 
 
 async def test_rules_that_find_nothing_leave_a_message_as_it_is(tmp_path: Path) -> None:
     async with rig(tmp_path, mode="verbatim") as r:
-        await r.say(ASKS)
-        assert await r.worker.learned(ANN, PATIENCE_S)
+        await r.learn(ASKS)
         assert await candidates(r) == {ASKS}
 
 
 async def test_what_was_learned_before_is_recalled_although_a_reading_with_later_messages_names_it_no_more(
-    tmp_path: Path,
+    r: Rig,
 ) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        await r.teach(ASKS, "User's dog whines at three in the morning")
-        r.server.answers.append({"candidates": []})
-        await r.state.note_turns(ANN, count=1, at=r.clock.now())
-        assert await r.worker.learned(ANN, PATIENCE_S)
-        assert await candidates(r) == {ASKS}
+    await r.teach(ASKS, "User's dog whines at three in the morning")
+    r.server.answers.append({"candidates": []})
+    await r.state.note_turns(ANN, count=1, at=r.clock.now())
+    assert await r.worker.learned(ANN, PATIENCE_S)
+    assert await candidates(r) == {ASKS}

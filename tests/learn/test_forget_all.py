@@ -7,13 +7,15 @@ import pytest
 
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import ANN, LATER, PATIENCE_S, Rig, fact, rig
+from tests.learn.test_changes import triple
 from tests.learn.test_invariants import check
 
 ORDER = "Forget everything you know about me."
-BERLIN = {"content": "User lives in Berlin", "subject": "user", "predicate": "lives_in", "object": "Berlin"}
-DOG = {"content": "User has a dog named Rex.", "subject": "user", "predicate": "has_dog", "object": "Rex"}
-LATER = Scope(tenant="acme", user="ann", session="s2")
+BERLIN = triple("User lives in Berlin", "lives_in", "Berlin")
+LISBON = triple("User lives in Lisbon", "lives_in", "Lisbon")
+DOG = triple("User has a dog named Rex.", "has_dog", "Rex")
+AGAIN = msgspec.structs.replace(LATER, session="s3")
 WORK = msgspec.structs.replace(LATER, project="work")
 
 
@@ -23,9 +25,7 @@ async def told(r: Rig) -> None:
 
 
 async def order(r: Rig, *said: str | Message, scope: Scope = LATER) -> None:
-    await r.say(*(said or (ORDER,)), scope=scope)
-    assert await r.worker.learned(scope, PATIENCE_S)
-    r.clock.advance(60)
+    await r.learn(*(said or (ORDER,)), scope=scope)
 
 
 async def current(r: Rig) -> list[str]:
@@ -72,9 +72,8 @@ async def test_no_model_is_shown_what_the_order_covers_however_long_the_conversa
 async def test_reading_the_conversations_again_brings_nothing_back(r: Rig) -> None:
     await told(r)
     await order(r)
-    r.server.default = {"candidates": [BERLIN, DOG]}
     for scope in (ANN, LATER):
-        assert await r.worker.mine(scope, PATIENCE_S)
+        await r.mined(BERLIN, DOG, scope=scope)
     assert await current(r) == []
 
 
@@ -93,10 +92,6 @@ async def test_undoing_the_conversation_of_the_order_gives_everything_back(r: Ri
     await r.plan(undo_session="s2")
     assert await current(r) == ["User has a dog named Rex.", "User lives in Berlin"]
     assert await shown(r) == {"I live in Berlin", "My dog is called Rex"}
-
-
-LISBON = {"content": "User lives in Lisbon", "subject": "user", "predicate": "lives_in", "object": "Lisbon"}
-AGAIN = msgspec.structs.replace(LATER, session="s3")
 
 
 @pytest.mark.parametrize("mode", ["model", "verbatim"])
@@ -166,8 +161,7 @@ async def test_an_edit_of_metadata_lifts_no_order(r: Rig) -> None:
     await order(r)
     turns = {turn.id: {"metadata": {"role": "user", "mine": 1}} for turn in await r.turns() if turn.content in before}
     await r.plan(changes={one.id: {"metadata": {"mine": 1}} for one in await r.facts()}, turn_changes={"s1": turns})
-    r.server.default = {"candidates": [BERLIN, DOG]}
-    assert await r.worker.mine(ANN, PATIENCE_S)
+    await r.mined(BERLIN, DOG)
     assert await current(r) == []
     await r.plan(undo_session="s2")
     assert len(await current(r)) == 2
@@ -202,7 +196,7 @@ async def test_an_order_in_a_project_leaves_what_that_project_does_not_see(r: Ri
     await r.plan(upserts=[fact("of nowhere"), fact("of work", project_id="work"), fact("of home", project_id="home")])
     await order(r, scope=WORK)
     assert await current(r) == ["content of of home"]
-    await order(r, scope=msgspec.structs.replace(LATER, session="s3"))
+    await order(r, scope=AGAIN)
     assert await current(r) == []
 
 

@@ -1,6 +1,7 @@
 """What learning came to is told to the receipts of the requests whose turns it read."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -63,15 +64,19 @@ async def test_what_is_rejected_says_why(r: Rig) -> None:
     assert "$12,000" in (trust.content or "")
 
 
+async def applied(r: Rig, plan: PlanBody | dict[str, Any], *noted: Outcome) -> None:
+    """The plan was saved, and its outcomes noted, when the engine died; it is applied after the start."""
+    number = await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=b"{}"))
+    assert await r.state.save_plan(number, msgspec.json.encode(plan), [])
+    await r.state.note_outcomes(number, list(noted), r.clock.now())
+    await r.worker.start()
+    assert await r.worker.applied(number, PATIENCE_S)
+
+
 async def test_a_saved_plan_that_is_applied_after_a_crash_tells_its_outcomes_once(tmp_path: Path) -> None:
     outcome = Outcome(result="stored", request_ids=["req_1"], memory_id="f1")
-    plan = msgspec.json.encode(PlanBody(upserts=[fact("f1")], outcomes=[outcome]))
     async with rig(tmp_path, started=False) as r:
-        number = await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=b"{}"))
-        assert await r.state.save_plan(number, plan, [])
-        await r.state.note_outcomes(number, [outcome], r.clock.now())
-        await r.worker.start()
-        assert await r.worker.applied(number, PATIENCE_S)
+        await applied(r, PlanBody(upserts=[fact("f1")], outcomes=[outcome]), outcome)
         assert await outcomes(r) == [outcome]
 
 
@@ -79,10 +84,7 @@ async def test_a_plan_from_before_there_were_receipts_is_applied(tmp_path: Path)
     plan = msgspec.to_builtins(PlanBody(upserts=[fact("f1")]))
     del plan["outcomes"]
     async with rig(tmp_path, started=False) as r:
-        number = await r.state.append(JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=b"{}"))
-        assert await r.state.save_plan(number, msgspec.json.encode(plan), [])
-        await r.worker.start()
-        assert await r.worker.applied(number, PATIENCE_S)
+        await applied(r, plan)
         assert await eventually(r.facts)
         assert await outcomes(r) == []
 
