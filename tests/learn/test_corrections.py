@@ -15,7 +15,7 @@ from memproxy.core.scope import Scope
 from memproxy.learn.candidates import Intent
 from memproxy.learn.rules.statements import ROWS
 from tests.learn.corrections import CORRECTIONS, Correction
-from tests.learn.rig import ANN, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import Rig, fact, rig
 from tests.learn.rules_rig import said as read_by_rules
 from tests.support.folders import Folders
 
@@ -39,15 +39,14 @@ async def test_a_right_correction_ends_exactly_what_it_replaces_and_stands_as_it
 
 
 async def test_a_correction_that_is_read_again_changes_nothing(tmp_path: Path) -> None:
+    correction = CORRECTIONS[0]
     async with rig(tmp_path, every_turns=1000) as r:
-        for correction in CORRECTIONS[:1]:
-            for said, told in correction.told:
-                await r.teach(said, *(one.candidate(named=False) for one in told))
-            candidates = [one.candidate(named=False) for one in correction.extracted]
-            await r.teach(correction.then, *candidates)
-            r.server.answers.append({"candidates": candidates})
-            assert await r.worker.mine(ANN, PATIENCE_S)
-            await check(r, correction)
+        for said, told in correction.told:
+            await r.teach(said, *(one.candidate(named=False) for one in told))
+        candidates = [one.candidate(named=False) for one in correction.extracted]
+        await r.teach(correction.then, *candidates)
+        await r.mined(*candidates)
+        await check(r, correction)
 
 
 async def check(r: Rig, correction: Correction) -> None:

@@ -1,6 +1,7 @@
 """What is acknowledged is stored, and what is stored is learned from, also when the store fails in the middle."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import msgspec
 
 from memproxy.core.memory import Kind
 from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
+from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.errors import StoreUnavailable
-from memproxy.ports import JournalEntry, JournalKind
+from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, fact, rig
@@ -62,34 +64,34 @@ async def test_a_turn_at_which_engines_were_killed_from_outside_is_indexed_hours
         await eventually(indexed, what="the turn is indexed")
 
 
-class RefusesOnce(EdgeStore):
-    """A store that is away at one write."""
+class RefusingStore(EdgeStore):
+    """A store that refuses writes while it is ``away``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, away: bool) -> None:
         super().__init__(folder / "store", dimension=DIMENSION, embedder_name="test:words")
-        self.writes = 0
+        self.away, self.refused = away, 0
 
-    async def upsert(self, *arguments: object) -> None:
-        self.writes += 1
-        if self.writes == 1:
+    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
+        if self.away:
+            self.refused += 1
             raise StoreUnavailable("away for a moment")
-        await super().upsert(*arguments)  # type: ignore[arg-type]
+        await super().upsert(scope, points)
 
 
 async def test_turns_whose_write_failed_are_learned_from_although_a_trigger_came_before_the_next_try(
     tmp_path: Path,
 ) -> None:
-    store = RefusesOnce(tmp_path)
+    store = RefusingStore(tmp_path, away=True)
     async with rig(tmp_path, store=store, enabled=False) as r:
         number = await r.submit(TurnsBody(messages=[Message(role="user", content="I like tea")], said_at=NOON))
 
         async def waits() -> bool:
-            return store.writes == 1 and (await r.state.queue_sizes())["index"]["waiting"] == 1
+            return store.refused > 0 and (await r.state.queue_sizes())["index"]["waiting"] == 1
 
         await eventually(waits, what="the row waits for the store")
-        learn = JournalEntry(
-            kind=JournalKind.LEARN, scope=ANN, body=msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
-        )
+        store.away = False
+        body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+        learn = JournalEntry(kind=JournalKind.LEARN, scope=ANN, body=body)
         begun = await r.state.begin_learning(learn, unlearned=1)
         assert begun is not None
         await r.state.finish(begun)

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import prometheus_client
 
 from memproxy.core.scope import Scope
-from tests.learn.rig import Answer, Rig, message_lines, rig
+from tests.learn.rig import ANN, Answer, Rig, message_lines, opened_rig, rig
+
+r = opened_rig(every_turns=1)
 
 SAID = "My budget for Hawaii is $10,000 and I walk my dog Biscuit at noon"
 GOOD = {
@@ -105,67 +108,49 @@ def scopes(count: int) -> list[Scope]:
     return [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(count)]
 
 
-def script(r: Rig, answers: list[Answer], then: Answer) -> None:
-    """Each user's first extraction is answered by the answer of that number, further ones by ``then``."""
-    asked: set[int] = set()
+async def all_learned(r: Rig, answers: Mapping[str, Answer], then: Answer, *, times: int = 1) -> None:
+    """Each user says the same, with a number of his own. His first extraction is answered by the answer of that number,
+    further ones by ``then``; each is asked for so many times.
+    """
+    first = dict(enumerate(answers.values()))
 
     def answer(prompt: str) -> Answer:
         number = next(number for number in range(len(answers)) if f"(case {number})" in prompt)
-        if number in asked:
-            return then
-        asked.add(number)
-        return answers[number]
+        return first.pop(number, then)
 
-    r.server.default = answer
-
-
-async def say_all(r: Rig, count: int) -> None:
-    """Each user says the same, with a number of his own."""
-    await asyncio.gather(*(r.say(f"{SAID} (case {number})", scope=one) for number, one in enumerate(scopes(count))))
-
-
-async def all_learned(r: Rig, count: int) -> None:
     async def done() -> bool:
         sizes = (await r.state.queue_sizes())["learn"]
-        return len(r.server.prompts) >= count and not sizes["waiting"] and not sizes["running"]
+        return len(r.server.prompts) >= times * len(answers) and not sizes["waiting"] and not sizes["running"]
 
+    r.server.default = answer
+    users = enumerate(scopes(len(answers)))
+    await asyncio.gather(*(r.say(f"{SAID} (case {number})", scope=scope) for number, scope in users))
     await r.meanwhile(done, what="all are learned from", step_s=30)
+    assert len(r.server.prompts) == times * len(answers)
 
 
-async def test_what_can_be_read_in_any_shape_is_learned_at_once(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        script(r, list(READABLE.values()), {"candidates": []})
-        await say_all(r, len(READABLE))
-        await all_learned(r, len(READABLE))
-        for name, scope in zip(READABLE, scopes(len(READABLE)), strict=True):
-            assert [fact.object for fact in await r.facts(scope)] == ["$10,000"], name
-        assert len(r.server.prompts) == len(READABLE)
+async def test_what_can_be_read_in_any_shape_is_learned_at_once(r: Rig) -> None:
+    await all_learned(r, READABLE, {"candidates": []})
+    for name, scope in zip(READABLE, scopes(len(READABLE)), strict=True):
+        assert [fact.object for fact in await r.facts(scope)] == ["$10,000"], name
 
 
-async def test_what_cannot_be_read_is_counted_asked_again_and_learned_then(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        before = rejected("unparsable")
-        script(r, list(UNREADABLE.values()), WHOLE)
-        await say_all(r, len(UNREADABLE))
-        await all_learned(r, 2 * len(UNREADABLE))
-        for name, scope in zip(UNREADABLE, scopes(len(UNREADABLE)), strict=True):
-            assert len(await r.facts(scope)) == 1, name
-        assert len(r.server.prompts) == 2 * len(UNREADABLE)
-        assert rejected("unparsable") - before == len(UNREADABLE)
+async def test_what_cannot_be_read_is_counted_asked_again_and_learned_then(r: Rig) -> None:
+    before = rejected("unparsable")
+    await all_learned(r, UNREADABLE, WHOLE, times=2)
+    for name, scope in zip(UNREADABLE, scopes(len(UNREADABLE)), strict=True):
+        assert len(await r.facts(scope)) == 1, name
+    assert rejected("unparsable") - before == len(UNREADABLE)
 
 
-async def test_junk_is_rejected_and_counted_by_its_reason(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1) as r:
-        reasons = {"evidence": 0, "empty": 0, "ungrounded": 0, "instructions": 0}
-        before = {reason: rejected(reason) for reason in reasons}
-        script(r, list(JUNK.values()), {"candidates": []})
-        await say_all(r, len(JUNK))
-        await all_learned(r, len(JUNK))
-        for name, scope in zip(JUNK, scopes(len(JUNK)), strict=True):
-            assert await r.facts(scope) == [], name
-        assert len(r.server.prompts) == len(JUNK)
-        for reason in reasons:
-            assert rejected(reason) > before[reason], reason
+async def test_junk_is_rejected_and_counted_by_its_reason(r: Rig) -> None:
+    reasons = {"evidence": 0, "empty": 0, "ungrounded": 0, "instructions": 0}
+    before = {reason: rejected(reason) for reason in reasons}
+    await all_learned(r, JUNK, {"candidates": []})
+    for name, scope in zip(JUNK, scopes(len(JUNK)), strict=True):
+        assert await r.facts(scope) == [], name
+    for reason in reasons:
+        assert rejected(reason) > before[reason], reason
 
 
 async def test_an_answer_cut_by_the_token_limit_is_asked_for_in_parts(tmp_path: Path) -> None:
@@ -181,9 +166,9 @@ async def test_an_answer_cut_by_the_token_limit_is_asked_for_in_parts(tmp_path: 
     async with rig(tmp_path, every_turns=100) as r:
         r.server.default, r.server.cut_at = pets, 300
         await r.say(*(f"I have a dog named {name}" for name in names))
-        assert await r.worker.learned(Scope(tenant="acme", user="ann", session="s1"), 20)
+        assert await r.worker.learned(ANN, 20)
         assert {fact.object for fact in await r.facts()} == set(names)
         r.server.cut_at = 150
         await r.say("I have a dog named Luna")
-        assert await r.worker.learned(Scope(tenant="acme", user="ann", session="s1"), 20)
+        assert await r.worker.learned(ANN, 20)
         assert "Luna" in {fact.object for fact in await r.facts()}

@@ -17,6 +17,7 @@ from memproxy.ports import JournalEntry, JournalKind, Point
 from memproxy.stores.edge import EdgeStore
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, BEN, DIMENSION, NOON, PATIENCE_S, Answer, Rig, fact, rig
+from tests.support.opening import opening
 from tests.support.waiting import eventually
 
 
@@ -55,14 +56,17 @@ async def waiting_rows(r: Rig) -> int:
     return (await r.state.queue_sizes())["index"]["waiting"]
 
 
+async def applied(r: Rig, *rows: int) -> None:
+    assert all([await r.worker.applied(row, PATIENCE_S) for row in rows])
+
+
 async def test_rows_that_wait_share_a_flush(tmp_path: Path) -> None:
     store = Watched(tmp_path)
     async with rig(tmp_path, store=store, enabled=False, started=False) as r:
         numbers = [await r.submit(said(number)) for number in range(12)]
         numbers += [await r.submit(PlanBody(upserts=[fact(f"f{number}")])) for number in range(12)]
         await r.worker.start()
-        for number in numbers:
-            assert await r.worker.applied(number, PATIENCE_S)
+        await applied(r, *numbers)
         assert [turn.content for turn in reversed(await r.turns())] == [f"remark {number}" for number in range(12)]
         assert len(await r.facts()) == 12
         assert store.flushes == 1
@@ -98,8 +102,7 @@ async def test_sessions_that_wait_to_be_learned_by_rules_share_a_flush(tmp_path:
     async with rig(tmp_path, store=store, mode="verbatim", started=False) as r:
         rows = await due(r, *sessions)
         await r.worker.start()
-        for row in rows:
-            assert await r.worker.applied(row, PATIENCE_S)
+        await applied(r, *rows)
         assert len(await r.facts()) == len(sessions)
         assert store.flushes == 1
 
@@ -117,8 +120,7 @@ async def test_a_model_reads_a_users_next_sessions_while_the_first_waits_for_its
         assert (await r.state.queue_sizes())["learn"]["running"] == len(rows), "none is acknowledged before a flush"
         assert [re.findall(r"Momo\d", prompt)[-1] for prompt in r.server.prompts] == [f"Momo{n}" for n in range(5)]
         store.may_flush.set()
-        for row in rows:
-            assert await r.worker.applied(row, PATIENCE_S)
+        await applied(r, *rows)
         assert store.flushes == 2, "one that began behind the first, one for all others"
 
 
@@ -158,8 +160,7 @@ async def test_while_a_plan_waits_for_a_flush_another_user_is_learned_from(tmp_p
         await eventually(lambda: len(r.server.prompts) == 2, what="the other is read, too")
         assert not await r.facts()
         store.may_flush.set()
-        assert await r.worker.applied(first, PATIENCE_S)
-        assert await r.worker.applied(second, PATIENCE_S)
+        await applied(r, first, second)
         assert [len(await r.facts(user)) for user in (ANN, BEN)] == [1, 1]
 
 
@@ -187,8 +188,7 @@ async def test_an_unreadable_row_among_others_is_refused_alone(tmp_path: Path) -
         bad = await r.worker.submit(JournalEntry(kind=JournalKind.TURNS, scope=ANN, body=b'{"messages": 3}'))
         last = await r.submit(said(2))
         await r.worker.start()
-        assert await r.worker.applied(first, PATIENCE_S)
-        assert await r.worker.applied(last, PATIENCE_S)
+        await applied(r, first, last)
         with pytest.raises(RequestError, match="given up"):
             await r.worker.applied(bad, PATIENCE_S)
         assert [turn.content for turn in await r.turns()] == ["remark 2", "remark 1"]
@@ -201,8 +201,7 @@ async def test_a_row_that_fails_holds_back_those_behind_it_and_none_before_or_be
         first, middle, last = [await r.submit(PlanBody(upserts=[rent])) for rent in rents]
         beside = await r.submit(PlanBody(upserts=[fact("x", BEN)]), BEN)
         await r.worker.start()
-        assert await r.worker.applied(first, PATIENCE_S)
-        assert await r.worker.applied(beside, PATIENCE_S)
+        await applied(r, first, beside)
         await eventually(lambda: waiting_rows(r), what="both wait")
         assert await waiting_rows(r) == 2
         assert [one.id for one in await r.facts()] == ["a"]
@@ -240,33 +239,22 @@ async def test_rows_that_were_shown_but_not_flushed_are_done_again_after_a_resta
         assert len(await r.turns()) == 4
 
 
-class Slow:
-    """Stands for a store whose flush ends when it may."""
-
-    def __init__(self) -> None:
-        self.begun = 0
-        self.may_end = asyncio.Event()
-
-    async def flush(self) -> None:
-        self.begun += 1
-        await self.may_end.wait()
-
-
 async def test_only_what_was_written_before_a_flush_began_is_settled_by_it(tmp_path: Path) -> None:
-    store, owner = Slow(), TaskOwner("test")
-    writes = Flushes(store)  # type: ignore[arg-type]
-    with writes.of("index", ANN.owner):
-        flushing = owner.start(writes.flush(), "flush")
-        await eventually(lambda: store.begun == 1)
-    store.may_end.set()
-    await flushing
-    await writes.settle("learn", ANN.owner)
-    await writes.settle("index", BEN.owner)
-    assert store.begun == 1
-    await writes.settle("index", ANN.owner)
-    assert store.begun == 2
-    await writes.settle("index", ANN.owner)
-    assert store.begun == 2
+    async with opening(Watched(tmp_path), None) as store:
+        store.may_flush.clear()
+        writes = Flushes(store)
+        with writes.of("index", ANN.owner):
+            flushing = TaskOwner("test").start(writes.flush(), "flush")
+            await eventually(lambda: store.flushes == 1)
+        store.may_flush.set()
+        await flushing
+        await writes.settle("learn", ANN.owner)
+        await writes.settle("index", BEN.owner)
+        assert store.flushes == 1
+        await writes.settle("index", ANN.owner)
+        assert store.flushes == 2
+        await writes.settle("index", ANN.owner)
+        assert store.flushes == 2
 
 
 USERS = [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(5)]

@@ -1,19 +1,24 @@
 """The index lane: turns and the API's writes."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from memproxy.core.memory import Kind
+from memproxy.core.memory import Memory
 from memproxy.core.protocol import Deletion, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.models.lexical import Bm25Encoder
-from memproxy.ports import HybridQuery, MemoryFilter, SlotChange
+from memproxy.ports import HybridQuery, SlotChange
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, WordEmbedder, fact, opened_rig, rig
 from tests.support.waiting import eventually
 
 r = opened_rig(enabled=False)
+
+
+def rent(name: str, amount: str, scope: Scope = ANN, **fields: Any) -> Memory:
+    return fact(name, scope, **{"subject": "user", "predicate": "rent", "object": amount} | fields)
 
 
 async def by_words(r: Rig, text: str, scope: Scope = ANN) -> dict[str, float]:
@@ -46,20 +51,13 @@ async def test_the_same_turns_twice_change_nothing(tmp_path: Path) -> None:
         assert progress.unlearned == 1
 
 
-async def test_a_turn_is_found_by_the_words_of_what_follows_it_later(r: Rig) -> None:
-    await r.say("We adopted a dog")
-    r.clock.advance(5)
-    await r.say("Our dog is called Biscuit")
-    assert set(await by_words(r, "Biscuit")) == {"We adopted a dog", "Our dog is called Biscuit"}
-    assert await embedded(r) == {"We adopted a dog", "Our dog is called Biscuit"}
-
-
-async def test_a_late_turn_between_others_joins_its_neighbours(r: Rig) -> None:
+async def test_a_turn_is_found_by_the_words_of_its_neighbours_also_of_one_that_comes_late(r: Rig) -> None:
     at = {"first": 0, "last": 20, "middle": 10}
     for content, seconds in at.items():
         await r.say(f"the {content} remark", at=NOON.replace(second=seconds))
-    found = await by_words(r, "middle")
-    assert set(found) == {"the first remark", "the middle remark", "the last remark"}
+    remarks = {"the first remark", "the middle remark", "the last remark"}
+    assert set(await by_words(r, "middle")) == remarks
+    assert await embedded(r) == remarks
 
 
 async def test_turns_keep_their_own_times(r: Rig) -> None:
@@ -95,11 +93,10 @@ async def all_embedded(r: Rig, count: int) -> bool:
 
 async def test_a_memory_written_to_a_taken_slot_supersedes_its_holder(r: Rig) -> None:
     await r.say("My rent is 900 euro", "and it rains")
-    await r.plan(upserts=[fact("a", content="User's rent is 900", subject="user", predicate="rent", object="900")])
+    await r.plan(upserts=[rent("a", "900", content="User's rent is 900")])
     later = NOON.replace(hour=13)
-    newer = fact("b", content="User's rent is 950", subject="User", predicate="has rent", object="950")
-    newer.created_at = later
-    await r.plan(upserts=[newer])
+    named: dict[str, Any] = {"subject": "User", "predicate": "has rent", "content": "User's rent is 950"}
+    await r.plan(upserts=[rent("b", "950", created_at=later, **named)])
     found = await r.store.get(ANN, ["a", "b"])
     assert (found["a"].active, found["a"].superseded_by, found["a"].valid_to) == (False, "b", later)
     assert (found["b"].active, found["b"].supersedes) == (True, "a")
@@ -111,16 +108,20 @@ async def test_a_memory_written_to_a_taken_slot_supersedes_its_holder(r: Rig) ->
 
 async def test_the_same_value_written_by_the_api_is_a_memory_of_its_own(r: Rig) -> None:
     for name in ("a", "b"):
-        await r.plan(upserts=[fact(name, subject="user", predicate="rent", object="900")])
+        await r.plan(upserts=[rent(name, "900")])
     assert [one.id for one in await r.facts(active=True)] == ["b"]
 
 
-async def test_a_deleted_memory_frees_its_slot(r: Rig) -> None:
-    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-    await r.plan(deletes=["a"])
+async def test_a_memory_that_is_ended_or_deleted_frees_its_slot(r: Rig) -> None:
+    await r.plan(upserts=[rent("z", "900")])
+    await r.plan(changes={"z": {"active": False}})
+    assert await r.state.slots(ANN, ["user|rent|"]) == {}
+    await r.plan(upserts=[rent("a", "900")])
+    assert await r.state.slots(ANN, ["user|rent|"]) == {"user|rent|": "a"}
+    await r.plan(deletes=["z", "a"])
     assert await r.facts() == []
     assert await r.state.slots(ANN, ["user|rent|"]) == {}
-    await r.plan(upserts=[fact("b", subject="user", predicate="rent", object="950")])
+    await r.plan(upserts=[rent("b", "950")])
     (only,) = await r.facts()
     assert (only.active, only.supersedes) == (True, None)
 
@@ -133,17 +134,11 @@ async def test_an_edited_content_is_found_by_its_new_words(r: Rig) -> None:
 
 
 async def test_an_edit_that_moves_a_memory_into_a_taken_slot_supersedes_its_holder(r: Rig) -> None:
-    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-    await r.plan(upserts=[fact("b", subject="user", predicate="salary", object="950")])
+    await r.plan(upserts=[rent("a", "900")])
+    await r.plan(upserts=[rent("b", "950", predicate="salary")])
     await r.plan(changes={"b": {"predicate": "rent"}})
     assert [one.id for one in await r.facts(active=True)] == ["b"]
     assert await r.state.slots(ANN, ["user|rent|", "user|salary|"]) == {"user|rent|": "b"}
-
-
-async def test_a_memory_that_is_ended_gives_up_its_slot(r: Rig) -> None:
-    await r.plan(upserts=[fact("a", subject="user", predicate="rent", object="900")])
-    await r.plan(changes={"a": {"active": False}})
-    assert await r.state.slots(ANN, ["user|rent|"]) == {}
 
 
 async def test_a_delete_by_scope_covers_what_was_written_before_it(r: Rig) -> None:
@@ -159,8 +154,7 @@ async def test_a_plan_overtaken_between_saving_and_applying_is_written_as_supers
         slot = "user|rent|"
         number = await r.submit(PlanBody())
         await r.state.claim("index", limit=1, now=NOON)
-        late = fact("a", subject="user", predicate="rent", object="900", slot=slot)
-        plan = PlanBody(upserts=[late])
+        plan = PlanBody(upserts=[rent("a", "900", slot=slot)])
         taken = [SlotChange(slot=slot, expected=None, new="a")]
         assert await r.state.save_plan(number, msgspec.json.encode(plan), taken)
         assert await r.state.change_slots(ANN, [SlotChange(slot=slot, expected="a", new="b")])
@@ -175,7 +169,7 @@ async def test_owners_are_served_side_by_side_and_each_in_order(r: Rig) -> None:
     numbers = []
     for step in range(4):
         for scope in scopes:
-            memory = fact(f"{scope.user}-{step}", scope, subject="user", predicate="rent", object=str(step))
+            memory = rent(f"{scope.user}-{step}", str(step), scope)
             numbers.append(await r.submit(PlanBody(upserts=[memory]), scope))
     for number in numbers:
         assert await r.worker.applied(number, PATIENCE_S)
@@ -189,9 +183,8 @@ async def test_a_row_that_is_not_there_is_not_applied(r: Rig) -> None:
 
 
 async def test_messages_with_the_speakers_names_keep_them(r: Rig) -> None:
-    body = TurnsBody(
-        messages=[Message(role="user", content="hi there", name="Caroline")], said_at=NOON, metadata={"topic": "x"}
-    )
+    said = [Message(role="user", content="hi there", name="Caroline")]
+    body = TurnsBody(messages=said, said_at=NOON, metadata={"topic": "x"})
     assert await r.worker.applied(await r.submit(body), PATIENCE_S)
-    (turn,) = (await r.store.page(ANN, MemoryFilter(kinds=(Kind.TURN,)), limit=5)).memories
+    (turn,) = await r.turns()
     assert turn.metadata == {"topic": "x", "role": "user", "name": "Caroline", "seq": 0}

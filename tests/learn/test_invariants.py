@@ -25,10 +25,9 @@ from memproxy.core.facts import (
     take_back,
 )
 from memproxy.core.memory import Memory
-from memproxy.core.protocol import PlanBody
 from memproxy.core.slots import slot_name
 from memproxy.learn.nearby import is_trace
-from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, fact, rig
+from tests.learn.rig import ANN, NOON, Rig, fact, rig
 from tests.support.folders import Folders
 
 
@@ -74,9 +73,11 @@ def rent(name: str, said: Said) -> Memory:
 class Book:
     """What is known of the rent, in memory: the pure functions carried out as reconciliation does."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Sequence[Said] = ()) -> None:
         self.known: dict[str, Memory] = {}
         self.told: dict[str, str] = {}
+        for said in told:
+            self.hear(said)
 
     @property
     def active(self) -> list[Memory]:
@@ -107,18 +108,12 @@ class Book:
             return self.whole(again)
         end = segment(candidate, list(self.known.values()))
         last = end or next(iter(self.active), None)
-        return self.before(last) if last is not None else []
+        return chain_of(self.known, last) if last is not None else []
 
     def whole(self, memory: Memory) -> list[Memory]:
         while memory.superseded_by is not None:
             memory = self.known[memory.superseded_by]
-        return self.before(memory)
-
-    def before(self, last: Memory) -> list[Memory]:
-        found = [last]
-        while found[-1].supersedes is not None:
-            found.append(self.known[found[-1].supersedes])
-        return found[::-1]
+        return chain_of(self.known, memory)
 
     def change(self, changes: dict[str, dict[str, Any]]) -> None:
         for name, fields in changes.items():
@@ -140,7 +135,10 @@ def check(memories: Sequence[Memory]) -> None:
             assert memory.valid_to >= begins(memory)
     for last in memories:
         if last.superseded_by is None:
-            check_intervals(chain_of(known, last))
+            for earlier, later in itertools.combinations(chain_of(known, last), 2):
+                assert earlier.valid_to is not None
+                empty = earlier.valid_to == begins(earlier) or later.valid_to == begins(later)
+                assert empty or earlier.valid_to <= begins(later)
 
 
 def chain_of(known: dict[str, Memory], last: Memory) -> list[Memory]:
@@ -148,13 +146,6 @@ def chain_of(known: dict[str, Memory], last: Memory) -> list[Memory]:
     while found[-1].supersedes is not None:
         found.append(known[found[-1].supersedes])
     return found[::-1]
-
-
-def check_intervals(chain: Sequence[Memory]) -> None:
-    for earlier, later in itertools.combinations(chain, 2):
-        assert earlier.valid_to is not None
-        empty = earlier.valid_to == begins(earlier) or later.valid_to == begins(later)
-        assert empty or earlier.valid_to <= begins(later)
 
 
 @given(st.lists(saying, max_size=25))
@@ -171,9 +162,7 @@ def test_any_sequence_leaves_one_active_and_the_whole_history(told: Sequence[Sai
 
 @given(sayings)
 def test_reading_it_all_again_changes_nothing(told: Sequence[Said]) -> None:
-    book = Book()
-    for said in told:
-        book.hear(said)
+    book = Book(told)
     before = dict(book.known)
     for said in told:
         if said.value is not None:
@@ -181,15 +170,12 @@ def test_reading_it_all_again_changes_nothing(told: Sequence[Said]) -> None:
     assert book.known == before
 
 
-@given(
-    st.lists(
-        st.builds(Said, st.integers(0, 3), st.integers(0, 60), st.none()), min_size=1, unique_by=lambda s: s.minute
-    )
-)
+dated = st.builds(Said, st.integers(0, 3), st.integers(0, 60), st.none())
+
+
+@given(st.lists(dated, min_size=1, unique_by=lambda said: said.minute))
 def test_what_was_said_last_is_active_whatever_came_first(told: Sequence[Said]) -> None:
-    book = Book()
-    for said in told:
-        book.hear(said)
+    book = Book(told)
     (active,) = book.active
     latest = max(told, key=lambda said: said.minute)
     assert active.object == str(latest.value)
@@ -199,25 +185,21 @@ def test_what_was_said_last_is_active_whatever_came_first(told: Sequence[Said]) 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(saying, min_size=2, max_size=6, unique_by=lambda said: said.minute))
 def test_the_store_and_the_register_hold_it_too(folders: Folders, told: Sequence[Said]) -> None:
-    asyncio.run(_through_the_store(folders, told))
+    async def through_the_store() -> None:
+        with folders.new() as folder:
+            async with rig(folder, every_turns=1000) as r:
+                for said in told:
+                    await _tell(r, said)
+                facts = [fact for fact in await r.facts() if not is_trace(fact)]
+                check(facts)
+                active = [fact.id for fact in facts if fact.active]
+                assert list((await r.state.slots(ANN, ["user|rent|"])).values()) == active
+                rents = {turn.id for turn in await r.turns() if "rent is" in turn.content}
+                assert {name for one in facts for name in one.turn_ids} == rents
+                await r.plan(upserts=[])
+                assert [fact for fact in await r.facts() if not is_trace(fact)] == facts
 
-
-async def _through_the_store(folders: Folders, told: Sequence[Said]) -> None:
-    with folders.new() as folder:
-        async with rig(folder, every_turns=1000) as r:
-            for said in told:
-                await _tell(r, said)
-            facts = [fact for fact in await r.facts() if not is_trace(fact)]
-            check(facts)
-            active = [fact.id for fact in facts if fact.active]
-            assert list((await r.state.slots(ANN, ["user|rent|"])).values()) == active
-            assert {name for one in facts for name in one.turn_ids} == {
-                turn.id for turn in await r.turns() if "rent is" in turn.content
-            }
-            before = {fact.id: fact for fact in facts}
-            plan = PlanBody(upserts=[])
-            assert await r.worker.applied(await r.submit(plan), PATIENCE_S)
-            assert {fact.id: fact for fact in await r.facts() if not is_trace(fact)} == before
+    asyncio.run(through_the_store())
 
 
 async def _tell(r: Rig, said: Said) -> None:

@@ -90,8 +90,9 @@ async def test_what_only_the_assistant_said_changes_no_fact_of_the_user(r: Rig) 
 async def test_the_trust_of_a_fact_is_that_of_who_said_it(r: Rig) -> None:
     steps = {"kind": "procedural", "content": "To deploy payment-service: run tests, tag, push"}
     answer = Message(role="assistant", content="For payment-service: run tests, tag, push.")
-    said = ["I look after payment-service. How do we deploy?", answer]
-    await r.teach(said, steps | {"evidence": "run tests, tag, push"})
+    await r.teach(
+        ["I look after payment-service. How do we deploy?", answer], steps | {"evidence": "run tests, tag, push"}
+    )
     (fact,) = await r.facts()
     assert fact.trust == "assistant"
 

@@ -12,11 +12,11 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.stores.edge import EdgeStore
 from tests.learn.rig import ANN, DIMENSION, Rig, WordEmbedder, budget, rig
+from tests.learn.test_reconcile_undo import FIRST, SECOND, TOLD
 from tests.support.disk import TestDisk
 from tests.support.waiting import eventually
 
-FIRST = Scope(tenant="acme", user="ann", session="first")
-SECOND = Scope(tenant="acme", user="ann", session="second")
+OWNER = Scope(tenant="acme", user="ann")
 LITTLE_MIB, NOTHING_MIB = 20, 0
 TOO_MUCH_FOR_ONE_RUN = "My dog is Rex. " * 5_000
 
@@ -28,7 +28,7 @@ def edge_store(folder: Path, disk: TestDisk) -> EdgeStore:
 async def test_with_little_room_deletions_go_through_with_the_marks_that_go_with_them(tmp_path: Path) -> None:
     disk = TestDisk()
     async with rig(tmp_path, store=edge_store(tmp_path, disk)) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=FIRST)
+        await r.teach(TOLD, budget("$10,000"), scope=FIRST)
         await r.teach("My budget for Hawaii is $15,000", budget("$15,000"), scope=SECOND)
         disk.mib = LITTLE_MIB
         await r.plan(undo_session="second")
@@ -42,7 +42,7 @@ async def test_with_little_room_deletions_go_through_with_the_marks_that_go_with
 async def test_without_any_room_a_deletion_takes_effect_before_the_marks_can(tmp_path: Path) -> None:
     disk = TestDisk()
     async with rig(tmp_path, store=edge_store(tmp_path, disk)) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000", category="honeymoon"), scope=FIRST)
+        await r.teach(TOLD, budget("$10,000", category="honeymoon"), scope=FIRST)
         (fact,) = await r.facts()
         disk.mib = NOTHING_MIB
         number = await r.submit(PlanBody(deletes=[fact.id]), ANN)
@@ -62,17 +62,12 @@ async def test_without_any_room_a_deletion_takes_effect_before_the_marks_can(tmp
 async def full(folder: Path, disk: TestDisk, *waiting: tuple[Scope, str]) -> AsyncIterator[Rig]:
     """Something is known of two conversations, and messages wait because there is no room for them."""
     async with rig(folder, store=edge_store(folder, disk)) as r:
-        await r.teach("My budget for Hawaii is $10,000", budget("$10,000"), scope=FIRST)
+        await r.teach(TOLD, budget("$10,000"), scope=FIRST)
         await r.say("The weather is fine", scope=SECOND)
         disk.mib = LITTLE_MIB
         for scope, text in waiting:
             await r.submit(TurnsBody(messages=[Message(role="user", content=text)], said_at=r.clock.now()), scope)
         yield r
-
-
-async def deleted(r: Rig, **asked: Any) -> None:
-    """Ask for a deletion and wait until it is carried out, while time passes."""
-    await r.carried_out(await r.submit(PlanBody(**asked), Scope(tenant="acme", user="ann")))
 
 
 async def shown_with_room(r: Rig, disk: TestDisk) -> set[str]:
@@ -96,7 +91,7 @@ async def test_a_deletion_goes_ahead_of_what_waits_for_room_and_covers_it(
 ) -> None:
     disk = TestDisk()
     async with full(tmp_path, disk, (FIRST, waits), (SECOND, "It rains")) as r:
-        await deleted(r, **asked)
+        await r.carried_out(await r.submit(PlanBody(**asked), OWNER))
         assert await r.facts() == []
         assert {turn.content for turn in await r.turns()} == left - {"It rains"}
         assert await shown_with_room(r, disk) == left
@@ -108,7 +103,7 @@ async def test_one_memory_goes_ahead_of_what_does_not_state_it(tmp_path: Path, w
     async with full(tmp_path, disk, (SECOND, waits)) as r:
         (fact,) = await r.facts()
         if ahead:
-            await deleted(r, deletes=[fact.id])
+            await r.carried_out(await r.submit(PlanBody(deletes=[fact.id]), OWNER))
             assert await r.facts() == []
         else:
             await r.submit(PlanBody(deletes=[fact.id]))
@@ -124,12 +119,12 @@ async def test_an_undone_conversation_whose_marks_wait_is_not_begun_anew_by_what
         disk.mib = NOTHING_MIB
         dog = Message(role="user", content="My dog is Rex")
         await r.submit(TurnsBody(messages=[dog], said_at=r.clock.now()), SECOND)
-        await r.submit(PlanBody(undo_session="second"), Scope(tenant="acme", user="ann"))
+        await r.submit(PlanBody(undo_session="second"), OWNER)
 
         async def gone() -> bool:
             return [fact.object for fact in await r.facts()] == ["$10,000"]
 
         await r.meanwhile(gone, what="the conversation is gone")
         assert [fact.active for fact in await r.facts()] == [False], "its marks wait"
-        assert await shown_with_room(r, disk) == {"My budget for Hawaii is $10,000"}
+        assert await shown_with_room(r, disk) == {TOLD}
         assert [fact.active for fact in await r.facts()] == [True]

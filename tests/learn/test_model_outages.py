@@ -3,21 +3,25 @@
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from memproxy.core.protocol import LearnBody
 from memproxy.core.scope import Scope
 from memproxy.errors import ModelAwaited, ModelUnavailable
 from memproxy.learn.model_outages import MODEL, ModelOutages, delay_s
-from memproxy.ports import Credential, JournalEntry, JournalKind
+from memproxy.ports import Credential
 from tests.learn.rig import Answer, Rig, TestClock, budget, rig
+from tests.learn.test_groups import due
 from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
 PEOPLE = [Scope(tenant="acme", user=f"user{number}", session="s") for number in range(3)]
 LEARNED: Answer = {"candidates": [budget("$10,000")]}
 FIVE_TRIES_S = 175.0
+
+
+async def all_say(r: Rig) -> None:
+    for scope in PEOPLE:
+        await r.say(SAID, scope=scope)
 
 
 async def until_learned(r: Rig, scope: Scope) -> None:
@@ -28,8 +32,7 @@ async def test_an_outage_of_the_model_parks_nothing_and_everything_is_learned_on
     async with rig(tmp_path, every_turns=1, max_attempts=1) as r:
         assert r.worker.learning == "ready"
         r.server.default = 503
-        for scope in PEOPLE:
-            await r.say(SAID, scope=scope)
+        await all_say(r)
         began = r.clock.now()
 
         await r.meanwhile(lambda: len(r.server.prompts) >= 8, what="it is asked again and again", step_s=30)
@@ -46,8 +49,7 @@ async def test_an_outage_of_the_model_parks_nothing_and_everything_is_learned_on
 async def test_during_an_outage_one_job_asks_at_a_time(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1) as r:
         r.server.default = 503
-        for scope in PEOPLE:
-            await r.say(SAID, scope=scope)
+        await all_say(r)
         await eventually(lambda: r.worker.learning != "ready")
         await eventually(lambda: _is_waiting(r, 3))
         r.server.gate.clear()
@@ -144,10 +146,7 @@ def test_the_model_is_asked_ever_more_rarely_and_never_later_than_in_some_minute
 
 async def test_a_row_that_was_parked_when_the_others_go_on_stays_parked(tmp_path: Path) -> None:
     async with rig(tmp_path, started=False) as r:
-        body = LearnBody(unlearned=1, reason="turns")
-        number = await r.state.append(
-            JournalEntry(kind=JournalKind.LEARN, scope=PEOPLE[0], body=msgspec.json.encode(body))
-        )
+        (number,) = await due(r, PEOPLE[0])
         later = r.clock.now() + timedelta(hours=1)
         await r.state.claim("learn", limit=1, now=r.clock.now())
         await r.state.retry(number, error="waits", due=later, counted=False)

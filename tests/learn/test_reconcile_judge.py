@@ -19,6 +19,7 @@ from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings, ModelsSettings, Settings, UpstreamSettings
 from memproxy.stores.sqlite_state import SqliteState
 from tests.learn.rig import ANN, NOON, TestClock, fact, rig
+from tests.support.opening import opening
 
 BANDS = Bands()
 KNOWN = "User works from the office on most days"
@@ -42,8 +43,7 @@ class ScriptedModel:
             raise answer
         return ModelReply(text=answer, input_tokens=20, output_tokens=3)
 
-    async def close(self) -> None:
-        """Nothing to close."""
+    async def close(self) -> None: ...
 
 
 def known(**fields: Any) -> Memory:
@@ -78,13 +78,9 @@ async def test_what_is_ordered_to_be_forgotten_is_shown_to_no_judge(tmp_path: Pa
 
 
 async def verdicts(folder: Path, model: ScriptedModel, near: list[Neighbour]) -> dict[str, str]:
-    state = SqliteState(folder / "state.db", sync="normal")
-    await state.open()
-    try:
+    async with opening(SqliteState(folder / "state.db", sync="normal")) as state:
         judge = Judge(model, JUDGED, ModelAccess(JUDGED), TokenMeter(state, TestClock(), None))
         return await judge.verdicts("acme", new(), [], near, BANDS)
-    finally:
-        await state.close()
 
 
 async def test_only_the_gray_zone_is_asked_about_as_data_and_its_tokens_are_counted(tmp_path: Path) -> None:

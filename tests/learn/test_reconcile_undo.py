@@ -13,13 +13,18 @@ from memproxy.ports import JournalEntry, JournalKind, SlotChange
 from tests.learn.rig import ANN, NOON, PATIENCE_S, Rig, budget, fact, rig
 from tests.learn.test_invariants import check
 
-FIRST = Scope(tenant="acme", user="ann", session="first")
-SECOND = Scope(tenant="acme", user="ann", session="second")
-THIRD = Scope(tenant="acme", user="ann", session="third")
+FIRST, SECOND, THIRD = (Scope(tenant="acme", user="ann", session=one) for one in ("first", "second", "third"))
+TOLD = "My budget for Hawaii is $10,000"
 
 
 async def told(r: Rig, scope: Scope, text: str, amount: str, **fields: Any) -> None:
     await r.teach(text, budget(amount, text, **fields), scope=scope)
+
+
+async def taken_back(r: Rig) -> None:
+    said = "Forget my Hawaii budget"
+    request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
+    await r.teach(said, request, scope=SECOND)
 
 
 async def undo(r: Rig, session: str) -> list[Memory]:
@@ -35,18 +40,17 @@ async def holder(r: Rig) -> list[str]:
 
 
 async def test_what_an_undone_conversation_superseded_is_active_again(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, FIRST, TOLD, "$10,000")
     before, turns = await r.facts(), await r.turns()
     await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
-    facts = await undo(r, "second")
-    (only,) = facts
+    (only,) = await undo(r, "second")
     assert msgspec.structs.replace(only, updated_at=before[0].updated_at) == before[0]
     assert await holder(r) == [only.id]
     assert await r.turns() == turns
 
 
 async def test_undoing_the_middle_joins_what_stands_beside_it(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, FIRST, TOLD, "$10,000")
     await told(r, SECOND, "My Hawaii budget is $15,000 now", "$15,000")
     await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
     facts = {fact.object: fact for fact in await undo(r, "second")}
@@ -58,32 +62,24 @@ async def test_undoing_the_middle_joins_what_stands_beside_it(r: Rig) -> None:
     assert marks == {"first": facts["$20,000"].id, "third": None}
 
 
-async def test_what_other_conversations_say_too_stays(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+async def test_what_other_conversations_say_too_stays_and_no_longer_quotes_the_undone_one(r: Rig) -> None:
+    await told(r, FIRST, TOLD, "$10,000")
     await told(r, SECOND, "As I said, my budget for Hawaii is 10,000 dollars", "$10,000")
+    (known,) = await r.facts()
+    assert known.metadata["evidence"] == TOLD
     (kept,) = await undo(r, "first")
     (turn,) = await r.turns()
     assert (kept.active, kept.turn_ids, kept.session_id) == (True, [turn.id], "second")
+    assert known.turn_ids[1:] == [turn.id]
     assert (kept.room, kept.pointer) == ("second", "W-001/R-02")
+    assert "evidence" not in kept.metadata
     assert await holder(r) == [kept.id]
 
 
-async def test_what_others_say_too_no_longer_quotes_an_undone_conversation(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-    await told(r, SECOND, "For Hawaii the budget is $10,000, as ever", "$10,000")
-    (fact,) = await r.facts()
-    assert fact.metadata["evidence"] == "My budget for Hawaii is $10,000"
-    (left,) = await undo(r, "first")
-    assert left.turn_ids == fact.turn_ids[1:]
-    assert "evidence" not in left.metadata
-
-
 async def test_what_an_undone_conversation_took_back_holds_again(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, FIRST, TOLD, "$10,000")
     before, turns = await r.facts(), await r.turns()
-    said = "Forget my Hawaii budget"
-    request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
-    await r.teach(said, request, scope=SECOND)
+    await taken_back(r)
     assert await r.facts(active=True) == []
     (again,) = await undo(r, "second")
     assert msgspec.structs.replace(again, updated_at=before[0].updated_at) == before[0]
@@ -92,7 +88,7 @@ async def test_what_an_undone_conversation_took_back_holds_again(r: Rig) -> None
 
 
 async def test_what_the_assistant_repeated_elsewhere_of_an_undone_conversation_is_not_given(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, FIRST, TOLD, "$10,000")
     answer = Message(role="assistant", content="Your budget for Hawaii is $10,000.")
     await r.say("What is my budget for Hawaii?", answer, scope=SECOND)
     await undo(r, "first")
@@ -103,10 +99,8 @@ async def test_what_the_assistant_repeated_elsewhere_of_an_undone_conversation_i
 
 
 async def test_a_reopened_statement_leaves_its_slot_to_whoever_took_it_meanwhile(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
-    said = "Forget my Hawaii budget"
-    request = {"intent": "forget", "content": "the user's Hawaii budget", "evidence": said}
-    await r.teach(said, request, scope=SECOND)
+    await told(r, FIRST, TOLD, "$10,000")
+    await taken_back(r)
     await told(r, THIRD, "My Hawaii budget is $20,000 now", "$20,000")
     facts = {fact.object: fact for fact in await undo(r, "second")}
     assert (facts["$10,000"].active, facts["$20,000"].active) == (False, True)
@@ -114,7 +108,7 @@ async def test_a_reopened_statement_leaves_its_slot_to_whoever_took_it_meanwhile
 
 
 async def test_undoing_a_conversation_that_does_not_exist_changes_nothing(r: Rig) -> None:
-    await told(r, FIRST, "My budget for Hawaii is $10,000", "$10,000")
+    await told(r, FIRST, TOLD, "$10,000")
     before = await r.facts()
     assert await undo(r, "never") == before
     assert len(await r.turns()) == 1

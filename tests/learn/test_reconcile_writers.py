@@ -5,6 +5,7 @@ import os
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from memproxy.core.memory import Kind, Memory
 from memproxy.core.protocol import PlanBody, TurnsBody
@@ -12,12 +13,16 @@ from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.ports import MemoryFilter
 from tests.learn.rig import ANN, PATIENCE_S, Rig, budget, fact, rig
-from tests.learn.test_invariants import check
+from tests.learn.test_invariants import chain_of, check
 
 WRITERS = int(os.environ.get("MEMPROXY_TEST_WRITERS", "50"))
 """With 500: ``MEMPROXY_TEST_WRITERS=500 python -m pytest tests/learn/test_reconcile_writers.py``."""
 LEARNERS = 4
 SLOT = "user|budget_for_hawaii_vacation|"
+
+
+def written(name: str, amount: float, **fields: Any) -> Memory:
+    return fact(name, **budget(f"${amount}", kind=Kind.SEMANTIC), **fields)
 
 
 async def everything(r: Rig) -> list[Memory]:
@@ -35,8 +40,7 @@ async def test_parallel_writers_leave_one_active_and_the_whole_history(tmp_path:
         scopes = [Scope(tenant="acme", user="ann", session=f"s{number}") for number in range(LEARNERS)]
 
         async def write(number: int) -> None:
-            triple = {key: value for key, value in budget(f"${number}").items() if key not in ("confidence", "kind")}
-            row = await r.submit(PlanBody(upserts=[fact(f"w{number}", **triple)]))
+            row = await r.submit(PlanBody(upserts=[written(f"w{number}", number)]))
             assert await r.worker.applied(row, PATIENCE_S * 30)
 
         async def learn(number: int) -> None:
@@ -54,25 +58,6 @@ async def test_parallel_writers_leave_one_active_and_the_whole_history(tmp_path:
         assert await r.state.slots(ANN, [SLOT]) == {SLOT: active}
 
 
-async def test_a_turn_read_again_after_a_long_history_adds_nothing(tmp_path: Path) -> None:
-    async with rig(tmp_path, every_turns=1000) as r:
-        said = "My budget for Hawaii is $1 now"
-        await r.teach(said, budget("$1", said))
-        begin = r.clock.now() + timedelta(hours=1)
-        later = [budget(f"${number}") for number in range(2, 132)]
-        for number, triple in enumerate(later):
-            plain = {key: value for key, value in triple.items() if key not in ("confidence", "kind")}
-            row = await r.submit(
-                PlanBody(upserts=[fact(f"w{number}", **plain, created_at=begin + timedelta(hours=number))])
-            )
-        assert await r.worker.applied(row, PATIENCE_S * 30)
-        before = await everything(r)
-        r.server.default = {"candidates": [budget("$1", said)]}
-        assert await r.worker.mine(ANN, PATIENCE_S * 10)
-        assert {memory.id for memory in await everything(r)} == {memory.id for memory in before}
-        assert len(before) == len(later) + 1
-
-
 async def test_what_comes_late_takes_its_place_in_a_long_history_and_cuts_nothing_off(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1000) as r:
         said = "My budget for Hawaii is $1 now"
@@ -80,20 +65,15 @@ async def test_what_comes_late_takes_its_place_in_a_long_history_and_cuts_nothin
         begin = r.clock.now() + timedelta(hours=1)
         hours = [*range(2, 132), 10.5, 0.5]
         for hour in hours:
-            plain = {key: value for key, value in budget(f"${hour}").items() if key not in ("confidence", "kind")}
-            at = begin + timedelta(hours=hour)
-            row = await r.submit(PlanBody(upserts=[fact(f"at {hour}", **plain, created_at=at)]))
+            memory = written(f"at {hour}", hour, created_at=begin + timedelta(hours=hour))
+            row = await r.submit(PlanBody(upserts=[memory]))
         assert await r.worker.applied(row, PATIENCE_S * 30)
-        r.server.default = {"candidates": [budget("$1", said)]}
-        assert await r.worker.mine(ANN, PATIENCE_S * 10)
+        await r.mined(budget("$1", said))
         facts = {memory.id: memory for memory in await everything(r)}
-        assert len(facts) == len(hours) + 1
+        assert len(facts) == len(hours) + 1, "a turn that is read again adds nothing"
         check(list(facts.values()))
         (last,) = [memory for memory in facts.values() if memory.active]
-        chain = [last]
-        while chain[-1].supersedes is not None:
-            chain.append(facts[chain[-1].supersedes])
-        assert [one.object for one in chain] == [f"${hour}" for hour in (*sorted(hours, reverse=True), 1)]
+        assert [one.object for one in chain_of(facts, last)] == [f"${hour}" for hour in (1, *sorted(hours))]
 
 
 def _answer(prompt: str) -> dict[str, list[dict[str, object]]]:

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,31 +11,32 @@ import pytest
 from memproxy.core.protocol import PlanBody, TurnsBody, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.errors import ConfigError, MemproxyError, StateUnavailable, StoreUnavailable
+from memproxy.errors import ConfigError, MemproxyError, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.acknowledge import state_trouble
 from memproxy.learn.extract import EXTRACT_MARK, load_prompt
 from memproxy.learn.model_outages import COUNTED, OUTAGE, delay_s
 from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
-from memproxy.ports import JournalEntry, JournalKind, Point
+from memproxy.ports import Credential, JournalEntry, JournalKind
 from memproxy.settings import ModelSettings, Settings, UpstreamSettings
-from memproxy.stores.edge import EdgeStore
-from tests.learn.rig import ANN, BEN, PATIENCE_S, ModelServer, Rig, WordEmbedder, budget, fact, rig
+from tests.learn.rig import ANN, BEN, PATIENCE_S, Answer, ModelServer, Rig, budget, fact, rig
+from tests.learn.test_durability import RefusingStore
 from tests.support.waiting import eventually
 
 SAID = "My budget for Hawaii is $10,000"
+LEARNED: Answer = {"candidates": [budget("$10,000")]}
 
 
 async def learned(r: Rig, scope: Scope = ANN) -> None:
-    """Wait until one fact is there; time passes meanwhile, so that retries come due."""
+    """Wait until one fact is there."""
     await r.meanwhile(lambda: r.has(facts=1, scope=scope), what="it is learned", step_s=30)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 400, 404])
 async def test_what_fails_is_tried_again_and_learned_in_the_end(tmp_path: Path, status: int) -> None:
     async with rig(tmp_path, every_turns=1) as r:
-        r.server.answers = [status, {"candidates": [budget("$10,000")]}]
+        r.server.answers = [status, LEARNED]
         await r.say(SAID)
         await learned(r)
         assert len(r.server.prompts) == 2
@@ -44,7 +44,7 @@ async def test_what_fails_is_tried_again_and_learned_in_the_end(tmp_path: Path, 
 
 async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1, max_attempts=2) as r:
-        r.server.answers = ["no", "no", {"candidates": [budget("$10,000")]}]
+        r.server.answers = ["no", "no", LEARNED]
         await r.say("The beans in my garden are up")
 
         await r.meanwhile(lambda: r.state.parked(None, limit=5), what="it is parked", step_s=30)
@@ -56,7 +56,7 @@ async def test_what_stays_unreadable_is_parked_and_the_next_is_learned(tmp_path:
 
 async def test_a_refused_key_waits_for_another_and_spends_no_tries(tmp_path: Path) -> None:
     async with rig(tmp_path, every_turns=1, max_attempts=1) as r:
-        r.server.answers = [401, 403, {"candidates": [budget("$10,000")]}]
+        r.server.answers = [401, 403, LEARNED]
         await r.say(SAID)
         for number, key in enumerate(("sk-2", "sk-3"), start=1):
             await eventually(lambda wanted=number: len(r.server.prompts) == wanted)  # type: ignore[misc]
@@ -72,7 +72,7 @@ async def test_a_tenant_without_a_key_does_not_hold_up_others_and_is_counted(tmp
         assert _waiting_for_keys() == 0
         for scope in nobody:
             await r.say(SAID, scope=scope)
-        r.server.default = {"candidates": [budget("$10,000")]}
+        r.server.default = LEARNED
         await r.say(SAID, scope=BEN)
         await learned(r, scope=BEN)
         await eventually(lambda: _waiting_for_keys() == len(nobody))
@@ -91,25 +91,13 @@ async def test_waiting_rows_survive_a_restart(tmp_path: Path) -> None:
         await r.say(SAID)
         await eventually(lambda: len(r.server.prompts) == 1)
     async with rig(tmp_path, every_turns=1, own_store=True) as r:
-        r.server.default = {"candidates": [budget("$10,000")]}
+        r.server.default = LEARNED
         await learned(r)
 
 
-class FailingStore(EdgeStore):
-    """An Edge store that is away for a while."""
-
-    away = False
-
-    async def upsert(self, scope: Scope, points: Sequence[Point]) -> None:
-        if self.away:
-            raise StoreUnavailable("the store is away; bring it back")
-        await super().upsert(scope, points)
-
-
 async def test_a_store_outage_parks_nothing_and_heals_by_itself(tmp_path: Path) -> None:
-    store = FailingStore(tmp_path / "failing", dimension=64, embedder_name=WordEmbedder.name)
+    store = RefusingStore(tmp_path, away=True)
     async with rig(tmp_path, store=store, enabled=False, max_attempts=1) as r:
-        store.away = True
         number = await r.submit(TurnsBody(messages=[Message(role="user", content=SAID)], said_at=r.clock.now()))
         assert not await r.worker.applied(number, 0.3)
         store.away = False
@@ -164,7 +152,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 async def test_killed_while_the_model_thinks_the_fact_is_there_once_after_the_restart(tmp_path: Path) -> None:
     async with ModelServer().serving() as server:
-        server.default = {"candidates": [budget("$10,000")]}
+        server.default = LEARNED
         server.gate.clear()
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", CHILD, str(tmp_path), server.base_url)
         await eventually(lambda: bool(server.prompts), 60)
@@ -172,7 +160,7 @@ async def test_killed_while_the_model_thinks_the_fact_is_there_once_after_the_re
         await child.wait()
         server.gate.set()
     async with rig(tmp_path, every_turns=1, own_store=True) as r:
-        r.server.default = {"candidates": [budget("$10,000")]}
+        r.server.default = LEARNED
         await learned(r)
         (turn,) = await r.turns()
         (stored,) = await r.facts()
@@ -200,20 +188,21 @@ async def test_learning_that_is_waited_for_ends_at_its_time(tmp_path: Path) -> N
         assert await r.worker.learned(ANN, PATIENCE_S)
 
 
+def known(found: Credential | None) -> tuple[str, str, str | None]:
+    assert found is not None
+    return found.base_url, found.model, found.api_key
+
+
 def test_the_requests_own_key_goes_to_its_own_host_only() -> None:
-    upstream = UpstreamSettings(base_url="http://up/v1")
-    access = ModelAccess(Settings(upstream=upstream))
+    access = ModelAccess(Settings(upstream=UpstreamSettings(base_url="http://up/v1")))
     role = ModelSettings()
     assert access.credential("t", role) is None
     seen = UpstreamAccess(base_url="http://up/v1", model="big", api_key="sk-own")
     assert access.remember("t", seen)
     assert not access.remember("t", seen)
-    own = access.credential("t", role)
-    assert own is not None
-    assert (own.base_url, own.model, own.api_key) == ("http://up/v1", "big", "sk-own")
-    other = access.credential("t", ModelSettings(base_url="http://local:11434/v1", model="small"))
-    assert other is not None
-    assert (other.model, other.api_key) == ("small", None)
+    assert known(access.credential("t", role)) == ("http://up/v1", "big", "sk-own")
+    local = ModelSettings(base_url="http://local:11434/v1", model="small")
+    assert known(access.credential("t", local)) == ("http://local:11434/v1", "small", None)
     assert access.credential("someone-else", role) is None
 
 
@@ -222,32 +211,25 @@ def test_a_request_without_a_model_brings_its_key_and_keeps_the_model_known() ->
     ingested = UpstreamAccess(base_url="http://up/v1", model="", api_key="sk-1")
     assert access.remember("t", ingested)
     assert access.credential("t", ModelSettings()) is None
-    configured = access.credential("t", ModelSettings(model="small"))
-    assert configured is not None
-    assert (configured.model, configured.api_key) == ("small", "sk-1")
+    assert known(access.credential("t", ModelSettings(model="small"))) == ("http://up/v1", "small", "sk-1")
     assert access.remember("t", UpstreamAccess(base_url="http://up/v1", model="big", api_key="sk-1"))
     assert not access.remember("t", ingested)
     assert access.model_of("t") == "big"
 
 
-def test_a_configured_key_needs_no_request(tmp_path: Path) -> None:
-    upstream = UpstreamSettings(base_url="http://up/v1", api_key="sk-house")
-    access = ModelAccess(Settings(upstream=upstream))
+def test_a_configured_key_needs_no_request() -> None:
+    access = ModelAccess(Settings(upstream=UpstreamSettings(base_url="http://up/v1", api_key="sk-house")))
     found = access.credential("t", ModelSettings(), "noted-model")
-    assert found is not None
-    assert (found.model, found.api_key) == ("noted-model", "sk-house")
+    assert known(found) == ("http://up/v1", "noted-model", "sk-house")
 
 
-def test_the_built_in_prompt_begins_with_its_mark() -> None:
-    prompt = load_prompt(None)
-    assert prompt.text.startswith(EXTRACT_MARK)
-    assert prompt.version == "extract/7"
-
-
-def test_a_prompt_of_ones_own_takes_its_place(tmp_path: Path) -> None:
-    assert load_prompt(tmp_path).version == "extract/7"
+def test_a_prompt_of_ones_own_takes_the_place_of_the_built_in_one(tmp_path: Path) -> None:
+    for folder in (None, tmp_path):
+        assert load_prompt(folder).text.startswith(EXTRACT_MARK)
+        assert load_prompt(folder).version == "extract/7"
     (tmp_path / "extract.md").write_text("version: 7-ours\nFind facts.")
-    assert load_prompt(tmp_path) == load_prompt(tmp_path).__class__("extract/7-ours", "Find facts.")
+    ours = load_prompt(tmp_path)
+    assert (ours.version, ours.text) == ("extract/7-ours", "Find facts.")
     (tmp_path / "extract.md").write_text("Find facts.")
     with pytest.raises(ConfigError, match="version"):
         load_prompt(tmp_path)
