@@ -109,13 +109,10 @@ def test_without_a_common_slot_values_decide(
     assert decision.operation is operation
 
 
-def test_an_episode_never_replaces_another() -> None:
+def test_an_episode_never_replaces_another_and_is_not_compared_with_other_kinds() -> None:
     ran = near("User ran 5 km on Monday", 0.95, kind=Kind.EPISODIC)
     decision = decide(said("new", "User ran 10 km on Monday", kind=Kind.EPISODIC), chain=[], neighbours=[ran])
     assert decision.operation is Operation.COEXIST
-
-
-def test_another_kind_is_not_compared() -> None:
     decision = decide(said("new", HAWAII, kind=Kind.EPISODIC), chain=[], neighbours=[near(HAWAII, 1.0)])
     assert decision.operation is Operation.ADD
 
@@ -128,23 +125,12 @@ def test_a_slot_decides_whatever_the_similarity() -> None:
     assert decide(other, chain=[holder], neighbours=[]).operation is Operation.UPDATE
 
 
-def test_aspects_of_one_thing_live_side_by_side() -> None:
-    love = said("1", "User loves TypeScript", subject="user", predicate="loves", object="TypeScript")
-    generics = said(
-        "2",
-        "TypeScript's generics annoy the user",
-        subject="user",
-        predicate="hates",
-        object="TypeScript",
-        aspect="generics",
+def test_a_change_of_stance_is_a_change_and_another_aspect_lives_beside_it() -> None:
+    love, hate, generics = (
+        said(verb, f"User {verb} TypeScript", subject="user", predicate=verb, object="TypeScript", aspect=aspect)
+        for verb, aspect in (("loves", None), ("hates", None), ("hates", "generics"))
     )
-    assert slot_name(love) != slot_name(generics)
-
-
-def test_a_change_of_stance_is_a_change() -> None:
-    love = said("1", "User loves TypeScript", subject="user", predicate="loves", object="TypeScript")
-    hate = said("2", "User hates TypeScript", subject="user", predicate="hates", object="TypeScript")
-    assert slot_name(love) == slot_name(hate)
+    assert slot_name(love) == slot_name(hate) != slot_name(generics)
     assert decide(hate, chain=[love], neighbours=[]).operation is Operation.UPDATE
 
 
@@ -213,22 +199,18 @@ YACHT = "User has a yacht in Monaco harbour"
 
 
 @pytest.mark.parametrize(
-    "again",
+    ("one", "other", "is_alike"),
     [
-        YACHT,
-        "The user owns a yacht moored in Monaco",
-        "User's yacht is kept in Monaco harbour",
-        "Monaco harbour: yacht",
+        (YACHT, YACHT, True),
+        (YACHT, "The user owns a yacht moored in Monaco", True),
+        (YACHT, "User's yacht is kept in Monaco harbour", True),
+        (YACHT, "Monaco harbour: yacht", True),
+        (YACHT, "User has a dog named Biscuit", False),
+        (YACHT, "User's yacht is 12 metres long", False),
+        (YACHT, "User", False),
+        (YACHT, "", False),
+        ("Budget for Hawaii is $10,000", "Budget for Norway is $5,000", False),
     ],
 )
-def test_other_words_for_it_are_it(again: str) -> None:
-    assert alike(terms(YACHT), terms(again))
-
-
-@pytest.mark.parametrize("other", ["User has a dog named Biscuit", "User's yacht is 12 metres long", "User", ""])
-def test_what_else_a_message_tells_is_not(other: str) -> None:
-    assert not alike(terms(YACHT), terms(other))
-
-
-def test_another_amount_is_another_statement() -> None:
-    assert not alike(terms("Budget for Hawaii is $10,000"), terms("Budget for Norway is $5,000"))
+def test_other_words_for_it_are_it_and_what_else_is_told_is_not(one: str, other: str, *, is_alike: bool) -> None:
+    assert alike(terms(one), terms(other)) is is_alike

@@ -30,16 +30,18 @@ def test_a_greeting_in_any_of_the_languages_most_spoken_is_not_searched(text: st
     assert judge(text, SKIP) == Verdict(searched=False, reason="greeting")
 
 
-@pytest.mark.parametrize(
-    "text", ["how are you", "who made you", "tell me a joke", "are you a robot?", "What's your name?", "¿Cómo estás?"]
-)
-def test_small_talk_is_not_searched(text: str) -> None:
-    assert judge(text, SKIP) == Verdict(searched=False, reason="smalltalk")
+SKIPPED = {
+    "smalltalk": [
+        *("how are you", "who made you", "tell me a joke", "are you a robot?", "What's your name?", "¿Cómo estás?")
+    ],
+    "tool": ["set a timer for 10 minutes", "convert 10 miles to kilometers", "flip a coin"],
+    "empty": ["", "   ", "???", "👍", "…"],
+}
 
 
-@pytest.mark.parametrize("text", ["set a timer for 10 minutes", "convert 10 miles to kilometers", "flip a coin"])
-def test_a_tool_command_is_not_searched(text: str) -> None:
-    assert judge(text, SKIP) == Verdict(searched=False, reason="tool")
+@pytest.mark.parametrize(("reason", "text"), [(kind, text) for kind, texts in SKIPPED.items() for text in texts])
+def test_small_talk_commands_for_tools_and_nothing_at_all_are_not_searched(reason: str, text: str) -> None:
+    assert judge(text, SKIP) == Verdict(searched=False, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -143,32 +145,21 @@ def test_a_long_message_is_never_of_a_kind_that_is_skipped() -> None:
         assert judge(begin * 100, SKIP).searched
 
 
-@pytest.mark.parametrize("text", ["", "   ", "???", "👍", "…"])
-def test_nothing_to_search_for_is_empty(text: str) -> None:
-    assert judge(text, SKIP) == Verdict(searched=False, reason="empty")
-
-
 def test_a_kind_that_is_not_configured_to_be_skipped_is_searched() -> None:
     assert judge("hello", frozenset()) == Verdict(searched=True, reason="greeting")
     assert judge("What is the capital of France?", frozenset({"greeting"})).searched
 
 
-@pytest.mark.parametrize("text", ["How much?", "And that one?", "What about it?", "this one", "why?", "Tell me more"])
-def test_a_query_that_leans_on_earlier_messages_is_vague(text: str) -> None:
-    assert is_vague(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What's my budget for the Hawaii trip?",
-        "What is my budget?",
-        "Biscuit's vet appointment",
-        "我下周去夏威夷的预算是多少",
-    ],
+LEANING = ("How much?", "And that one?", "What about it?", "this one", "why?", "Tell me more")
+BY_ITSELF = (
+    *("What's my budget for the Hawaii trip?", "What is my budget?", "Biscuit's vet appointment"),
+    "我下周去夏威夷的预算是多少",
 )
-def test_a_self_contained_query_is_not_vague(text: str) -> None:
-    assert not is_vague(text)
+
+
+@pytest.mark.parametrize("text", [*LEANING, *BY_ITSELF])
+def test_a_query_that_leans_on_earlier_messages_is_vague_and_one_that_stands_by_itself_is_not(text: str) -> None:
+    assert is_vague(text) is (text in LEANING)
 
 
 HOUSEKEEPING = [
@@ -188,28 +179,23 @@ HOUSEKEEPING = [
 ]
 
 
-@pytest.mark.parametrize("text", HOUSEKEEPING)
-def test_a_clients_own_prompt_is_recognised(text: str) -> None:
-    assert is_housekeeping(text)
+ORDINARY = [
+    "Suggest a title for my essay",
+    "Suggest a concise title for my essay about chat etiquette",
+    "Give me 3-5 tags for my blog post about Hawaii",
+    "What follow-up questions should I ask in my job interview?",
+    "Summarize the discussion of chapter 3 of my thesis",
+    "Generate a search query for flights to Hawaii",
+    "### Task:\nRespond to the user query using the provided context, incorporating inline citations.",
+    "What's my budget for the Hawaii trip?",
+    "Write a summary of my conversation with Anna about the house",
+    "",
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Suggest a title for my essay",
-        "Suggest a concise title for my essay about chat etiquette",
-        "Give me 3-5 tags for my blog post about Hawaii",
-        "What follow-up questions should I ask in my job interview?",
-        "Summarize the discussion of chapter 3 of my thesis",
-        "Generate a search query for flights to Hawaii",
-        "### Task:\nRespond to the user query using the provided context, incorporating inline citations.",
-        "What's my budget for the Hawaii trip?",
-        "Write a summary of my conversation with Anna about the house",
-        "",
-    ],
-)
-def test_a_users_request_is_not_taken_for_housekeeping(text: str) -> None:
-    assert not is_housekeeping(text)
+@pytest.mark.parametrize("text", [*HOUSEKEEPING, *ORDINARY])
+def test_a_clients_own_prompt_is_recognised_and_a_users_request_is_not_taken_for_one(text: str) -> None:
+    assert is_housekeeping(text) is (text in HOUSEKEEPING)
 
 
 @given(st.text(st.characters(codec=None), max_size=400))

@@ -1,13 +1,10 @@
 """Names in the palace: what makes two subjects one wing, and what makes a topic."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind
 from memproxy.core.palace import (
     GENERAL,
     LONGEST_NAME,
@@ -19,15 +16,7 @@ from memproxy.core.palace import (
     slug,
     subject_name,
 )
-
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
-
-
-def memory(content: str = "something", **fields: Any) -> Memory:
-    return Memory(
-        id="m", tenant="t", user_id="u", content=content, created_at=NOW, updated_at=NOW,
-        **({"kind": Kind.SEMANTIC} | fields),
-    )  # fmt: skip
+from tests.core.test_entities import memory
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,8 @@ def test_redacting_twice_changes_nothing_more(parts: list[str], separator: str) 
     assert redact(once, KINDS) == once
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
+PERSONAL = {
+    "card": [
         "4111 1111 1111 1111",
         "4111-1111-1111-1111",
         "4111111111111111",
@@ -187,10 +186,24 @@ def test_redacting_twice_changes_nothing_more(parts: list[str], separator: str) 
         "3530111333300000",
         "30569309025904",
     ],
-)
-def test_a_card_number_is_recognised_by_issuer_and_check_digit(number: str) -> None:
-    assert redact(f"Pay with {number}.", frozenset({"cards"})) == "Pay with [redacted:card]."
-    assert redact(f"Pay with {number}.", SECRETS) == f"Pay with {number}."
+    "email": ["a@b.co", "jane.doe+news@mail.example.org", "x_1%y@sub-domain.example.museum"],
+    "phone": [
+        "+1 415 555 2671",
+        "+14155552671",
+        "+49 30 123456",
+        "+44 (0)20 7946 0958",
+        "(415) 555-2671",
+        "415-555-2671",
+        "1-415-555-2671",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in PERSONAL.items() for value in values])
+def test_cards_addresses_and_phone_numbers_are_recognised_where_that_is_asked_for(kind: str, value: str) -> None:
+    for place in ("Pay with {}.", "Call {}!", *(("<{}>: hello", "mailto:{}") if kind == "email" else ())):
+        assert redact(place.format(value), frozenset({f"{kind}s"})) == place.format(f"[redacted:{kind}]")
+        assert redact(place.format(value), SECRETS) == place.format(value)
 
 
 LOOKS_SO = {
@@ -230,30 +243,6 @@ LOOKS_SO = {
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in LOOKS_SO.items() for text in texts])
 def test_what_only_looks_like_a_personal_number_or_address_stays(kind: str, text: str) -> None:
     assert redact(text, frozenset({kind})) == text
-
-
-@pytest.mark.parametrize("address", ["a@b.co", "jane.doe+news@mail.example.org", "x_1%y@sub-domain.example.museum"])
-def test_an_email_address_is_recognised(address: str) -> None:
-    emails = frozenset({"emails"})
-    assert redact(f"Write to {address}.", emails) == "Write to [redacted:email]."
-    assert redact(f"<{address}>: hello", emails) == "<[redacted:email]>: hello"
-    assert redact(f"mailto:{address}", emails) == "mailto:[redacted:email]"
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        "+1 415 555 2671",
-        "+14155552671",
-        "+49 30 123456",
-        "+44 (0)20 7946 0958",
-        "(415) 555-2671",
-        "415-555-2671",
-        "1-415-555-2671",
-    ],
-)
-def test_a_phone_number_is_recognised(number: str) -> None:
-    assert redact(f"Call {number}!", frozenset({"phones"})) == "Call [redacted:phone]!"
 
 
 def test_nothing_is_redacted_without_kinds() -> None:

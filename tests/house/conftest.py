@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 
 
+def at_home(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """A new installation in this folder, without vectors."""
+    folder.mkdir()
+    patch.setenv("MEMPROXY_HOME", str(folder))
+    patch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
+    patch.delenv("MEMPROXY_SECRET", raising=False)
+    return folder
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its folder, without vectors."""
-    monkeypatch.setenv("MEMPROXY_HOME", str(tmp_path))
-    monkeypatch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
-    monkeypatch.delenv("MEMPROXY_SECRET", raising=False)
-    return tmp_path
+    """The folder of the test's own installation."""
+    return at_home(tmp_path / "home", monkeypatch)

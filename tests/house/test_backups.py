@@ -26,7 +26,8 @@ from memproxy.errors import ConfigError
 from memproxy.serve.instance import AlreadyServed
 from memproxy.settings import Settings
 from memproxy.settings.home import secret
-from tests.house.test_cli_transfers import at_home, filled, quiet, run, texts
+from tests.house.conftest import at_home
+from tests.house.test_cli_transfers import filled, quiet, run, texts
 from tests.house.test_cli_upkeep import served, settings, told
 from tests.support.folders import Folders
 from tests.support.proxy import environment
@@ -41,12 +42,6 @@ def restore(settings: Settings, folder: Path, show: Show, *, force: bool) -> lis
     with restoring(settings, folder, force=force) as restoration:
         require(restoration.look(show))
         return restoration.run(show)
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own."""
-    return at_home(tmp_path / "home", monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -210,13 +205,9 @@ async def test_what_stands_where_the_copy_is_made_is_not_written_through(
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
-async def test_nothing_is_restored_over_without_force_or_from_a_damaged_backup(known: Path, saved: Path) -> None:
+async def test_nothing_is_restored_over_without_force(known: Path, saved: Path) -> None:
     with pytest.raises(ConfigError, match="--force"):
         restore(settings(), saved, quiet, force=False)
-    victim = saved / stored(saved)
-    replace(victim, victim.read_bytes() + b"x")
-    with pytest.raises(ConfigError, match="damaged"):
-        restore(settings(), saved, quiet, force=True)
     assert await texts() == {"I moved to Porto", "Biscuit is a beagle"}
 
 
@@ -285,36 +276,36 @@ async def test_every_file_can_be_read_by_the_usual_tool_and_is_what_the_manifest
         assert (saved / (name + PACKED)).stat().st_size == entry.packed
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "emptied", "another's"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "longer", "gone", "emptied", "another's"])
 async def test_a_damaged_file_is_named_before_anything_is_touched(known: Path, saved: Path, damage: str) -> None:
     victim, whole = saved / stored(saved), (saved / stored(saved)).read_bytes()
     flipped = whole[:-3] + bytes([whole[-3] ^ 4]) + whole[-2:]
     others = (saved / f"{STATE}{PACKED}").read_bytes()
+    damaged = {"flipped": flipped, "cut": whole[:-1], "longer": whole + b"x", "emptied": b"", "another's": others}
     victim.unlink()
     if damage != "gone":
-        victim.write_bytes({"flipped": flipped, "cut": whole[:-1], "emptied": b"", "another's": others}[damage])
-    before = {path: path.lstat().st_mtime_ns for path in known.rglob("*")}
+        victim.write_bytes(damaged[damage])
+
+    def written() -> dict[Path, int]:
+        return {path: path.lstat().st_mtime_ns for path in known.rglob("*") if not path.name.endswith("lock")}
+
+    before = written()
     with pytest.raises(ConfigError, match="damaged") as refused:
         restore(settings(), saved, quiet, force=True)
     assert str(victim) in refused.value.message
-    after = {path: path.lstat().st_mtime_ns for path in known.rglob("*")}
-    locks = {path for path in after if path.name.endswith("lock")}
-    assert {path: at for path, at in after.items() if path not in {known, *locks}} == {
-        path: at for path, at in before.items() if path not in {known, *locks}
-    }
+    assert written() == before
 
 
-async def test_all_that_is_in_the_way_is_said_at_once(known: Path, saved: Path) -> None:
+async def test_all_that_is_in_the_way_is_said_at_once_and_no_more_room_is_asked_for_than_the_data_needs(
+    known: Path, saved: Path
+) -> None:
+    assert looked(saved, free=16 * MIB)["disk"].works
+    assert not looked(saved, free=MIB)["disk"].works
     replace(saved / stored(saved), b"x")
     found = looked(saved, force=False, free=1000)
     assert {part for part, one in found.items() if not one.works} == {"files", "place", "disk"}
     assert "--force" in found["place"].text
     assert "1,000 are free" in found["disk"].text
-
-
-async def test_the_room_that_is_asked_for_is_that_of_the_data(known: Path, saved: Path) -> None:
-    assert looked(saved, free=16 * MIB)["disk"].works
-    assert not looked(saved, free=MIB)["disk"].works
 
 
 async def test_what_a_newer_memproxy_wrote_is_refused_before_it_is_put_in_place(known: Path, saved: Path) -> None:
@@ -392,27 +383,18 @@ async def test_a_backup_that_cannot_be_read_is_not_built_on_nor_passed_over_for_
 
 
 async def test_what_a_killed_run_left_is_removed_and_a_running_ones_is_not(known: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "daily"
-    dead, alive, foreign = (
-        folder / f".{name}" for name in ("20260101T000000Z.0123abcd", "20260101T000000Z.0123abce", "mine.0123abcd")
-    )
-    for one in (dead, alive, foreign):
+    folder, of_that_name = tmp_path / "daily", tmp_path / ".saved.0123abcd"
+    names = ("20260101T000000Z.0123abcd", "20260101T000000Z.0123abce", "mine.0123abcd")
+    dead, alive, foreign = (folder / f".{name}" for name in names)
+    for one in (dead, alive, foreign, of_that_name, tmp_path / ".other.0123abcd"):
         (one / "raw").mkdir(parents=True)
     held = os.open(alive, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
     await kept(folder, 1)
     os.close(held)
-    assert [dead.exists(), alive.exists(), foreign.exists()] == [False, True, True]
-
-
-async def test_what_a_killed_run_left_of_a_backup_is_removed_by_the_next_of_that_name(
-    known: Path, tmp_path: Path
-) -> None:
-    dead, foreign = (tmp_path / f".{name}.0123abcd" for name in ("saved", "other"))
-    for one in (dead, foreign):
-        (one / "raw").mkdir(parents=True)
+    assert [dead.exists(), alive.exists(), foreign.exists(), of_that_name.exists()] == [False, True, True, True]
     await backup(settings(), tmp_path / "saved", quiet)
-    assert [dead.exists(), foreign.exists()] == [False, True]
+    assert [of_that_name.exists(), (tmp_path / ".other.0123abcd").exists()] == [False, True]
 
 
 async def test_a_backup_that_is_told_to_end_leaves_no_copy_behind(known: Path, tmp_path: Path) -> None:

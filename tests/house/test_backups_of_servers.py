@@ -15,7 +15,8 @@ from memproxy.commands.options import quiet_settings
 from memproxy.models.embedding import NoEmbedder
 from memproxy.stores.qdrant import QdrantStore
 from memproxy.wiring.engine_parts import make_store
-from tests.house.test_cli_transfers import at_home, run
+from tests.house.conftest import at_home
+from tests.house.test_cli_transfers import run
 from tests.support.qdrant import QdrantServer, qdrant_server
 
 pytestmark = pytest.mark.services
@@ -87,9 +88,8 @@ def test_the_printed_steps_bring_back_memories_of_a_qdrant_server(
     snapshot = backed_up(config, str(tmp_path / "saved"))
     assert snapshot["collection"] == ("memproxy__a" if reindexed else "memproxy")
     assert snapshots(server, snapshot["collection"]) == {snapshot["name"]}
-    kept = httpx.get(
-        f"{server.url}/collections/{snapshot['collection']}/snapshots/{snapshot['name']}", headers={"api-key": KEY}
-    )
+    place = f"{server.url}/collections/{snapshot['collection']}/snapshots/{snapshot['name']}"
+    kept = httpx.get(place, headers={"api-key": KEY})
     assert len(kept.content) == snapshot["size"]
     tell(config, "said after the backup")
     restored = run("restore", str(tmp_path / "saved"), "--config", str(config), "--force")

@@ -14,20 +14,6 @@ from memproxy.errors import ConfigError
 from tests.house.test_cli_upkeep import served, settings, told
 
 
-def at_home(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    folder.mkdir()
-    patch.setenv("MEMPROXY_HOME", str(folder))
-    patch.setenv("MEMPROXY__EMBEDDING__PROVIDER", "none")
-    patch.delenv("MEMPROXY_SECRET", raising=False)
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation of the test's own."""
-    return at_home(tmp_path / "home", monkeypatch)
-
-
 def quiet(done: int, total: int) -> None:
     """Shows nothing."""
 
@@ -75,28 +61,13 @@ async def test_export_and_import_work_through_a_running_server(home: Path, tmp_p
         assert await texts("eve") >= {"I moved to Porto", "Biscuit is a beagle"}
 
 
-async def test_a_large_export_comes_and_goes_in_pieces(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memories = [
-        {
-            "memory": {
-                "id": f"m{n}",
-                "content": f"fact number {n} " * 4_000,
-                "created_at": 1_700_000_000 + n,
-                "user_id": "ann",
-            }
-        }
-        for n in range(300)
-    ]
+async def test_a_large_export_comes_and_goes_in_pieces(home: Path, tmp_path: Path) -> None:
+    fact = {"content": "a fact of some length " * 4_000, "user_id": "ann"}
+    memories = [{"memory": {"id": f"m{n}", "created_at": 1_700_000_000 + n, **fact}} for n in range(300)]
     path, copy = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in memories), "utf-8")
     told_of: list[tuple[int, int]] = []
-
-    def show(done: int, total: int) -> None:
-        told_of.append((done, total))
-
-    assert (await taken_over(path, show)).imported == 300
+    assert (await taken_over(path, lambda done, total: told_of.append((done, total)))).imported == 300
     assert len(told_of) == 2
     assert told_of[-1][0] == told_of[-1][1] == path.stat().st_size
     with copy.open("wb") as out:
@@ -146,8 +117,9 @@ def test_a_file_of_another_format_is_refused_with_a_remedy(
 ) -> None:
     path = tmp_path / "x.json"
     path.write_text(text, "utf-8")
-    with pytest.raises(ConfigError, match=r"format"):
-        CliRunner().invoke(app, ["import", str(path), *arguments], catch_exceptions=False)
+    refused = run("import", str(path), *arguments)
+    assert isinstance(refused.exception, ConfigError)
+    assert "format" in str(refused.exception)
 
 
 async def test_a_header_that_cannot_be_read_is_told_once_under_its_line(home: Path, tmp_path: Path) -> None:

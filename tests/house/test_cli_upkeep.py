@@ -44,10 +44,10 @@ def settings(**learn: Any) -> Settings:
     )
 
 
-async def contents(kind: str | None = None) -> set[str]:
+async def contents(kind: str | None = None, tenant: str | None = None) -> set[str]:
     query = {"kind": kind} if kind else {}
     async with installation(settings(enabled=False)) as here:
-        page = await here.call("GET", "/v1/memory", user="ann", params=query)
+        page = await here.call("GET", "/v1/memory", tenant=tenant, user="ann", params=query)
     return {memory["content"] for memory in page["data"]}
 
 
@@ -115,16 +115,24 @@ async def test_mining_learns_what_waits_and_ends() -> None:
     assert await contents("semantic")
 
 
-async def test_mining_tries_again_what_was_given_up() -> None:
-    await told(("ann", "s1", "My name is Ann."))
+async def parked(*tenants: str) -> None:
+    """Something that Ann said in each tenant, and the row of learning from it, which was given up."""
     async with installation(settings(enabled=False)) as here:
         assert here.in_process is not None
         state = here.in_process.backends().state
-        scope = Scope(tenant=ANONYMOUS, user="ann", session="s1")
-        body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
-        number = await state.begin_learning(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body), unlearned=1)
-        assert number is not None
-        await state.park(number, error="no JSON")
+        for tenant in tenants:
+            said = {"session_id": "s1", "messages": [{"role": "user", "content": "My name is Ann."}]}
+            await here.call("POST", "/v1/memory/turns", tenant=tenant, user="ann", json=said)
+            scope = Scope(tenant=tenant, user="ann", session="s1")
+            body = msgspec.json.encode(LearnBody(unlearned=1, reason="turns"))
+            row = JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body)
+            number = await state.begin_learning(row, unlearned=1)
+            assert number is not None
+            await state.park(number, error="no JSON")
+
+
+async def test_mining_tries_again_what_was_given_up() -> None:
+    await parked(ANONYMOUS)
     assert (await upkeep.mine(settings(), lambda done, total: None)).parked == 1
     assert await contents("semantic") == set()
     assert (await upkeep.mine(settings(), lambda done, total: None, retry_parked=True)).parked == 0

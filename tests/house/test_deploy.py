@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from memproxy.errors import ConfigError
+from memproxy.settings import Settings
 from memproxy.settings.loading import load_settings
 from tests.docs_check import ROOT, metrics_in_code
 
@@ -30,14 +31,31 @@ COMPOSE_FILES = ("docker-compose.yml", "compose.cluster.yml")
 KUBERNETES = DEPLOY / "kubernetes"
 
 
-def compose(name: str = "docker-compose.yml") -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
-    return loaded
+def text_of(name: str) -> str:
+    """A file below ``deploy``."""
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def loaded(name: str) -> Any:
+    """What a file of YAML or JSON below ``deploy`` holds."""
+    return yaml.safe_load(text_of(name))
+
+
+def services_of(name: str = "docker-compose.yml") -> dict[str, Any]:
+    found: dict[str, Any] = loaded(name)["services"]
+    return found
+
+
+def settings_of(name: str = "memproxy.yaml", **environ: str) -> Settings:
+    return load_settings(DEPLOY / name, environ=environ)
+
+
+BY_ANY_ADDRESS = {"MEMPROXY__SERVER__HOST": "0.0.0.0"}
 
 
 def expressions() -> Iterator[str]:
-    for rules in (DEPLOY / "alerts.yml", DEPLOY / "recording.yml"):
-        for group in yaml.safe_load(rules.read_text(encoding="utf-8"))["groups"]:
+    for rules in ("alerts.yml", "recording.yml"):
+        for group in loaded(rules)["groups"]:
             yield from (rule["expr"] for rule in group["rules"])
     for panel in panels():
         yield from (target["expr"] for target in panel.get("targets", []))
@@ -77,6 +95,11 @@ def test_panels_of_a_dashboard_stand_beside_each_other(dashboard: Path) -> None:
     assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in found}) == len(found)
 
 
+def told_by(command: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    """A program that has ended; with an environment of just these variables, if any is named."""
+    return subprocess.run(command, env=environ or None, capture_output=True, text=True, check=False)
+
+
 def test_dashboards_are_two_and_told_apart() -> None:
     boards = [json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS]
     assert len({board["uid"] for board in boards}) == len({board["title"] for board in boards}) == len(boards) == 2
@@ -91,53 +114,45 @@ def test_a_file_is_yaml(path: Path) -> None:
 
 def test_the_image_alone_has_memory() -> None:
     """Nothing but the image is run: no server is waited for, the store is in files."""
-    environ = {"MEMPROXY__SERVER__HOST": "0.0.0.0"}
-    settings = load_settings(DEPLOY / "memproxy.yaml", environ=environ)
+    settings = settings_of(**BY_ANY_ADDRESS)
     assert settings.auth.allow_remote
     assert (settings.store.backend, settings.store.url, settings.store.api_key) == ("edge", None, None)
     assert set(settings.server.allowed_hosts) >= {"memproxy", "localhost", "127.0.0.1"}
 
 
 def test_the_compose_file_chooses_the_qdrant_server_that_it_starts() -> None:
-    services = compose()["services"]
+    services = services_of()
     environ = {name: str(value) for name, value in services["memproxy"]["environment"].items() if "$" not in str(value)}
-    settings = load_settings(DEPLOY / "memproxy.yaml", environ={"MEMPROXY__SERVER__HOST": "0.0.0.0", **environ})
+    settings = settings_of(**BY_ANY_ADDRESS | environ)
     assert settings.store.backend == "qdrant"
     assert settings.store.url == "http://qdrant:6333"
     assert "qdrant" in services
 
 
 def test_a_qdrant_address_alone_is_no_silent_switch_of_stores() -> None:
-    environ = {"MEMPROXY__SERVER__HOST": "0.0.0.0", "QDRANT_URL": "http://qdrant:6333"}
     with pytest.raises(ConfigError, match=r"set store\.backend: qdrant"):
-        load_settings(DEPLOY / "memproxy.yaml", environ=environ)
+        settings_of(**BY_ANY_ADDRESS, QDRANT_URL="http://qdrant:6333")
 
 
 @pytest.mark.parametrize("file", COMPOSE_FILES)
-def test_services_have_pinned_images_and_local_ports(file: str) -> None:
-    for name, service in compose(file)["services"].items():
+def test_services_have_pinned_images_local_ports_and_mount_what_is_there(file: str) -> None:
+    kept = loaded(file)["volumes"]
+    for name, service in services_of(file).items():
         if "image" in service:
             assert re.search(r":v?\d+\.\d+\.\d+(-pg\d+)?$", service["image"]), name
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), name
-
-
-@pytest.mark.parametrize("file", COMPOSE_FILES)
-def test_what_the_services_mount_is_there(file: str) -> None:
-    services = compose(file)
-    for service in services["services"].values():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert (DEPLOY / source).exists() if source.startswith(".") else source in services["volumes"]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in kept
 
 
 @pytest.mark.parametrize(
     ("file", "scraping"), [("docker-compose.yml", "prometheus.yml"), ("compose.cluster.yml", "prometheus.cluster.yml")]
 )
 def test_prometheus_scrapes_the_services_and_has_all_rules(file: str, scraping: str) -> None:
-    config = yaml.safe_load((DEPLOY / scraping).read_text(encoding="utf-8"))
+    config, services = loaded(scraping), services_of(file)
     jobs = [each for job in config["scrape_configs"] for each in job["static_configs"]]
-    services = compose(file)["services"]
     assert {target.split(":")[0] for each in jobs for target in each["targets"]} <= set(services)
     assert config["rule_files"] == ["alerts.yml", "recording.yml"]
     mounted = {volume.split(":")[0] for volume in services["prometheus"]["volumes"]}
@@ -145,63 +160,52 @@ def test_prometheus_scrapes_the_services_and_has_all_rules(file: str, scraping: 
 
 
 def test_replicas_share_what_is_on_servers_and_nothing_else() -> None:
-    file = compose("compose.cluster.yml")
-    replicas = {name: one for name, one in file["services"].items() if name.startswith("memproxy-")}
-    assert len(replicas) == 2
-    homes = [
-        volume.split(":")[0] for one in replicas.values() for volume in one["volumes"] if volume.endswith(":/data")
-    ]
-    assert len(set(homes)) == 2
+    services = services_of("compose.cluster.yml")
+    replicas = {name: one for name, one in services.items() if name.startswith("memproxy-")}
+    mounted = [volume.split(":") for one in replicas.values() for volume in one["volumes"]]
+    assert len(replicas) == len({source for source, *target in mounted if target == ["/data"]}) == 2
     for replica in replicas.values():
         environ = {name: re.sub(r"\$\{[^}]*\}", "x", str(value)) for name, value in replica["environment"].items()}
         environ["OPENAI_BASE_URL"] = "http://127.0.0.1:9/v1"
         settings = load_settings(ROOT / "config" / "cluster.yaml", environ=environ)
         assert settings.state.url == "postgresql://memproxy:x@postgres/memproxy"
         assert settings.store.url == "http://qdrant:6333"
-        assert {"postgres", "qdrant"} <= set(file["services"])
-    balancer = (DEPLOY / "balancer.conf").read_text(encoding="utf-8")
-    assert set(re.findall(r"server (\S+):8484 ", balancer)) == set(replicas)
-    asked = set(re.findall(r"\$\{(\w+)[:}]", (DEPLOY / "compose.cluster.yml").read_text(encoding="utf-8")))
-    offered = set(re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+        assert {"postgres", "qdrant"} <= set(services)
+    assert set(re.findall(r"server (\S+):8484 ", text_of("balancer.conf"))) == set(replicas)
+    asked = set(re.findall(r"\$\{(\w+)[:}]", text_of("compose.cluster.yml")))
+    offered = set(re.findall(r"^(\w+)=", text_of(".env.example"), re.MULTILINE))
     assert asked == offered
 
 
 def test_kubernetes_has_the_profile_for_a_cluster_and_its_probes() -> None:
-    assert (KUBERNETES / "memproxy.yaml").read_text(encoding="utf-8") == (ROOT / "config" / "cluster.yaml").read_text(
-        encoding="utf-8"
-    )
-    pods = yaml.safe_load((KUBERNETES / "replicas.yaml").read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+    assert text_of("kubernetes/memproxy.yaml") == (ROOT / "config" / "cluster.yaml").read_text(encoding="utf-8")
+    pods = loaded("kubernetes/replicas.yaml")["spec"]["template"]["spec"]
     (container,) = pods["containers"]
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert (
-        pods["terminationGracePeriodSeconds"]
-        > load_settings(DEPLOY / "memproxy.yaml", environ={}).server.shutdown_grace_s
-    )
-    secret = yaml.safe_load((KUBERNETES / "secret.example.yaml").read_text(encoding="utf-8"))["stringData"]
+    assert pods["terminationGracePeriodSeconds"] > settings_of().server.shutdown_grace_s
+    secret = loaded("kubernetes/secret.example.yaml")["stringData"]
     environ = {**{name: value or "x" for name, value in secret.items()}, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     environ |= {one["name"]: one["value"] for one in container["env"]}
-    assert load_settings(KUBERNETES / "memproxy.yaml", environ=environ).state.backend == "postgres"
-    kept = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    assert all((KUBERNETES / name).exists() for name in kept)
-    scaled = yaml.safe_load((KUBERNETES / "autoscaling.yaml").read_text(encoding="utf-8"))["spec"]["metrics"]
+    assert settings_of("kubernetes/memproxy.yaml", **environ).state.backend == "postgres"
+    assert all((KUBERNETES / name).exists() for name in loaded("kubernetes/kustomization.yaml")["resources"])
+    scaled = loaded("kubernetes/autoscaling.yaml")["spec"]["metrics"]
     wanted = {one[kind]["metric"]["name"] for one in scaled for kind in ("pods", "external") if kind in one}
-    rules = yaml.safe_load((KUBERNETES / "adapter.yaml").read_text(encoding="utf-8"))["rules"]
+    rules = loaded("kubernetes/adapter.yaml")["rules"]
     assert wanted == {rule["name"]["as"] for kind in rules.values() for rule in kind}
-    named = set(re.findall(r"\b(memproxy_\w+)\{", (KUBERNETES / "adapter.yaml").read_text(encoding="utf-8")))
-    assert named <= set(scraped())
+    assert set(re.findall(r"\b(memproxy_\w+)\{", text_of("kubernetes/adapter.yaml"))) <= set(scraped())
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 def test_kustomize_renders_what_is_applied() -> None:
-    done = subprocess.run(["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=False)
+    done = told_by(["kubectl", "kustomize", str(KUBERNETES)])
     assert done.returncode == 0, done.stderr
     kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
     assert {"StatefulSet", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ConfigMap"} <= set(kinds)
 
 
 def test_the_image_copies_what_is_there() -> None:
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    text = text_of("Dockerfile")
     sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE):
         for source in line.split()[:-1]:
@@ -210,7 +214,7 @@ def test_the_image_copies_what_is_there() -> None:
 
 
 def test_the_image_runs_without_rights_from_pinned_parts_and_reports_its_health() -> None:
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    text = text_of("Dockerfile")
     assert re.search(r"^USER memproxy$", text, re.MULTILINE)
     assert "HEALTHCHECK" in text
     assert "--require-hashes" in text
@@ -219,7 +223,7 @@ def test_the_image_runs_without_rights_from_pinned_parts_and_reports_its_health(
 
 def health_check() -> list[str]:
     """The image's health check, for this machine."""
-    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    text = text_of("Dockerfile")
     found = re.search(r"^HEALTHCHECK .*\\\n\s*CMD (\[.*\])$", text, re.MULTILINE)
     assert found
     python, *options, script = json.loads(found[1])
@@ -256,9 +260,7 @@ def answering(answer: bytes | None) -> Iterator[int]:
 )
 def test_the_health_check_tells_a_healthy_server_from_others(answer: bytes | None, ends_with: int) -> None:
     with answering(answer) as port:
-        done = subprocess.run(
-            health_check(), env={"MEMPROXY__SERVER__PORT": str(port)}, capture_output=True, text=True, check=False
-        )
+        done = told_by(health_check(), MEMPROXY__SERVER__PORT=str(port))
     assert done.returncode == ends_with, done.stdout
     assert not done.stderr
 
@@ -269,10 +271,7 @@ def test_the_health_check_ends_where_nobody_listens_and_loads_no_package() -> No
     python, *options, script = health_check()
     asked = f"runpy.run_path({script!r}, run_name='__main__')"
     program = f"import runpy, sys\ntry:\n    {asked}\nfinally:\n    print(*sys.modules)"
-    done = subprocess.run(
-        [python, *options, "-c", program],
-        env={"MEMPROXY__SERVER__PORT": str(port)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = told_by([python, *options, "-c", program], MEMPROXY__SERVER__PORT=str(port))
     assert done.returncode == 1
     loaded = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()} - {"__main__"}
     assert loaded <= set(sys.stdlib_module_names), loaded - set(sys.stdlib_module_names)
@@ -294,9 +293,7 @@ def test_a_service_starts_a_command_that_there_is_and_may_write_its_own_folders_
     service = unit(path)["Service"]
     program, *arguments = shlex.split(service["ExecStart"])
     assert program == "/opt/memproxy/bin/memproxy"
-    known = subprocess.run(
-        [sys.executable, "-m", "memproxy", arguments[0], "--help"], capture_output=True, text=True, check=False
-    )
+    known = told_by([sys.executable, "-m", "memproxy", arguments[0], "--help"])
     assert known.returncode == 0, known.stderr
     assert all(option in known.stdout for option in arguments if option.startswith("--"))
     assert service["User"] == service["StateDirectory"] == "memproxy"
@@ -307,9 +304,8 @@ def test_a_service_starts_a_command_that_there_is_and_may_write_its_own_folders_
 
 def test_the_service_comes_back_and_gives_streams_time_to_end() -> None:
     service = unit(DEPLOY / "memproxy.service")["Service"]
-    grace = load_settings(DEPLOY / "memproxy.yaml", environ={}).server.shutdown_grace_s
     assert service["Restart"] == "always"
-    assert int(service["TimeoutStopSec"]) > grace
+    assert int(service["TimeoutStopSec"]) > settings_of().server.shutdown_grace_s
     assert service["KillMode"] == "mixed"  # the supervisor ends the others in their order
 
 
@@ -319,14 +315,11 @@ def test_systemd_finds_nothing_to_say_about_the_units(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8").replace("/opt/memproxy/bin/memproxy", sys.executable)
         (tmp_path / path.name).write_text(text, encoding="utf-8")
     files = [str(tmp_path / path.name) for path in UNITS]
-    verified = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, check=False)
+    verified = told_by(["systemd-analyze", "verify", *files])
     said = [line for line in verified.stderr.splitlines() if str(tmp_path) in line]
     assert not said, "\n".join(said)
     for service in [file for file in files if file.endswith(".service")]:
-        judged = subprocess.run(
-            ["systemd-analyze", "security", "--offline=yes", "--threshold=30", service],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        judged = told_by(["systemd-analyze", "security", "--offline=yes", "--threshold=30", service])
         if "unrecognized option" in judged.stderr:
             pytest.skip("this systemd-analyze judges no files")
         assert judged.returncode == 0, judged.stdout[-500:] + judged.stderr

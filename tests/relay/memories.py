@@ -1,5 +1,8 @@
 """A scripted recall that finds memories as the engine does: not what was shown, and not what was forgotten."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 
 PATIENT = {"deadline_ms": 60_000}
@@ -12,6 +15,17 @@ def block_of(nonce: str, lines: dict[str, str]) -> str:
     """A block with these memories: texts by id."""
     written = [f"- [2026-11-20] (user said) {text} [m:{name}]" for name, text in lines.items()]
     return "\n".join((f'<recalled-memory id="{nonce}">', HEADING, *written, "</recalled-memory>"))
+
+
+def giving(context: str, **cited: Any) -> Callable[[RecallRequest], Awaitable[RecallAnswer]]:
+    """A recall that gives this block, of one memory, whatever is asked."""
+    citation = Citation(**{"memory_id": "m1", "turn_id": None, "score": 0.9, "snippet": "x", **cited})
+    answer = RecallAnswer(result="injected", context=context, tokens=20, citations=[citation], timings={"search": 0.5})
+
+    async def recall(_request: RecallRequest) -> RecallAnswer:
+        return answer
+
+    return recall
 
 
 class Memories:

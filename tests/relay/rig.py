@@ -42,6 +42,16 @@ async def nothing(_request: RecallRequest) -> RecallAnswer:
     return RecallAnswer(result="empty")
 
 
+def after(event: asyncio.Event) -> Recall:
+    """A recall that finds nothing once this has happened."""
+
+    async def recall(request: RecallRequest) -> RecallAnswer:
+        await event.wait()
+        return await nothing(request)
+
+    return recall
+
+
 class ScriptedEngine:
     """Answers the relay's calls by script and records them. While not ``idle`` it does not say how its ``parts`` are;
     one that ``breaks`` ends in the middle of an API call.
@@ -101,6 +111,15 @@ class Rig:
         self.client = client
         self.app = app
 
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rsplit(":", 1)[1])
+
+    async def post(self, body: bytes, *, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
+        """A request of JSON with just these bytes; an underscore in a header's name stands for a hyphen."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(path, content=body, headers={"content-type": "application/json", **sent})
+
     async def chat(self, *texts: str, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         """One chat request whose user messages are ``texts``, each but the last answered."""
         messages: list[dict[str, Any]] = []
@@ -108,6 +127,18 @@ class Rig:
             messages += [{"role": "user", "content": text}, {"role": "assistant", "content": f"You said: {text}"}]
         body = {"model": "test-model", "messages": messages[:-1], **fields}
         return await self.client.post("/v1/chat/completions", json=body, headers=headers)
+
+
+@asynccontextmanager
+async def connection(port: int, sent: bytes = b"") -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to this port on which this was sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        await writer.drain()
+        yield reader, writer
+    finally:
+        writer.close()
 
 
 async def journalled(state: StateStore) -> list[tuple[JournalRow, TurnsBody]]:

@@ -5,7 +5,7 @@ import gzip
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from memproxy.wire.encoding import MOST_MEMBERS
 from memproxy.wire.request_body import LONGEST_NAME, MOST_BYTES, MOST_CHARACTERS, MOST_MESSAGES
-from tests.relay.rig import Rig, Running
+from tests.relay.rig import Rig, Running, connection
 from tests.support.answers import Answer, completion
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
@@ -35,22 +35,16 @@ async def tasks() -> AsyncIterator[TaskOwner]:
     await owner.cancel()
 
 
+@pytest.fixture
+async def upstream(upstream: ScriptedUpstream) -> ScriptedUpstream:
+    upstream.default = lambda _received: completion("Ten.")
+    return upstream
+
+
 QUESTION = {"role": "user", "content": "What is my budget?"}
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 HALF = HEAD + b'content-length: 1000\r\n\r\n{"messages":['
 UPLOAD = b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\nbegun"
-
-
-@asynccontextmanager
-async def connection(port: int, sent: bytes) -> AsyncIterator[asyncio.StreamReader]:
-    """What comes on a connection on which this was sent."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(sent)
-        await writer.drain()
-        yield reader
-    finally:
-        writer.close()
 
 
 async def all_of(reader: asyncio.StreamReader) -> bytes:
@@ -58,8 +52,9 @@ async def all_of(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
 
 
-def port_of(relay: Rig) -> int:
-    return int(relay.base_url.rsplit(":", 1)[1])
+async def all_on(held: AsyncExitStack, port: int, sent: list[bytes]) -> list[asyncio.StreamReader]:
+    """What comes on connections on each of which one of these was sent."""
+    return [(await held.enter_async_context(connection(port, one)))[0] for one in sent]
 
 
 def chat_of(messages: list[dict[str, Any]], **fields: Any) -> bytes:
@@ -77,7 +72,7 @@ async def posted(relay: Rig, body: bytes, *encodings: str) -> str:
 async def test_half_sent_bodies_give_way_to_the_requests_of_others(running: Running) -> None:
     relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay, AsyncExitStack() as held:
-        half_sent = [await held.enter_async_context(connection(port_of(relay), HALF)) for _ in range(8)]
+        half_sent = await all_on(held, relay.port, [HALF] * 8)
         told = [await all_of(reader) for reader in half_sent[:4]]
         assert (await relay.chat("What is my budget?")).status_code == 200
         assert {one.split(b" ")[1] for one in told} == {b"408"}
@@ -88,7 +83,6 @@ async def test_half_sent_bodies_give_way_to_the_requests_of_others(running: Runn
 async def test_requests_that_come_together_do_not_give_way_to_each_other(
     running: Running, upstream: ScriptedUpstream
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     together = asyncio.Barrier(8)
 
     async def in_two(body: bytes) -> AsyncIterator[bytes]:
@@ -98,10 +92,7 @@ async def test_requests_that_come_together_do_not_give_way_to_each_other(
 
     relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay:
-        body, headers = (
-            chat_of([{"role": "user", "content": "What is my budget?"}]),
-            {"content-type": "application/json"},
-        )
+        body, headers = chat_of([QUESTION]), {"content-type": "application/json"}
         asked = (relay.client.post("/v1/chat/completions", content=in_two(body), headers=headers) for _ in range(8))
         assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 8
 
@@ -109,7 +100,7 @@ async def test_requests_that_come_together_do_not_give_way_to_each_other(
 async def test_uploads_that_do_not_end_leave_room_for_chat(running: Running, tasks: TaskOwner) -> None:
     relaying = running(server={"max_concurrent_requests": 8})
     async with relaying as relay, AsyncExitStack() as held:
-        uploads = [await held.enter_async_context(connection(port_of(relay), UPLOAD)) for _ in range(8)]
+        uploads = await all_on(held, relay.port, [UPLOAD] * 8)
         refused = [tasks.start(reader.readuntil(b"\r\n\r\n"), "reading") for reader in uploads]
         done = await eventually(lambda: [one for one in refused if one.done()][3:])
         assert (await relay.chat("What is my budget?")).status_code == 200
@@ -123,8 +114,7 @@ async def test_a_body_for_which_there_is_no_room_displaces_a_half_sent_one_and_e
     body, hold = chat_of([{"role": "user", "content": "x" * 60_000}]), asyncio.Event()
     half = HEAD + b"content-length: 95000\r\n\r\n" + b" " * 90_000
     relaying = running(server={"max_held_bytes": 100_000})
-    async with relaying as relay, connection(port_of(relay), half) as reader:
-        upstream.default = lambda _received: completion("Ten.")
+    async with relaying as relay, connection(relay.port, half) as (reader, _):
         assert (await relay.client.get("/healthz")).status_code == 200
         assert await posted(relay, body) == "empty"
         assert (await all_of(reader)).startswith(b"HTTP/1.1 408 ")
@@ -158,8 +148,7 @@ async def test_however_they_send_no_client_is_waited_for_without_end(
     server = Server(server_config(reads), patience)
     serving = tasks.start(server.serve(sockets=[listening]), "serving")
     async with AsyncExitStack() as held:
-        port = listening.getsockname()[1]
-        readers = [await held.enter_async_context(connection(port, one)) for one in sent]
+        readers = await all_on(held, listening.getsockname()[1], sent)
         told = [tasks.start(all_of(reader), "reading") for reader in readers]
         done = await eventually(lambda: [one for one in told if one.done()][len(closed) - 1 :] and told)
         assert [one.result().split(b" ")[1] for one in done if one.done()] == closed
@@ -175,11 +164,25 @@ def many(pack: Callable[[bytes], bytes], count: int, body: bytes) -> bytes:
     return pack(b"") * count + pack(body)
 
 
+def until_stopped(ended: threading.Event, began: threading.Event | None = None) -> Callable[[Stop], None]:
+    """Work without end; it tells when it began and when it was ended."""
+
+    def long(stop: Stop) -> None:
+        if began is not None:
+            began.set()
+        try:
+            while True:
+                stop.check()
+        finally:
+            ended.set()
+
+    return long
+
+
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.compress)])
 async def test_a_body_of_too_many_members_goes_on_untouched(
     relay: Rig, upstream: ScriptedUpstream, encoding: str, pack: Callable[[bytes], bytes]
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     assert await posted(relay, many(pack, MOST_MEMBERS - 1, chat_of([QUESTION])), encoding) == "injected"
     body = many(pack, MOST_MEMBERS, chat_of([QUESTION]))
     assert await posted(relay, body, encoding) == "skipped; reason=unreadable"
@@ -187,7 +190,6 @@ async def test_a_body_of_too_many_members_goes_on_untouched(
 
 
 async def test_a_body_packed_twice_is_not_opened_once(relay: Rig, upstream: ScriptedUpstream) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     body = gzip.compress(chat_of([QUESTION]))
     assert await posted(relay, body, "gzip", "br") == "skipped; reason=unreadable"
     assert upstream.last.body == body
@@ -196,16 +198,8 @@ async def test_a_body_packed_twice_is_not_opened_once(relay: Rig, upstream: Scri
 async def test_work_that_nobody_waits_for_ends_or_never_begins(tasks: TaskOwner) -> None:
     work, began, ended = BodyWork(threads=1), threading.Event(), threading.Event()
     done: list[Stop] = []
-
-    def long(stop: Stop) -> None:
-        began.set()
-        try:
-            while True:
-                stop.check()
-        finally:
-            ended.set()
-
-    first, second = tasks.start(work.read(long), "first"), tasks.start(work.read(done.append), "second")
+    first = tasks.start(work.read(until_stopped(ended, began)), "first")
+    second = tasks.start(work.read(done.append), "second")
     await eventually(began.is_set)
     second.cancel()
     first.cancel()
@@ -218,16 +212,8 @@ async def test_work_that_nobody_waits_for_ends_or_never_begins(tasks: TaskOwner)
 
 async def test_work_that_takes_too_long_ends() -> None:
     work, ended = BodyWork(threads=1, patience_s=0.01), threading.Event()
-
-    def long(stop: Stop) -> None:
-        try:
-            while True:
-                stop.check()
-        finally:
-            ended.set()
-
     with pytest.raises(Overloaded):
-        await work.read(long)
+        await work.read(until_stopped(ended))
     await eventually(ended.is_set)
     work.close()
 
@@ -244,7 +230,6 @@ LARGE: dict[str, list[dict[str, Any]]] = {
 async def test_what_is_too_large_to_be_looked_at_goes_on_untouched(
     relay: Rig, upstream: ScriptedUpstream, name: str
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     packed = name not in LARGE
     body = gzip.compress(chat_of([QUESTION]) + b" " * 2_000_000) if packed else chat_of(LARGE[name])
     assert await posted(relay, body, *(["gzip"] if packed else [])) == "skipped; reason=unreadable"
@@ -254,8 +239,6 @@ async def test_what_is_too_large_to_be_looked_at_goes_on_untouched(
 async def test_a_body_of_megabytes_carries_memory_and_is_read_beside_the_loop(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
-
     def threads() -> set[str]:
         return {one.name for one in threading.enumerate() if one.name.startswith("bodies")}
 
@@ -275,7 +258,6 @@ async def test_a_body_of_megabytes_carries_memory_and_is_read_beside_the_loop(
 async def test_what_is_asked_of_a_long_message_is_its_beginning_and_its_end(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     text = "What is this? " + "x" * 200_000 + " And what is my budget?"
     await posted(relay, chat_of([{"role": "user", "content": text}]))
     (query,) = relay.engine.asked[-1].queries
@@ -299,7 +281,6 @@ async def test_an_endless_response_id_is_known_again_by_a_digest(
 
 
 async def test_an_endless_model_name_goes_upstream_and_is_not_kept(relay: Rig, upstream: ScriptedUpstream) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     for length in (LONGEST_NAME, LONGEST_NAME + 1):
         assert await posted(relay, chat_of([QUESTION], model="x" * length)) == "injected"
         assert len(upstream.last.json["model"]) == length
@@ -320,7 +301,6 @@ async def test_an_endless_name_is_refused(relay: Rig, upstream: ScriptedUpstream
 async def test_no_usable_name_in_a_field_of_the_providers_costs_the_memory_alone(
     relay: Rig, upstream: ScriptedUpstream, fields: dict[str, object]
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     assert await posted(relay, chat_of([QUESTION], **fields)) == "skipped; reason=unusable_user"
 
 
@@ -328,14 +308,12 @@ async def test_no_usable_name_in_a_field_of_the_providers_costs_the_memory_alone
 async def test_a_number_names_a_user_and_not_the_default_one(
     relay: Rig, upstream: ScriptedUpstream, fields: dict[str, object]
 ) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     await posted(relay, chat_of([QUESTION], **fields))
     await eventually(lambda: len(relay.engine.captured) == 1)
     assert relay.engine.captured[0].scope.user == "7"
 
 
 async def test_an_endless_key_names_nobody(relay: Rig, upstream: ScriptedUpstream) -> None:
-    upstream.default = lambda _received: completion("Ten.")
     key = {"authorization": "Bearer " + "x" * (LONGEST_KEY + 1)}
     answer = await relay.chat("What is my budget?", headers=key)
     assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=no_identity")

@@ -10,24 +10,17 @@ import httpx
 import pytest
 from prometheus_client import REGISTRY
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.errors import RequestError, StateUnavailable
 from memproxy.ports import JournalEntry, KnownSession
 from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import giving
 from tests.relay.rig import Rig, Running, journalled, running_relay
 from tests.support.answers import DONE, Answer, chat_events, completion, error, gzipped, refusing_late_system, stream
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
 
 BLOCK = '<recalled-memory id="abc">\n- [2026-11-20] the budget is $10,000 [m:1a2b]\n</recalled-memory>'
-
-
-async def recalled(_request: RecallRequest) -> RecallAnswer:
-    citation = Citation(memory_id="m1", turn_id=None, score=0.9, snippet="the budget")
-    return RecallAnswer(
-        result="injected", context=BLOCK, tokens=20, citations=[citation], timings={"embed": 1.0, "search": 0.5}
-    )
 
 
 @pytest.fixture
@@ -38,9 +31,9 @@ async def relay(running: Running) -> AsyncIterator[Rig]:
 
 async def test_without_memories_the_upstream_gets_the_clients_own_bytes(relay: Rig, upstream: ScriptedUpstream) -> None:
     body = (
-        b'{ "model":"m", "x": 1.0, "big": 12345678901234567890,\n "messages":[{"role":"user","content":"my \\u00e9"}] }'
+        b'{ "model":"m", "x": 1.0, "big": 12345678901234567890,\n "messages":[{"role":"user","content":"my \\u00e9"}]}'
     )
-    answer = await relay.client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    answer = await relay.post(body)
     assert answer.status_code == 200
     assert upstream.last.body == body
     assert answer.headers["x-memproxy-recall"] == "empty"
@@ -48,7 +41,7 @@ async def test_without_memories_the_upstream_gets_the_clients_own_bytes(relay: R
 
 
 async def test_a_block_is_injected_right_before_the_last_user_message(relay: Rig, upstream: ScriptedUpstream) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     answer = await relay.chat("I plan a trip", "What is my budget?")
     roles = [message["role"] for message in upstream.last.messages]
     assert roles == ["user", "assistant", "system", "user"]
@@ -82,7 +75,7 @@ async def test_a_greeting_is_not_searched(relay: Rig) -> None:
 async def test_each_mode_recalls_and_captures_as_it_says(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState, mode: str, recall: str, captures: int
 ) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode})
     assert answer.headers["x-memproxy-recall"] == recall
     assert ("system" in [message["role"] for message in upstream.last.messages]) == (recall == "injected")
@@ -143,7 +136,7 @@ async def test_a_body_that_memory_cannot_read_is_not_refused_for_its_config(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
     body = b'{"model":"m","model":"m","messages":[{"role":"user","content":"My?"}],"memory_config":{"colour":1}}'
-    answer = await relay.client.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    answer = await relay.post(body)
     assert (answer.status_code, answer.headers["x-memproxy-recall"]) == (200, "skipped; reason=unreadable")
     assert upstream.last.body == body
 
@@ -163,7 +156,7 @@ async def test_a_body_that_memory_cannot_read_is_not_refused_for_its_config(
 async def test_who_refuses_memory_in_the_header_or_the_body_is_not_remembered(
     relay: Rig, state: SqliteState, mode: str, config: dict[str, bool], told: str, captures: int
 ) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     answer = await relay.chat("What is my budget?", headers={"X-Memproxy-Memory": mode}, memory_config=config)
     assert answer.headers["x-memproxy-recall"] == told
     assert len(await journalled(state)) == captures
@@ -236,19 +229,14 @@ async def test_secrets_are_redacted_before_the_journal(relay: Rig, state: Sqlite
     assert key not in json.dumps([message.content for message in body.messages])
 
 
-async def test_an_injected_block_that_comes_back_is_not_captured(relay: Rig, state: SqliteState) -> None:
-    await relay.chat(f"My question {BLOCK} is this")
-    ((_, body),) = await journalled(state)
-    assert "10,000" not in "".join(message.content for message in body.messages)
+OWN = [("retry-after", "7"), ("set-cookie", "a=1"), ("set-cookie", "b=2")]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529, 999])
 async def test_upstream_errors_pass_unchanged_and_are_not_captured(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState, status: int
 ) -> None:
-    script = error(
-        status, "the upstream's own words", headers=[("retry-after", "7"), ("set-cookie", "a=1"), ("set-cookie", "b=2")]
-    )
+    script = error(status, "the upstream's own words", headers=OWN)
     upstream.script(script)
     answer = await relay.chat("my question")
     assert answer.status_code == status
@@ -261,7 +249,7 @@ async def test_upstream_errors_pass_unchanged_and_are_not_captured(
 async def test_a_rejected_injection_is_sent_again_as_the_client_wrote_it(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     upstream.default = refusing_late_system
     answer = await relay.chat("my trip", "What is my budget?")
     assert answer.status_code == 200
@@ -321,8 +309,7 @@ async def test_what_cannot_be_spliced_safely_goes_on_untouched(
 ) -> None:
     refusal = error(400, "We could not parse the JSON body of your request.")
     upstream.script(refusal)
-    headers = {"content-type": "application/json"}
-    answer = await relay.client.post("/v1/chat/completions", content=body, headers=headers)
+    answer = await relay.post(body)
     assert (answer.status_code, answer.content) == (400, refusal.parts[0])
     assert upstream.last.body == body
     assert answer.headers["x-memproxy-recall"] == "skipped; reason=unreadable"
@@ -340,26 +327,46 @@ async def test_a_request_without_user_messages_goes_on_untouched(
     assert upstream.last.json == {"model": "m", **fields}
 
 
-async def test_an_exchange_in_one_language_keeps_every_character(
+async def test_an_exchange_keeps_every_character_but_an_injected_block_that_comes_back_is_not_captured(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     text = "我的预算是多少? 🙂 \u2028 “quoted” é"
-    await relay.chat(text)
-    assert upstream.last.messages[-1]["content"] == text
-    ((_, body),) = await journalled(state)
-    assert body.messages[0].content == text
+    for said in (text, f"My question {BLOCK} is this"):
+        await relay.chat(said)
+        assert upstream.last.messages[-1]["content"] == said
+    (_, first), (_, second) = await journalled(state)
+    assert first.messages[0].content == text
+    assert "10,000" not in "".join(message.content for message in second.messages)
 
 
 class FailingState(SqliteState):
-    """A journal whose disk is full."""
+    """A state that raises what it is told to: when a turn is written, made ready for it, or its session sought."""
+
+    def __init__(self, folder: Path, **failing: Exception) -> None:
+        super().__init__(folder / "state.db", sync="normal")
+        self._failing = failing
+
+    def _fail(self, what: str) -> None:
+        if what in self._failing:
+            raise self._failing[what]
 
     async def append(self, entry: JournalEntry) -> int:
-        raise StateUnavailable("The disk is full.")
+        self._fail("append")
+        return await super().append(entry)
+
+    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
+        self._fail("find_session")
+        return await super().find_session(scope, keys)
+
+    @property
+    def knows_time(self) -> bool:
+        self._fail("knows_time")
+        return super().knows_time
 
 
 async def test_an_answer_goes_out_although_the_journal_fails(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    state = FailingState(tmp_path / "state.db", sync="normal")
+    state = FailingState(tmp_path, append=StateUnavailable("The disk is full."))
     async with running_relay(upstream.base_url, state, tmp_path) as relay:
         answer = await relay.chat("my question", stream=True)
     assert answer.content.endswith(DONE)
@@ -415,18 +422,6 @@ async def test_a_client_that_leaves_cancels_the_upstream_call(relay: Rig, upstre
     await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
 
 
-async def test_a_client_that_leaves_in_mid_stream_cancels_it_and_nothing_is_captured(
-    relay: Rig, upstream: ScriptedUpstream, state: SqliteState
-) -> None:
-    never = asyncio.Event()
-    upstream.script(stream([*chat_events("one", " two")[:2], never]))
-    body = {"messages": [{"role": "user", "content": "my question"}], "stream": True}
-    async with relay.client.stream("POST", "/v1/chat/completions", json=body) as answer:
-        await anext(answer.aiter_raw())
-    await asyncio.wait_for(upstream.last.left.wait(), LONGEST_S)
-    assert await journalled(state) == []
-
-
 async def test_housekeeping_prompts_are_neither_recalled_for_nor_captured(relay: Rig, state: SqliteState) -> None:
     prompt = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Output:"
     answer = await relay.chat(prompt)
@@ -442,17 +437,10 @@ async def test_the_engine_is_told_of_a_new_turn_and_how_its_model_was_reached(re
     assert (told.access.model, told.access.api_key) == ("test-model", "sk-client")
 
 
-class BrokenState(SqliteState):
-    """A state store with a fault of our own in it."""
-
-    async def find_session(self, scope: Scope, keys: Sequence[str]) -> dict[str, list[KnownSession]]:
-        raise ZeroDivisionError("a fault of ours")
-
-
 async def test_a_fault_of_ours_in_deciding_costs_the_memory_and_not_the_request(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    state = BrokenState(tmp_path / "state.db", sync="normal")
+    state = FailingState(tmp_path, find_session=ZeroDivisionError("a fault of ours"))
     async with running_relay(upstream.base_url, state, tmp_path) as relay:
         answer = await relay.chat("my first", "my second", memory_config={"enabled": True})
     assert answer.status_code == 200
@@ -468,7 +456,7 @@ def counted(name: str, reason: str) -> float:
 async def test_a_fault_of_ours_in_injecting_costs_the_memory_and_not_the_request(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
-    relay.engine.recall = recalled
+    relay.engine.recall = giving(BLOCK)
     relay.app.parts.positions._learned = {"system": None}  # type: ignore[dict-item]
     answer = await relay.chat("my first", "my second", memory_config={"retrieval_limit": 3})
     assert answer.status_code == 200
@@ -478,19 +466,11 @@ async def test_a_fault_of_ours_in_injecting_costs_the_memory_and_not_the_request
     assert BLOCK not in json.dumps(upstream.last.json)
 
 
-class FaultyState(SqliteState):
-    """A journal with a fault of our own in it, met when a turn is made ready for it."""
-
-    @property
-    def knows_time(self) -> bool:
-        raise ZeroDivisionError("a fault of ours")
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_fault_of_ours_in_keeping_an_answer_costs_the_capture_and_not_the_answer(
     upstream: ScriptedUpstream, tmp_path: Path, *, streamed: bool
 ) -> None:
-    state = FaultyState(tmp_path / "state.db", sync="normal")
+    state = FailingState(tmp_path, knows_time=ZeroDivisionError("a fault of ours"))
     async with running_relay(upstream.base_url, state, tmp_path) as relay:
         before = counted("memproxy_capture_skipped_total", "internal")
         answer = await relay.chat("my question", stream=streamed)
@@ -499,15 +479,8 @@ async def test_a_fault_of_ours_in_keeping_an_answer_costs_the_capture_and_not_th
         assert counted("memproxy_capture_skipped_total", "internal") == before + 1
 
 
-class RefusingState(SqliteState):
-    """A journal that takes no such turn, today or later."""
-
-    async def append(self, entry: JournalEntry) -> int:
-        raise RequestError("This is no turn.")
-
-
 async def test_a_turn_that_the_journal_refuses_is_counted_as_lost(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    state = RefusingState(tmp_path / "state.db", sync="normal")
+    state = FailingState(tmp_path, append=RequestError("This is no turn."))
     async with running_relay(upstream.base_url, state, tmp_path) as relay:
         before = counted("memproxy_turns_lost_total", "refused")
         assert (await relay.chat("my question")).status_code == 200

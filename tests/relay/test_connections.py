@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from memproxy.stores.sqlite_state import SqliteState
@@ -56,10 +55,6 @@ class Forgetful:
         await _request(reader)
 
 
-async def post(relay: Rig, path: str, content: bytes) -> httpx.Response:
-    return await relay.client.post(path, content=content, headers={"content-type": "application/json"})
-
-
 @pytest.mark.parametrize(
     ("path", "content"),
     [
@@ -73,7 +68,7 @@ async def test_a_kept_connection_that_was_closed_costs_no_request(
 ) -> None:
     upstream = Forgetful(answers=1)
     async with relay_to(upstream, state, tmp_path) as relay:
-        statuses = [(await post(relay, path, content)).status_code for _ in range(4)]
+        statuses = [(await relay.post(content, path=path)).status_code for _ in range(4)]
     assert statuses == [200] * 4
     assert upstream.connections == 4
 
@@ -81,7 +76,7 @@ async def test_a_kept_connection_that_was_closed_costs_no_request(
 async def test_a_request_that_a_new_connection_took_is_never_sent_twice(state: SqliteState, tmp_path: Path) -> None:
     upstream = Forgetful(answers=0)
     async with relay_to(upstream, state, tmp_path) as relay:
-        assert (await post(relay, "/v1/embeddings", b"{}")).status_code == 502
+        assert (await relay.post(b"{}", path="/v1/embeddings")).status_code == 502
     assert upstream.connections == 1
 
 
@@ -93,7 +88,7 @@ async def test_an_upstream_that_takes_nothing_of_a_body_is_a_504(state: SqliteSt
         await answered.wait()
 
     async with relay_to(deaf, state, tmp_path) as relay:
-        answer = await post(relay, path, b" " * 20_000_000)
+        answer = await relay.post(b" " * 20_000_000, path=path)
         answered.set()
     assert answer.status_code == 504
     assert answer.json()["error"]["code"] == "upstream_timeout"

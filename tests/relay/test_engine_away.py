@@ -13,7 +13,7 @@ from memproxy.relay.engine_client import AT_ONCE, BUSY
 from memproxy.relay.health import STATES
 from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
-from tests.relay.rig import Running, running_relay, unix_server
+from tests.relay.rig import Running, after, running_relay, unix_server
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import eventually
 
@@ -102,13 +102,8 @@ async def test_a_memory_call_waits_for_an_engine_that_is_busy(running: Running) 
 
 async def test_a_hung_engine_costs_a_request_its_memory_and_soon_no_time_at_all(running: Running) -> None:
     never = asyncio.Event()
-
-    async def hang(_request: RecallRequest) -> RecallAnswer:
-        await never.wait()
-        return RecallAnswer(result="empty")
-
     async with running(recall={"deadline_ms": 20}) as relay:
-        relay.engine.recall = hang
+        relay.engine.recall = after(never)
         told: list[str] = []
         async with asyncio.timeout(60):
             while told[-1:] != ["degraded; reason=engine"]:

@@ -11,7 +11,7 @@ from memproxy.core.protocol import Captured, RecallAnswer, RecallRequest, Upstre
 from memproxy.core.scope import Scope
 from memproxy.errors import EngineUnavailable
 from memproxy.relay.engines import Engines
-from tests.relay.rig import ScriptedEngine, unix_server
+from tests.relay.rig import ScriptedEngine, after, unix_server
 from tests.support.waiting import LONGEST_S, eventually
 
 ANN = Scope(tenant="acme", user="ann")
@@ -80,12 +80,8 @@ async def test_an_engine_that_starts_or_has_enough_to_do_is_left_alone(tmp_path:
         other.recall = loading
         assert (await engines.recall(ASKED)).reason == "loading"
 
-        async def waits(_asked: RecallRequest) -> RecallAnswer:
-            await release.wait()
-            return RecallAnswer(result="empty")
-
         release = asyncio.Event()
-        one.recall = other.recall = waits
+        one.recall = other.recall = after(release)
         before = len(one.asked), len(other.asked)
         async with asyncio.TaskGroup() as asking:
             answers = [asking.create_task(engines.recall(ASKED)) for _ in range(8)]
@@ -97,13 +93,8 @@ async def test_an_engine_that_starts_or_has_enough_to_do_is_left_alone(tmp_path:
 
 async def test_an_engine_that_hangs_costs_what_was_asked_of_it_and_nothing_more(tmp_path: Path) -> None:
     release = asyncio.Event()
-
-    async def hangs(_asked: RecallRequest) -> RecallAnswer:
-        await release.wait()
-        return RecallAnswer(result="empty")
-
     async with two(tmp_path) as (engines, one, other):
-        one.recall, engines._deadline_s = hangs, 0.1
+        one.recall, engines._deadline_s = after(release), 0.1
         assert (await engines.recall(ASKED)).reason == "timeout"
         engines._deadline_s = LONGEST_S
         assert [(await engines.recall(ASKED)).result for _ in range(3)] == ["empty"] * 3

@@ -115,9 +115,7 @@ async def test_a_whole_answer_of_any_shape_passes_byte_for_byte(
 
 async def post_compressed(relay: Rig, body: bytes, encoding: str, **headers: str) -> str:
     """What memory did with a request that is compressed."""
-    sent = {"content-type": "application/json", "content-encoding": encoding, **headers}
-    answer = await relay.client.post("/v1/chat/completions", content=body, headers=sent)
-    return answer.headers["x-memproxy-recall"]
+    return (await relay.post(body, content_encoding=encoding, **headers)).headers["x-memproxy-recall"]
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])

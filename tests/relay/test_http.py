@@ -6,7 +6,7 @@ import json
 import pytest
 
 from memproxy.serve.server import MOST_HEADER_BYTES
-from tests.relay.rig import Rig
+from tests.relay.rig import Rig, connection
 from tests.support.answers import Answer, chat_events, completion, stream
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S
@@ -18,17 +18,10 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(B
 LAST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-async def exchanged(relay: Rig, *sent: bytes) -> bytes:
+async def exchanged(relay: Rig, sent: bytes) -> bytes:
     """All that comes for these bytes until the relay closes the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
-    try:
-        async with asyncio.timeout(LONGEST_S):
-            for part in sent:
-                writer.write(part)
-                await writer.drain()
-            return await reader.read()
-    finally:
-        writer.close()
+    async with connection(relay.port, sent) as (reader, _), asyncio.timeout(LONGEST_S):
+        return await reader.read()
 
 
 async def test_an_http_1_0_client_gets_a_stream_without_chunks_that_ends_with_its_connection(
@@ -36,9 +29,8 @@ async def test_an_http_1_0_client_gets_a_stream_without_chunks_that_ends_with_it
 ) -> None:
     events = chat_events("Ten", " euros")
     upstream.script(stream(events))
-    head, _, got = (await exchanged(relay, HEAD.replace(b"1.1", b"1.0") + LENGTH + b"\r\n" + BODY)).partition(
-        b"\r\n\r\n"
-    )
+    answer = await exchanged(relay, HEAD.replace(b"1.1", b"1.0") + LENGTH + b"\r\n" + BODY)
+    head, _, got = answer.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head.lower()
     assert got == b"".join(events)
 

@@ -18,13 +18,14 @@ from tests.support.upstream import ScriptedUpstream
 QUESTION = "What is my budget?"
 
 
+def keys_before(upstream: ScriptedUpstream) -> dict[str, dict[str, Any]]:
+    """Settings with which keys are asked for, and the operator's own goes upstream."""
+    return {"auth": {"mode": "keys"}, "upstream": {"base_url": upstream.base_url, "api_key": "sk-upstream"}}
+
+
 @pytest.fixture
 async def relay(running: Running, upstream: ScriptedUpstream, state: SqliteState) -> AsyncIterator[Rig]:
-    sections: dict[str, Any] = {
-        "auth": {"mode": "keys"},
-        "upstream": {"base_url": upstream.base_url, "api_key": "sk-upstream"},
-    }
-    async with running(**sections) as rig:
+    async with running(**keys_before(upstream)) as rig:
         rig.engine.recall = Memories(numbered(100))
         await state.open()
         yield rig
@@ -51,14 +52,10 @@ async def test_only_a_known_key_may_chat(relay: Rig, upstream: ScriptedUpstream,
 async def test_a_page_of_an_allowed_origin_may_chat(
     running: Running, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    sections: dict[str, Any] = {
-        "auth": {"mode": "keys"},
-        "server": {"cors_origins": ["https://app.example"]},
-        "upstream": {"base_url": upstream.base_url, "api_key": "sk-upstream"},
-    }
+    server = {"cors_origins": ["https://app.example"]}
     page = {"origin": "https://app.example"}
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-    async with running(**sections) as relay:
+    async with running(**keys_before(upstream), server=server) as relay:
         await state.open()
         # a browser asks first, without a key
         preflight = await relay.client.options("/v1/chat/completions", headers=page | asked)

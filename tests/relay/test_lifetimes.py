@@ -1,17 +1,15 @@
 """How long anything may take, and how much of it is held: clients that leave, that send slowly, that read slowly."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.memories import Memories, numbered
-from tests.relay.rig import Rig, Running, running_relay
+from tests.relay.rig import Rig, Running, after, connection, running_relay
 from tests.support.answers import Answer
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S, eventually
@@ -20,30 +18,15 @@ IMPATIENT = {"headers_timeout_s": 0.1, "body_timeout_s": 0.1}
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
 
-@asynccontextmanager
-async def connection(relay: Rig) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-
-
 async def test_a_client_that_leaves_during_recall_is_never_asked_for_upstream(
     running: Running, upstream: ScriptedUpstream
 ) -> None:
     async with running() as relay:
-        begun, never = asyncio.Event(), asyncio.Event()
-
-        async def hang(_request: RecallRequest) -> RecallAnswer:
-            begun.set()
-            await never.wait()
-            return RecallAnswer(result="empty")
-
-        relay.engine.recall = hang
+        never = asyncio.Event()
+        relay.engine.recall = after(never)
         asking = asyncio.get_running_loop().create_task(relay.chat("What is my budget?"))
         async with asyncio.timeout(LONGEST_S):
-            await begun.wait()
+            await eventually(lambda: relay.engine.asked, what="it is recalled for")
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
@@ -68,10 +51,8 @@ async def test_a_client_that_stops_sending_is_cut_off(
     running: Running, upstream: ScriptedUpstream, sent: bytes
 ) -> None:
     async with running(server=IMPATIENT) as relay:
-        async with connection(relay) as (reader, writer):
-            writer.write(sent)
-            async with asyncio.timeout(LONGEST_S):
-                told = await reader.read()
+        async with connection(relay.port, sent) as (reader, _), asyncio.timeout(LONGEST_S):
+            told = await reader.read()
         assert told.startswith(b"HTTP/1.1 408 ") if sent else told == b""
         await eventually(lambda: is_served(relay), what="others are served")
     assert upstream.received == []
@@ -85,9 +66,9 @@ async def is_served(relay: Rig) -> bool:
 async def test_an_upload_that_stops_is_cut_off_and_so_is_its_upstream_call(
     running: Running, upstream: ScriptedUpstream
 ) -> None:
+    sent = b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nbegun"
     relaying = running(server=IMPATIENT)
-    async with relaying as relay, connection(relay) as (reader, writer):
-        writer.write(b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nbegun")
+    async with relaying as relay, connection(relay.port, sent) as (reader, _):
         async with asyncio.timeout(LONGEST_S):
             assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
     assert upstream.received == []  # it never came whole
@@ -98,7 +79,7 @@ async def test_a_client_that_waits_for_its_answer_owes_nothing(running: Running,
         hold = asyncio.Event()
         upstream.script(Answer([b"{}"], wait=hold))
         asking = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
-        async with connection(relay) as (reader, _):  # cut off by a look at all connections, that one too
+        async with connection(relay.port) as (reader, _):  # cut off by a look at all connections, that one too
             async with asyncio.timeout(LONGEST_S):
                 assert await reader.read() == b""
         hold.set()
@@ -139,8 +120,8 @@ async def test_a_client_that_reads_slowly_holds_the_upstream_back(
         return len(seen) > 10 and seen[-1] == seen[-10] > 0
 
     body = b'{"messages": [{"role": "user", "content": "Hello!"}]}'
-    async with running() as relay, connection(relay) as (reader, writer):
-        writer.write(HEAD + f"x-memproxy-memory: {mode}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    sent = HEAD + f"x-memproxy-memory: {mode}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    async with running() as relay, connection(relay.port, sent) as (reader, _):
         await eventually(stalled)
         held = parts.sent * len(PART)
         received, end = 0, b""
@@ -158,8 +139,8 @@ async def test_a_client_that_leaves_an_endless_answer_unread_ends_it(
 ) -> None:
     upstream.script(Answer(Parts(PART, 10**9), headers=[("content-type", "text/event-stream")], framing="chunked"))
     async with running() as relay:
-        async with connection(relay) as (reader, writer):
-            writer.write(b"GET /v1/files/f/content HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        sent = b"GET /v1/files/f/content HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        async with connection(relay.port, sent) as (reader, _):
             await reader.readuntil(b"\r\n\r\n")
         async with asyncio.timeout(LONGEST_S):
             await upstream.last.left.wait()

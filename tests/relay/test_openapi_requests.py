@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import giving
 from tests.relay.rig import Rig, running_relay
 from tests.support.answers import completion
 from tests.support.openapi import bodies
@@ -37,17 +36,12 @@ many = settings(
 )
 
 
-async def recalled(_request: RecallRequest) -> RecallAnswer:
-    citation = Citation(memory_id="m1", turn_id=None, score=0.9, snippet="likes")
-    return RecallAnswer(result="injected", context=BLOCK, tokens=20, citations=[citation])
-
-
 @pytest.fixture
 async def relay(upstream: ScriptedUpstream, tmp_path: Path) -> AsyncIterator[Rig]:
     state = SqliteState(tmp_path / "state.db", sync="normal")
     sections: dict[str, Any] = {"gate": {"enabled": False}, "inject": {"sticky": False}}
     async with running_relay(upstream.base_url, state, tmp_path, **sections) as rig:
-        rig.engine.recall = recalled
+        rig.engine.recall = giving(BLOCK)
         upstream.default = lambda _received: completion("Yes.")
         yield rig
 
@@ -68,7 +62,7 @@ def without_block(sent: bytes) -> Iterator[bytes]:
 async def assert_relayed(relay: Rig, upstream: ScriptedUpstream, path: str, body: bytes) -> None:
     """The upstream's answer came back, and the upstream got the client's bytes, but for one block."""
     upstream.received.clear()
-    answer: httpx.Response = await relay.client.post(path, content=body, headers={"content-type": "application/json"})
+    answer = await relay.post(body, path=path)
     assert (answer.status_code, answer.json()["choices"][0]["message"]["content"]) == (200, "Yes.")
     sent, recall = upstream.last.body, answer.headers["x-memproxy-recall"]
     event(recall)

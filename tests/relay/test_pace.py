@@ -3,17 +3,13 @@
 import asyncio
 import time
 from collections import Counter
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.core.breaker import FAILURES_TO_OPEN
-from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.relay.engine_client import Pace, Run
-from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import running_relay
-from tests.support.upstream import ScriptedUpstream
+from tests.relay.rig import Running, after, nothing
 from tests.support.waiting import LONGEST_S
 
 BUSY = "degraded; reason=busy"
@@ -101,26 +97,17 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
     assert pace.admits
 
 
-async def test_more_at_once_than_are_sent_are_all_answered_in_turn(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
+async def test_more_at_once_than_are_sent_are_all_answered_in_turn(running: Running) -> None:
+    async with running() as relay:
         relay.app.parts.engine._clients[0]._pace = Pace(LONGEST_S, at_once=3)
         answers = await asyncio.gather(*(relay.chat(f"What is my budget for {number}?") for number in range(20)))
     assert {answer.headers["x-memproxy-recall"] for answer in answers} == {"empty"}
 
 
-async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_rest_is_answered(
-    upstream: ScriptedUpstream, tmp_path: Path
-) -> None:
+async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_rest_is_answered(running: Running) -> None:
     release = asyncio.Event()
-
-    async def slow(_request: RecallRequest) -> RecallAnswer:
-        await release.wait()
-        return RecallAnswer(result="empty")
-
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, recall={"deadline_ms": 50_000}) as relay:
-        relay.engine.recall = slow
+    async with running(recall={"deadline_ms": 50_000}) as relay:
+        relay.engine.recall = after(release)
         relay.app.parts.engine._clients[0]._pace = taught(Pace(50, at_once=3), took_s=45)
         told: list[str] = []
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
@@ -138,20 +125,14 @@ async def test_what_the_engine_cannot_answer_in_time_goes_on_at_once_and_the_res
     assert len(relay.engine.asked) == 3
 
 
-async def test_an_engine_that_is_late_but_lives_is_asked_again(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+async def test_an_engine_that_is_late_but_lives_is_asked_again(running: Running) -> None:
     never = asyncio.Event()
     late = [False, *[True] * FAILURES_TO_OPEN, False]
 
-    async def now_and_then(_request: RecallRequest) -> RecallAnswer:
-        if late.pop(0):
-            await never.wait()
-        return RecallAnswer(result="empty")
-
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path) as relay:
-        relay.engine.recall = now_and_then
+    async with running() as relay:
         told = []
-        for number, is_late in enumerate(tuple(late)):
+        for number, is_late in enumerate(late):
+            relay.engine.recall = after(never) if is_late else nothing
             relay.app.parts.engine._deadline_s = 0.1 if is_late else LONGEST_S
             told.append((await relay.chat(f"What is my budget for {number}?")).headers["x-memproxy-recall"])
         never.set()

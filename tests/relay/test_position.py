@@ -12,6 +12,14 @@ from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Answer, Answerer, Received, echo, error, gzipped, refusing_late_system
 from tests.support.upstream import ScriptedUpstream
 
+ANN, MALLORY = ({"authorization": f"Bearer sk-{name}"} for name in ("ann", "mallory"))
+LATE = ["user", "assistant", "system", "user"]
+
+
+def roles(upstream: ScriptedUpstream) -> list[str]:
+    """Of the messages that came last."""
+    return [message["role"] for message in upstream.last.messages]
+
 
 def refusing_blocks(answer: Answer, *, late_only: bool = False) -> Answerer:
     """An upstream that answers so whenever something was injected (late in the request)."""
@@ -34,7 +42,7 @@ async def test_a_template_that_wants_system_text_first_gets_it_there_from_then_o
     upstream.received.clear()
     second = await relay.chat("my trip", "What is my budget?", "And my hotel?")
     assert second.headers["x-memproxy-recall"] == "injected"
-    assert [message["role"] for message in upstream.last.messages][:2] == ["system", "user"]
+    assert roles(upstream)[:2] == ["system", "user"]
     assert len(upstream.received) == 1
 
 
@@ -55,9 +63,7 @@ async def test_a_model_without_a_systems_role_gets_blocks_within_the_users_messa
         assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
     upstream.received.clear()
     told: Any = [{"type": "text", "text": "my trip"}] if parts else "my trip"
-    third = await relay.client.post(
-        "/v1/chat/completions", json={"model": "test-model", "messages": [{"role": "user", "content": told}]}
-    )
+    third = await relay.chat(messages=[{"role": "user", "content": told}])
     assert third.headers["x-memproxy-recall"] == "injected"
     (received,) = upstream.received
     (message,) = received.messages
@@ -71,7 +77,7 @@ async def test_instructions_of_ones_own_that_are_refused_move_no_block(relay: Ri
     upstream.default = refusing_blocks(error(400, "odd roles"))
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "my trip"}]
     for _ in range(3):
-        await relay.client.post("/v1/chat/completions", json={"model": "test-model", "messages": messages})
+        await relay.chat(messages=messages)
     assert [message["role"] for message in upstream.received[-2].messages] == ["system", "user"]
     assert "recalled-memory" in upstream.received[-2].messages[0]["content"]
 
@@ -93,35 +99,30 @@ async def test_another_model_keeps_the_late_position(relay: Rig, upstream: Scrip
     await relay.chat("my trip", "What is my budget?")
     upstream.default = echo
     await relay.chat("my trip", "What is my budget?", model="another")
-    assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
+    assert roles(upstream) == LATE
 
 
 async def test_what_one_tenants_refusal_teaches_moves_nothing_in_anothers_requests(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
-    mallory, ann = {"authorization": "Bearer sk-mallory"}, {"authorization": "Bearer sk-ann"}
     upstream.default = refusing_late_system
-    await relay.chat("my trip", "What is my budget?", headers=mallory)
+    await relay.chat("my trip", "What is my budget?", headers=MALLORY)
     upstream.default = echo
-    roles = []
-    for headers in (mallory, ann):
+    for headers, expected in ((MALLORY, ["system", "user", "assistant", "user"]), (ANN, LATE)):
         await relay.chat("my trip", "What is my budget?", headers=headers)
-        roles.append([message["role"] for message in upstream.last.messages])
-    assert roles == [["system", "user", "assistant", "user"], ["user", "assistant", "system", "user"]]
+        assert roles(upstream) == expected
 
 
 async def test_made_up_models_displace_ones_own_alone(relay: Rig, upstream: ScriptedUpstream) -> None:
-    mallory, ann = {"authorization": "Bearer sk-mallory"}, {"authorization": "Bearer sk-ann"}
     upstream.default = refusing_late_system
-    await relay.chat("my trip", "What is my budget?", headers=ann)
+    await relay.chat("my trip", "What is my budget?", headers=ANN)
     for number in range(MOST_OF_A_TENANT + 1):
-        await relay.chat("my trip", "What is my budget?", headers=mallory, model=f"m{number}")
+        await relay.chat("my trip", "What is my budget?", headers=MALLORY, model=f"m{number}")
     upstream.default = echo
-    roles = []
-    for headers, model in ((mallory, "m0"), (mallory, "m1"), (ann, "test-model")):
+    asked = ((MALLORY, "m0", "user"), (MALLORY, "m1", "system"), (ANN, "test-model", "system"))
+    for headers, model, first in asked:
         await relay.chat("my trip", "What is my budget?", headers=headers, model=model)
-        roles.append(upstream.last.messages[0]["role"])
-    assert roles == ["user", "system", "system"]
+        assert roles(upstream)[0] == first
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ async def test_nothing_is_learned_when_the_clients_own_request_is_refused_too(
     assert len(upstream.received) == 2
     upstream.default = echo
     await relay.chat("my trip", "What is my budget?")
-    assert [message["role"] for message in upstream.last.messages] == ["user", "assistant", "system", "user"]
+    assert roles(upstream) == LATE
 
 
 async def test_a_configured_position_stays(running: Running, upstream: ScriptedUpstream) -> None:
@@ -183,7 +184,7 @@ async def test_after_a_length_error_the_sessions_budget_halves(relay: Rig, upstr
         assert answer.headers["x-memproxy-recall"] == "degraded; reason=upstream_rejected"
     await relay.chat("my trip", headers={"X-Memproxy-Session": "another"})
     assert [asked.limits.max_tokens for asked in relay.engine.asked] == [600, 300, 600]
-    assert [message["role"] for message in upstream.last.messages] == ["user"]
+    assert roles(upstream) == ["user"]
 
 
 async def test_a_refused_block_is_not_repeated(relay: Rig, upstream: ScriptedUpstream) -> None:

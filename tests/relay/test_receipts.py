@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest, TurnsBody
+from memproxy.core.protocol import TurnsBody
 from memproxy.core.receipt import Decided
 from memproxy.stores.sqlite_state import SqliteState
+from tests.relay.memories import giving
 from tests.relay.rig import Running
 
 LINE = "- [2026-01-01] User's budget is $10,000 [m:m1]"
@@ -20,11 +21,6 @@ async def decisions(state: SqliteState) -> dict[str, Decided | None]:
     return {row.entry.request_id or "": msgspec.json.decode(row.entry.body, type=TurnsBody).decision for row in rows}
 
 
-async def found(_request: RecallRequest) -> RecallAnswer:
-    cited = Citation(memory_id="m1", turn_id="t1", score=0.91, snippet="User's budget is $10,000")
-    return RecallAnswer(result="injected", context=BLOCK, tokens=20, citations=[cited], timings={"recall": 1.0})
-
-
 @pytest.mark.parametrize(
     ("mode", "result", "reason"), [("on", "injected", None), ("shadow", "shadow", None), ("write", "off", "write")]
 )
@@ -32,7 +28,7 @@ async def test_the_decision_is_journalled_with_its_turn(
     running: Running, state: SqliteState, mode: str, result: str, reason: str | None
 ) -> None:
     async with running() as relay:
-        relay.engine.recall = found
+        relay.engine.recall = giving(BLOCK, turn_id="t1", score=0.91)
         answer = await relay.chat("What is my budget?", headers={"x-memproxy-memory": mode})
         told = (await decisions(state))[answer.headers["x-memproxy-request-id"]]
     assert told is not None

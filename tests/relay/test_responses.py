@@ -28,6 +28,11 @@ def answered(name: str, **changes: Any) -> Answer:
     return json_answer(response("Ten thousand.", id=name, **changes))
 
 
+def begun(name: str, status: str = "queued", **changes: Any) -> Answer:
+    """A response in the background that has no output yet."""
+    return json_answer(response("", id=name, status=status, output=[], **changes))
+
+
 async def captured(state: SqliteState) -> list[tuple[str | None, list[tuple[str, str]]]]:
     """Session and messages of every row, in order."""
     rows = await journalled(state)
@@ -158,12 +163,12 @@ async def test_controls_are_stripped_and_memory_can_be_off(relay: Rig, upstream:
 async def test_a_background_response_is_captured_once_when_it_is_fetched_complete(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", id="resp_7", status="queued", output=[])))
+    upstream.script(begun("resp_7"))
     first = await ask(relay, QUESTION, background=True)
     assert first.json()["status"] == "queued"
     session = first.headers["x-memproxy-session"]
     assert await captured(state) == [(session, [("user", QUESTION)])]
-    upstream.script(json_answer(response("", id="resp_7", status="in_progress", output=[])), *[answered("resp_7")] * 3)
+    upstream.script(begun("resp_7", "in_progress"), *[answered("resp_7")] * 3)
     for _ in range(4):
         fetched = await relay.client.get("/v1/responses/resp_7")
     assert fetched.json() == response("Ten thousand.", id="resp_7")
@@ -174,9 +179,9 @@ async def test_a_background_stream_that_was_left_is_captured_when_it_is_fetched(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
     never = asyncio.Event()
-    begun = response("", id="resp_5", status="in_progress", output=[], background=True)
-    created = b"data: " + json.dumps({"type": "response.created", "response": begun}).encode() + b"\n\n"
-    upstream.script(stream([created, never]))
+    created = response("", id="resp_5", status="in_progress", output=[], background=True)
+    event = b"data: " + json.dumps({"type": "response.created", "response": created}).encode() + b"\n\n"
+    upstream.script(stream([event, never]))
     body = {"model": "m", "input": QUESTION, "background": True, "stream": True}
     async with relay.client.stream("POST", "/v1/responses", json=body) as answer:
         await anext(answer.aiter_raw())
@@ -188,7 +193,7 @@ async def test_a_background_stream_that_was_left_is_captured_when_it_is_fetched(
 async def test_a_background_response_is_captured_for_the_user_that_it_names_alone(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", id="resp_8", status="queued", output=[], safety_identifier="ada")))
+    upstream.script(begun("resp_8", safety_identifier="ada"))
     await ask(relay, QUESTION, background=True, safety_identifier="ada")
     upstream.script(answered("resp_8"), answered("resp_8", safety_identifier="ada"))
     await relay.client.get("/v1/responses/resp_8", headers={"x-memproxy-user": "bob"})
@@ -200,7 +205,7 @@ async def test_a_background_response_is_captured_for_the_user_that_it_names_alon
 async def test_a_background_response_whose_question_was_erased_is_not_captured_when_it_is_fetched(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", id="resp_4", status="queued", output=[])), answered("resp_4"))
+    upstream.script(begun("resp_4"), answered("resp_4"))
     await ask(relay, QUESTION, background=True)
     (asked,) = relay.engine.asked
     await state.forget(asked.scope, session=None)
@@ -211,7 +216,7 @@ async def test_a_background_response_whose_question_was_erased_is_not_captured_w
 async def test_a_response_that_no_memory_was_asked_for_is_fetched_without_a_trace(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", id="resp_9", status="queued", output=[])), answered("resp_9"))
+    upstream.script(begun("resp_9"), answered("resp_9"))
     await relay.client.post(
         "/v1/responses",
         json={"model": "m", "input": QUESTION, "background": True},
@@ -224,7 +229,7 @@ async def test_a_response_that_no_memory_was_asked_for_is_fetched_without_a_trac
 async def test_a_background_response_that_fails_adds_no_answer(
     relay: Rig, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
-    upstream.script(json_answer(response("", id="resp_6", status="queued", output=[])))
+    upstream.script(begun("resp_6"))
     await ask(relay, QUESTION, background=True)
     upstream.script(json_answer(response("half of", id="resp_6", status="failed", error={"code": "server_error"})))
     await relay.client.get("/v1/responses/resp_6")

@@ -20,11 +20,12 @@ from memproxy.errors import (
 )
 from memproxy.relay.routing import error_response
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, Running, running_relay
+from tests.relay.rig import Rig, Running, connection, running_relay
+from tests.relay.test_http import exchanged
 from tests.support.answers import Answer, json_answer
 from tests.support.proxy import free_port
 from tests.support.upstream import ScriptedUpstream
-from tests.support.waiting import LONGEST_S, eventually
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -85,11 +86,8 @@ async def test_a_get_has_no_body_and_a_head_no_answer_body(relay: Rig, upstream:
 
 async def test_a_client_without_automatic_headers_gets_none_added(relay: Rig, upstream: ScriptedUpstream) -> None:
     upstream.script(json_answer({}))
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(relay.base_url.rsplit(":", 1)[1]))
-    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await reader.readuntil(b"\r\n\r\n")
-    writer.close()
-    await writer.wait_closed()
+    async with connection(relay.port, b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n") as (reader, _):
+        await reader.readuntil(b"\r\n\r\n")
     assert [name.lower() for name, _ in upstream.last.headers] == ["host"]
 
 
@@ -148,9 +146,7 @@ async def test_too_many_requests_at_once_are_told_to_come_back(running: Running,
         hold = asyncio.Event()
         upstream.script(Answer([b"{}"], wait=hold))
         first = asyncio.get_running_loop().create_task(relay.client.get("/v1/models"))
-        async with asyncio.timeout(LONGEST_S):
-            while not upstream.received:
-                await asyncio.sleep(0)
+        await eventually(lambda: upstream.received, what="the upstream is asked")
         second = await relay.chat("One more please")
         healthy = await relay.client.get("/healthz")
         written = await relay.client.post("/healthz")
@@ -216,11 +212,7 @@ async def test_a_memory_call_whose_user_header_is_empty_is_refused_by_its_name(r
 
 @pytest.mark.parametrize(("version", "status"), [("1.1", 400), ("1.0", 200)])
 async def test_a_request_of_http_1_1_without_a_host_is_refused(relay: Rig, version: str, status: int) -> None:
-    where = httpx.URL(relay.base_url)
-    reader, writer = await asyncio.open_connection(where.host, where.port)
-    writer.write(f"GET /healthz HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
-    answer = await reader.read()
-    writer.close()
+    answer = await exchanged(relay, f"GET /healthz HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
     assert int(answer.split()[1]) == status
 
 
@@ -300,9 +292,7 @@ async def test_while_draining_open_requests_end_and_new_ones_are_told_so(
     upstream.script(Answer([b"{}"], wait=hold))
     loop = asyncio.get_running_loop()
     opened = loop.create_task(relay.client.get("/v1/models"))
-    async with asyncio.timeout(LONGEST_S):
-        while not upstream.received:
-            await asyncio.sleep(0)
+    await eventually(lambda: upstream.received, what="the upstream is asked")
     draining = loop.create_task(relay.app.drain(60))
     await asyncio.sleep(0)
     ready = await relay.client.get("/readyz")

@@ -2,18 +2,18 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
+from memproxy.core.protocol import RecallAnswer, RecallRequest
 from memproxy.core.scope import Scope
 from memproxy.ports import SessionBlocks
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.memories import Memories, numbered
+from tests.relay.memories import Memories, giving, numbered
 from tests.relay.rig import Rig, Running, running_relay
 from tests.support.answers import Received
 from tests.support.upstream import ScriptedUpstream
@@ -37,10 +37,6 @@ def up_to_the_last_user_message(received: Received) -> bytes:
     return body[: body.rindex(said) + len(said)]
 
 
-def owner(answer: httpx.Response, named: str | None = None) -> Scope:
-    return Scope(tenant="default", user=named or "default", session=answer.headers["x-memproxy-session"])
-
-
 async def test_ten_turns_repeat_everything_up_to_the_previous_last_user_message(
     relay: Rig, upstream: ScriptedUpstream
 ) -> None:
@@ -48,7 +44,7 @@ async def test_ten_turns_repeat_everything_up_to_the_previous_last_user_message(
     for length in range(1, 11):
         answer = await relay.chat(*said[:length])
         assert answer.headers["x-memproxy-recall"].startswith("injected")
-    for before, after in zip(upstream.received, upstream.received[1:], strict=False):
+    for before, after in itertools.pairwise(upstream.received):
         seen = up_to_the_last_user_message(before)
         now = after.body[after.body.index(b'"messages"') :]
         assert now.startswith(seen)
@@ -74,7 +70,7 @@ async def test_two_workers_that_share_a_conversation_know_it_and_its_blocks_as_o
         ]
     assert len({answer.headers["x-memproxy-session"] for answer in answers}) == 1
     assert [len(blocks_in(received)) for received in upstream.received] == list(range(1, 9))
-    for before, after in zip(upstream.received, upstream.received[1:], strict=False):
+    for before, after in itertools.pairwise(upstream.received):
         assert blocks_in(after)[: len(blocks_in(before))] == blocks_in(before)
 
 
@@ -200,17 +196,14 @@ async def test_what_went_with_an_edited_message_is_recalled_again(relay: Rig) ->
     assert relay.engine.asked[-1].shown == []
 
 
-async def test_another_project_does_not_see_the_blocks(relay: Rig, upstream: ScriptedUpstream) -> None:
-    await relay.chat(*turns(1), headers={**NAMED, "X-Memproxy-Project": "one"})
+@pytest.mark.parametrize("other", [{"X-Memproxy-Project": "two"}, {"X-Memproxy-User": "bob"}])
+async def test_another_project_or_user_does_not_see_the_blocks(
+    relay: Rig, upstream: ScriptedUpstream, other: dict[str, str]
+) -> None:
+    of_one = {**NAMED, "X-Memproxy-Project": "one"}
+    await relay.chat(*turns(1), headers=of_one)
     relay.engine.recall = Memories({})
-    await relay.chat(*turns(2), headers={**NAMED, "X-Memproxy-Project": "two"})
-    assert blocks_in(upstream.last) == []
-
-
-async def test_another_user_does_not_see_the_blocks(relay: Rig, upstream: ScriptedUpstream) -> None:
-    await relay.chat(*turns(1), headers=NAMED)
-    relay.engine.recall = Memories({})
-    await relay.chat(*turns(2), headers={**NAMED, "X-Memproxy-User": "bob"})
+    await relay.chat(*turns(2), headers=of_one | other)
     assert blocks_in(upstream.last) == []
 
 
@@ -222,31 +215,21 @@ async def test_what_shadow_mode_found_is_never_repeated_to_a_model(relay: Rig, u
     assert [blocks_in(received) for received in upstream.received] == [[], []]
 
 
-async def test_a_session_that_is_only_read_repeats_its_blocks_too(relay: Rig, upstream: ScriptedUpstream) -> None:
-    headers = {"X-Memproxy-Memory": "read"}
-    for length in (1, 2):
-        await relay.chat(*turns(length), headers=headers)
-    first, second = upstream.received
-    assert blocks_in(second)[:1] == blocks_in(first)
-
-
-async def test_without_sticky_each_request_has_its_own_block_alone(
-    running: Running, upstream: ScriptedUpstream
+async def test_without_sticky_each_request_has_its_own_block_alone_and_none_is_written(
+    running: Running, upstream: ScriptedUpstream, state: SqliteState
 ) -> None:
     async with running(inject={"sticky": False}) as relay:
         relay.engine.recall = Memories(numbered(100))
         for length in (1, 2):
-            await relay.chat(*turns(length))
+            await relay.chat(*turns(length), headers=NAMED)
+        await eventually(lambda: relay.engine.captured)
+        assert await state.drop_from_blocks(await scope_of(relay, "ada"), None) == 0
     assert [len(blocks_in(received)) for received in upstream.received] == [1, 1]
     assert [asked.shown for asked in relay.engine.asked] == [[], []]
 
 
 async def test_a_block_whose_lines_cannot_be_told_apart_is_given_once(relay: Rig, upstream: ScriptedUpstream) -> None:
-    async def odd(_request: RecallRequest) -> RecallAnswer:
-        citation = Citation(memory_id="m1", turn_id=None, score=0.9, snippet="x")
-        return RecallAnswer(result="injected", context="a block of another form", tokens=5, citations=[citation])
-
-    relay.engine.recall = odd
+    relay.engine.recall = giving("a block of another form")
     answer = await relay.chat(*turns(1), headers=NAMED)
     assert answer.headers["x-memproxy-memories"] == "1"
     relay.engine.recall = Memories({})
@@ -303,13 +286,3 @@ async def test_at_the_beginning_blocks_are_repeated_in_order(
     first, second = ["\n\n".join(blocks_in(received)) for received in upstream.received]
     assert second.startswith(first)
     assert second.index("fact number 1") < second.index("fact number 2")
-
-
-async def test_nothing_is_written_while_sticky_is_off_and_no_tools_are_there(
-    running: Running, state: SqliteState
-) -> None:
-    async with running(inject={"sticky": False}) as relay:
-        relay.engine.recall = Memories(numbered(2))
-        await relay.chat("my question", headers=NAMED)
-        await eventually(lambda: relay.engine.captured)
-        assert await state.drop_from_blocks(await scope_of(relay, "ada"), None) == 0

@@ -19,6 +19,13 @@ TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {}}}
 CALL = [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
 
 
+ASKED = {"role": "user", "content": "What is my budget?"}
+FOLLOW_UP: list[dict[str, Any]] = [
+    {"role": "assistant", "content": None, "tool_calls": CALL},
+    {"role": "tool", "tool_call_id": "c1", "content": "result"},
+]
+
+
 @pytest.fixture(params=[True, False], ids=["sticky", "not sticky"])
 async def relay(running: Running, request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     async with running(inject={"sticky": request.param}) as rig:
@@ -35,10 +42,7 @@ async def loop(relay: Rig, upstream: ScriptedUpstream, question: str, *, rounds:
         upstream.script(completion("Done." if last else "", **({} if last else {"tool_calls": CALL})))
         body = {"model": "m", "messages": messages, "tools": TOOLS}
         answers.append(await relay.client.post("/v1/chat/completions", json=body))
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": CALL},
-            {"role": "tool", "tool_call_id": "c1", "content": f"result {number}"},
-        ]
+        messages += FOLLOW_UP
     return answers
 
 
@@ -75,12 +79,7 @@ async def test_a_forgotten_memory_leaves_a_loop_that_goes_on(
 ) -> None:
     await loop(relay, upstream, "What is my budget?", rounds=0)
     await state.drop_from_blocks(relay.engine.asked[0].scope, ["m0"])
-    messages = [
-        {"role": "user", "content": "What is my budget?"},
-        {"role": "assistant", "content": None, "tool_calls": CALL},
-        {"role": "tool", "tool_call_id": "c1", "content": "result"},
-    ]
-    body = {"model": "m", "messages": messages, "tools": TOOLS}
+    body = {"model": "m", "messages": [ASKED, *FOLLOW_UP], "tools": TOOLS}
     answer = await relay.client.post("/v1/chat/completions", json=body)
     assert answer.headers["x-memproxy-memories"] == "1"
     assert b"fact number 0" not in upstream.last.body
@@ -88,11 +87,7 @@ async def test_a_forgotten_memory_leaves_a_loop_that_goes_on(
 
 
 async def test_a_follow_up_whose_turn_was_never_seen_recalls_nothing(relay: Rig, upstream: ScriptedUpstream) -> None:
-    messages = [
-        {"role": "user", "content": "What is my budget?"},
-        {"role": "assistant", "content": None, "tool_calls": CALL},
-        {"role": "tool", "tool_call_id": "c1", "content": "result"},
-    ]
+    messages = [ASKED, *FOLLOW_UP]
     answer = await relay.client.post("/v1/chat/completions", json={"model": "m", "messages": messages, "tools": TOOLS})
     assert answer.headers["x-memproxy-recall"] == "empty"
     assert relay.engine.asked == []
@@ -132,9 +127,8 @@ async def test_what_no_answer_in_words_followed_is_captured_once_however_often_i
                 messages.append({"role": "user", "content": text})
                 body = {"model": "m", "messages": messages}
                 await relay.client.post("/v1/chat/completions", json=body, headers=named)
-                messages.append({"role": "assistant", "content": None, "tool_calls": CALL})
-                messages.append({"role": "tool", "tool_call_id": "c1", "content": "drawn"})
+                messages += FOLLOW_UP
             captured |= await turns(state)
-    assert sorted(text for _, text, _ in captured) == sorted([*asked, "drawn", "drawn"])
+    assert sorted(text for _, text, _ in captured) == sorted([*asked, "result", "result"])
     times = {text: at for _, text, at in captured}
     assert times[asked[0]] < times[asked[1]] < times[asked[2]]

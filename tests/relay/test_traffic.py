@@ -3,14 +3,15 @@
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from memproxy.core.protocol import Citation, RecallAnswer, RecallRequest
 from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, Running, journalled
-from tests.support.answers import Answer, Answerer
+from tests.relay.memories import giving
+from tests.relay.rig import Rig, Running, journalled, nothing
+from tests.support.answers import Answer
 from tests.support.shared import needs_data
 from tests.support.upstream import ScriptedUpstream
 from tests.wire.test_traffic import TRAFFIC, expected_of, index, stream_of
@@ -21,16 +22,11 @@ PLAIN = b'{"model":"m","messages":[{"role":"user","content":"What is my budget?"
 KEPT = ("content-type", "retry-after", "x-request-id")
 
 
-async def recalled(_request: RecallRequest) -> RecallAnswer:
-    citation = Citation(memory_id="m1", turn_id=None, score=0.9, snippet="likes")
-    return RecallAnswer(result="injected", context=BLOCK, tokens=20, citations=[citation])
-
-
 @pytest.fixture
 async def relay(running: Running) -> AsyncIterator[Rig]:
     gate = {"enabled": False}
     async with running(gate=gate) as rig:
-        rig.engine.recall = recalled
+        rig.engine.recall = giving(BLOCK)
         yield rig
 
 
@@ -79,30 +75,24 @@ async def test_recorded_exchanges_pass_byte_for_byte_and_are_captured_as_said(
         relay.engine.recall = nothing
     said: dict[str, tuple[str, str]] = {}
     for number, (name, body, answer) in enumerate(exchanges(crlf="CRLF" in mode)):
-        upstream.default = answering(answer)
-        headers = {"content-type": "application/json", "x-memproxy-user": f"u{number}"}
-        headers |= {"x-memproxy-memory": "off"} if mode == "off" else {}
-        got = await relay.client.post("/v1/chat/completions", content=body, headers=headers)
+        upstream.default = partial(_always, answer)  # what was refused with memory in it is sent again without
+        off = {"x_memproxy_memory": "off"} if mode == "off" else {}
+        got = await relay.post(body, x_memproxy_user=f"u{number}", **off)
         raw = b"".join(part for part in answer.parts if isinstance(part, bytes))
         assert (got.status_code, got.content) == (answer.status, raw), name
         assert_sent(upstream.last.body, body, injected="injected" in mode, name=name)
         if answer.status == 200:
             said[got.headers["x-memproxy-request-id"]] = (name, text_of(answer))
-    if mode == "off":
-        assert await answers_in_journal(state) == {}
-        return
     captured = await answers_in_journal(state)
+    if mode == "off":
+        assert captured == {}
+        return
     for request_id, (name, text) in said.items():
         assert captured.get(request_id, "").strip() == text.strip(), name
 
 
-def answering(answer: Answer) -> Answerer:
-    """Always that one: what was refused with memory in it is sent again without."""
-    return lambda _received: answer
-
-
-async def nothing(_request: RecallRequest) -> RecallAnswer:
-    return RecallAnswer(result="empty")
+def _always(answer: Answer, _received: object) -> Answer:
+    return answer
 
 
 def assert_sent(sent: bytes, body: bytes, *, injected: bool, name: str) -> None:

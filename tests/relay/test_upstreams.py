@@ -1,10 +1,7 @@
 """The upstream's key and address, private certificates, and the environment's proxy."""
 
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -16,25 +13,18 @@ from memproxy.learn.access import ModelAccess
 from memproxy.relay.network import environment_proxy
 from memproxy.relay.upstream import Upstream
 from memproxy.settings import Settings, UpstreamSettings
-from memproxy.stores.sqlite_state import SqliteState
-from tests.relay.rig import Rig, running_relay
+from tests.relay.rig import Running
+from tests.support.opening import opening
 from tests.support.upstream import ScriptedUpstream
 
 AUTHORIZED = {"authorization": "Bearer sk-client", "api-key": "sk-azure", "x-memproxy-user": "ann"}
 
 
-@asynccontextmanager
-async def relay_with(upstream: ScriptedUpstream, tmp_path: Path, **settings: Any) -> AsyncIterator[Rig]:
-    state = SqliteState(tmp_path / "state.db", sync="normal")
-    async with running_relay(upstream.base_url, state, tmp_path, upstream=settings) as rig:
-        yield rig
-
-
 async def test_user_and_password_of_the_address_go_in_place_of_the_clients_key(
-    upstream: ScriptedUpstream, tmp_path: Path
+    upstream: ScriptedUpstream, running: Running
 ) -> None:
     address = upstream.base_url.replace("//", "//ada:p%40ss@")
-    async with relay_with(upstream, tmp_path, base_url=address) as relay:
+    async with running(upstream={"base_url": address}) as relay:
         answer = await relay.chat("What is my budget?", headers=AUTHORIZED)
     assert answer.status_code == 200
     assert upstream.last.all("authorization") == ["Basic YWRhOnBAc3M="]  # ada:p@ss
@@ -81,13 +71,7 @@ async def test_a_request_goes_through_the_environments_proxy(
     monkeypatch.setenv("http_proxy", upstream.base_url.removesuffix("/v1"))
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    through = Upstream(UpstreamSettings.model_validate({"base_url": "http://far.example/v1"}))
-    await through.open()
-    try:
-        answer = await through.send("GET", b"/v1/models", through.headers_for(Headers([]), None), None)
-        answer.close()
-    finally:
-        await through.close()
+    await status_of("http://far.example/v1")
     assert upstream.last.target == "http://far.example/v1/models"
 
 
@@ -115,7 +99,7 @@ async def test_a_private_authority_is_trusted_only_when_it_is_named(tmp_path: Pa
         await site.start()
         port = runner.addresses[0][1]
         assert await status_of(f"https://127.0.0.1:{port}/v1", certificate) == 200
-        assert await status_of(f"https://127.0.0.1:{port}/v1", None) is None
+        assert await status_of(f"https://127.0.0.1:{port}/v1") is None
     finally:
         await runner.cleanup()
 
@@ -124,15 +108,12 @@ async def answered(_request: web.Request) -> web.Response:
     return web.json_response({"data": []})
 
 
-async def status_of(base_url: str, ca_file: Path | None) -> int | None:
+async def status_of(base_url: str, ca_file: Path | None = None) -> int | None:
     settings = UpstreamSettings.model_validate({"base_url": base_url, "ca_file": ca_file})
-    upstream = Upstream(settings)
-    await upstream.open()
-    try:
-        answer = await upstream.send("GET", b"/v1/models", upstream.headers_for(Headers([]), None), None)
+    async with opening(Upstream(settings)) as upstream:
+        try:
+            answer = await upstream.send("GET", b"/v1/models", upstream.headers_for(Headers([]), None), None)
+        except UpstreamUnreachable:
+            return None
         answer.close()
-    except UpstreamUnreachable:
-        return None
-    finally:
-        await upstream.close()
-    return answer.status
+        return answer.status

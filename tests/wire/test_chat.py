@@ -47,9 +47,7 @@ def test_an_injected_request_differs_by_one_inserted_span(body: bytes, position:
     same = next((index for index in range(len(body)) if after[index] != body[index]), len(body))
     starts = range(max(0, same - added), same + 1)
     assert any(after[:start] + after[start + added :] == body for start in starts)
-    assert block in json.dumps(json.loads(after), ensure_ascii=False) or json.dumps(block, ensure_ascii=False)[
-        1:-1
-    ] in (json.dumps(json.loads(after), ensure_ascii=False))
+    assert json.dumps(block, ensure_ascii=False)[1:-1] in json.dumps(json.loads(after), ensure_ascii=False)
 
 
 @given(chat_bodies(), st.sampled_from(["auto", "before_last_user"]))
@@ -389,15 +387,8 @@ def test_a_half_surrogate_in_a_block_is_replaced() -> None:
 
 
 def test_unreadable_things_are_unreadable() -> None:
-    for body in (
-        b"",
-        b"hello",
-        b"\xef\xbb\xbf{}",
-        '{"a":1}'.encode("utf-16"),
-        b'{"a":"\xff"}',
-        b"[1]",
-        b'{"a":"\\ud800',
-    ):
+    cut, wide = b'{"a":"\\ud800', '{"a":1}'.encode("utf-16")
+    for body in (b"", b"hello", b"\xef\xbb\xbf{}", wide, b'{"a":"\xff"}', b"[1]", cut):
         with pytest.raises(Unreadable):
             read_request(body)
 

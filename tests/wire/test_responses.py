@@ -36,10 +36,8 @@ def test_a_text_is_one_message_of_the_user() -> None:
 
 
 def test_items_are_read_as_messages_calls_and_results() -> None:
-    picture = {
-        "role": "user",
-        "content": [{"type": "input_image", "image_url": "x"}, {"type": "input_text", "text": "?"}],
-    }
+    seen = [{"type": "input_image", "image_url": "x"}, {"type": "input_text", "text": "?"}]
+    picture = {"role": "user", "content": seen}
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hidden"}]}
     request = request_of(input=[*HISTORY, picture, reasoning, CALL, RESULT])
     assert [one.role for one in request.messages] == ["user", "assistant", "user", "user", "", "assistant", "tool"]
@@ -142,9 +140,8 @@ def test_an_injected_request_is_json_that_differs_only_by_the_block(
     if not request.messages:
         assert after == before
         return
-    assert {name: value for name, value in after.items() if name not in ("input", "instructions")} == {
-        name: value for name, value in before.items() if name not in ("input", "instructions")
-    }
+    rest = after | {name: before.get(name) for name in ("input", "instructions")}
+    assert rest == before | {"instructions": before.get("instructions")}
     block = {"role": "system", "content": BLOCK}
     if after["input"] == before["input"]:
         assert after["instructions"].endswith(BLOCK)
@@ -169,10 +166,18 @@ def events(text: str, last: str = "response.completed") -> bytes:
     return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in made)
 
 
-def test_a_whole_answer_is_read() -> None:
-    answer = ResponsesAnswer(streamed=False)
-    answer.feed(json.dumps(response("Your budget is $10,000.")).encode())
+def answer_of(raw: bytes | dict[str, Any], size: int = 10_000_000, *, streamed: bool = False) -> ResponsesAnswer:
+    """What is read of these bytes, which come in pieces of this size; of a whole answer, if it is not ``streamed``."""
+    raw = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
+    answer = ResponsesAnswer(streamed=streamed)
+    for start in range(0, len(raw), size):
+        answer.feed(raw[start : start + size])
     answer.finish()
+    return answer
+
+
+def test_a_whole_answer_is_read() -> None:
+    answer = answer_of(response("Your budget is $10,000."))
     assert (answer.text, answer.complete, answer.response_id) == ("Your budget is $10,000.", True, "resp_1")
     assert answer.usage == Usage(9, 2, 4)
 
@@ -180,48 +185,31 @@ def test_a_whole_answer_is_read() -> None:
 @given(st.text(max_size=12), st.integers(1, 40), st.booleans())
 def test_a_stream_is_read_wherever_it_is_cut(text: str, size: int, crlf: bool) -> None:
     raw = events(text).replace(b"\n", b"\r\n") if crlf else events(text)
-    answer = ResponsesAnswer(streamed=True)
-    for start in range(0, len(raw), size):
-        answer.feed(raw[start : start + size])
+    answer = answer_of(raw, size, streamed=True)
     assert answer.done
-    answer.finish()
     expected = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert (answer.text, answer.complete, answer.response_id) == (expected, True, "resp_1")
 
 
 @pytest.mark.parametrize("last", ["response.failed", "response.cancelled", "error"])
-def test_a_failed_stream_is_not_complete(last: str) -> None:
-    answer = ResponsesAnswer(streamed=True)
-    answer.feed(events("Half an ans", last))
-    answer.finish()
-    assert not answer.complete
+def test_a_failed_stream_is_not_complete_nor_one_that_was_cut_off_whose_beginning_is_kept(last: str) -> None:
+    assert not answer_of(events("Half an ans", last), streamed=True).complete
+    cut = answer_of(events("Hello").rpartition(b"event:")[0], streamed=True)
+    assert (cut.text, cut.complete, cut.done) == ("Hello", False, False)
 
 
-@pytest.mark.parametrize("status", ["queued", "in_progress", "failed", "cancelled"])
-def test_an_answer_that_is_not_there_yet_is_not_complete(status: str) -> None:
-    answer = ResponsesAnswer(streamed=False)
-    answer.feed(json.dumps(response("", status=status, output=[])).encode())
-    answer.finish()
-    assert not answer.complete
-
-
-def test_a_cut_off_stream_keeps_what_came_and_is_not_complete() -> None:
-    answer = ResponsesAnswer(streamed=True)
-    answer.feed(events("Hello").rpartition(b"event:")[0])
-    answer.finish()
-    assert (answer.text, answer.complete) == ("Hello", False)
+@pytest.mark.parametrize(
+    ("status", "output", "complete"),
+    [*((one, [], False) for one in ("queued", "in_progress", "failed", "cancelled")), ("completed", [CALL], True)],
+)
+def test_an_answer_is_complete_when_it_is_there_though_it_only_calls_tools(
+    status: str, output: list[Any], *, complete: bool
+) -> None:
+    answer = answer_of(response("", status=status, output=output))
+    assert (answer.text, answer.complete) == ("", complete)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"output":7}', b'{"output":[1,{"type":"message"}]}', b"\xff"])
 def test_what_is_no_response_says_nothing(body: bytes) -> None:
-    answer = ResponsesAnswer(streamed=False)
-    answer.feed(body)
-    answer.finish()
+    answer = answer_of(body)
     assert (answer.text, answer.complete) == ("", False)
-
-
-def test_an_answer_of_tool_calls_alone_is_complete_and_says_nothing() -> None:
-    answer = ResponsesAnswer(streamed=False)
-    answer.feed(json.dumps(response("", output=[CALL])).encode())
-    answer.finish()
-    assert (answer.text, answer.complete) == ("", True)

@@ -81,14 +81,9 @@ def test_an_injected_request_differs_only_by_the_block(path: Path, position: Pos
 def test_our_fields_are_taken_out_again(path: Path) -> None:
     for body in written_ways(path.read_bytes()):
         own = b'"memory_config":{"enabled":true},"memory_context" : {"user_id":"u"}'
-        start = body.index(b"{") + 1
-        assert read_request(body[:start] + own + b"," + body[start:]).rebuild().translate(
-            None, SPACE
-        ) == body.translate(None, SPACE)
-        end = body.rindex(b"}")
-        assert read_request(body[:end] + b"," + own + body[end:]).rebuild().translate(None, SPACE) == body.translate(
-            None, SPACE
-        )
+        start, end = body.index(b"{") + 1, body.rindex(b"}")
+        for sent in (body[:start] + own + b"," + body[start:], body[:end] + b"," + own + body[end:]):
+            assert read_request(sent).rebuild().translate(None, SPACE) == body.translate(None, SPACE)
 
 
 def expected_of(stream: bytes) -> tuple[str, str | None, bool]:
