@@ -390,6 +390,8 @@ async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
     memory = await view.memory(name)
     if before is not None and memory is not None and _hides_turns(before):
         await _tell_turns(view, before, memory)
+    if memory is not None and memory.kind is not Kind.TURN and {"valid_from", "valid_to"} & fields.keys():
+        await _keep_apart(view, memory)
     if not _SLOT_FIELDS & fields.keys():
         return
     slot = slot_name(memory) if memory is not None and memory.active else None
@@ -402,6 +404,18 @@ async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
             new = {field: getattr(effects.new, field) for field in memory.__struct_fields__}
             await view.change(name, {field: value for field, value in new.items() if value != getattr(memory, field)})
     await view.take(name)
+
+
+async def _keep_apart(view: PlanView, memory: Memory) -> None:
+    """End what an edited memory replaced where it begins, and itself where what replaced it begins, so that no two
+    statements of a chain hold at one time.
+    """
+    before = await view.memory(memory.supersedes) if memory.supersedes else None
+    after = await view.memory(memory.superseded_by) if memory.superseded_by else None
+    for one, following in ((before, memory), (memory, after)):
+        if one is not None and following is not None and one.superseded_by == following.id:
+            for name, fields in trimmed([one], begins(following), now=view.now).items():
+                await view.change(name, fields)
 
 
 def _hides_turns(memory: Memory) -> bool:

@@ -69,6 +69,22 @@ async def test_a_statement_that_is_moved_stands_where_it_now_is_in_the_order_of_
     assert again["supersedes"] is None, "the place that it left is free"
 
 
+@pytest.mark.parametrize("edits_newer", [True, False])
+async def test_no_edit_of_a_time_makes_two_statements_of_a_chain_hold_at_once(api: Api, edits_newer: bool) -> None:
+    older = await api.store("Bern", object="Bern", **LIVES, valid_from="2020-01-01T00:00:00Z")
+    newer = await api.store("Oslo", object="Oslo", **LIVES, valid_from="2022-01-01T00:00:00Z")
+    if edits_newer:
+        await edit(api, newer, valid_from="2021-01-01T00:00:00Z")
+    else:
+        await edit(api, older, valid_to=None)
+    for as_of, city in (
+        ("2020-06-01", "Bern"),
+        ("2021-06-01", "Oslo" if edits_newer else "Bern"),
+        ("2023-01-01", "Oslo"),
+    ):
+        assert [one["content"] for one in await api.page(as_of=as_of)] == [city]
+
+
 @pytest.mark.parametrize("year", [2020, 2022])
 async def test_an_edit_puts_a_statement_between_others_and_all_of_them_stay_in_the_history(api: Api, year: int) -> None:
     moved = await api.store("Bern", object="Bern", **LIVES, project_id="atlas", valid_from=f"{year}-01-01T00:00:00Z")
