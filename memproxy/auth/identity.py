@@ -88,10 +88,10 @@ def resolve_user(identity: Identity, named: str | None) -> str:
 
     Raises:
         Forbidden: another user is named than the key is for.
-        RequestError: both are given and disagree, or nobody is named and there is no default.
+        RequestError: both are given and disagree, a name is blank, or nobody is named and there is no default.
     """
-    if named is not None:
-        named = clean_id(named.strip(), "user_id") or None
+    if named is not None and not (named := clean_id(named.strip(), "user_id")):
+        raise RequestError("user_id: must not be empty.", param="user_id")  # never taken for the default user
     if named and identity.named_user and named != identity.named_user:
         raise RequestError("user_id and the header X-Memproxy-User disagree: name one user.", param="user_id")
     for name in (named, identity.named_user):

@@ -33,6 +33,14 @@ async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(
     assert left_in(*tmp_path.rglob("*")) <= {"zzuser"}
 
 
+async def test_a_blank_name_in_the_path_erases_nobody(tmp_path: Path) -> None:
+    async with serve_engine(make_engine(tmp_path)) as api:
+        await api.store("kept, of the user that a caller without a name is")
+        for blank in ("%20", "%E2%80%A8"):
+            assert (await api.call("DELETE", f"/v1/memory/users/{blank}")).status_code == 400
+        assert len(await api.page()) == 1
+
+
 class HangingEmbedder(WordEmbedder):
     """What the user tells is never done, and who gives up on it still waits for ``let_go``."""
 
