@@ -35,6 +35,14 @@ def http_address(value: str) -> str:
     return value.rstrip("/")
 
 
+def in_a_header(value: SecretStr) -> SecretStr:
+    """``value`` without the end of line that files give. Raises ValueError if no header can hold it."""
+    key = value.get_secret_value().strip()
+    if not (key and key.isascii() and key.isprintable()):
+        raise ValueError("must be ASCII characters on one line, as it is sent in a header")
+    return SecretStr(key)
+
+
 def cron(value: str) -> str:
     """``value`` itself. Raises ValueError if cron would not read it."""
     try:
@@ -88,6 +96,7 @@ def existing_folder(value: Path) -> Path:
 
 HttpAddress = Annotated[str, AfterValidator(http_address)]
 WebOrigin = Annotated[str, AfterValidator(web_origin)]
+HeaderSecret = Annotated[SecretStr, AfterValidator(in_a_header)]
 FilePath = Annotated[Path, AfterValidator(expanded)]
 FolderPath = Annotated[Path, AfterValidator(expanded), AfterValidator(existing_folder)]
 
@@ -172,7 +181,7 @@ class UpstreamSettings(Section):
         description="Base URL, with `/v1`. Without one, `OPENAI_BASE_URL` of the environment, then OpenAI's own.",
         json_schema_extra={"example": f"${{OPENAI_BASE_URL:-{OPENAI_BASE_URL}}}"},
     )
-    api_key: SecretStr | None = Field(None, description="Key sent upstream in place of the client's.")
+    api_key: HeaderSecret | None = Field(None, description="Key sent upstream in place of the client's.")
     timeout_s: Seconds = Field(600.0, description="Longest silence of the upstream, in seconds (504 after).")
     connect_timeout_s: Seconds = Field(10.0, description="Longest wait for a connection, in seconds.")
     ca_file: FilePath | None = Field(None, description="Certificates (PEM) to trust beside the system's.")
@@ -441,7 +450,7 @@ class ModelSettings(Section):
 
     base_url: HttpAddress | None = Field(None, description="Base URL; default the upstream's.")
     model: str | None = Field(None, description="Model; default the request's own.")
-    api_key: SecretStr | None = Field(None, description="Key; default the request's own, held in memory only.")
+    api_key: HeaderSecret | None = Field(None, description="Key; default the request's own, held in memory only.")
     timeout_s: Seconds = Field(30.0, description="Seconds for one call.")
     temperature: float = Field(0.1, ge=0, le=2, description="Sampling temperature.")
     max_tokens: Positive = Field(500, description="Most tokens of one answer.")
@@ -473,7 +482,7 @@ class EmbeddingSettings(Section):
     model_path: FilePath | None = Field(None, description="Folder of a local ONNX model (no download).")
     dimension: Positive | None = Field(None, description="Vector length; default the model's.")
     base_url: HttpAddress | None = Field(None, description="Base URL of provider `openai`.")
-    api_key: SecretStr | None = Field(None, description="Key of provider `openai`.")
+    api_key: HeaderSecret | None = Field(None, description="Key of provider `openai`.")
     threads: Positive = Field(1, description="Threads of the local model.")
     query_precision: Literal["int8", "fp32"] = Field(
         "int8",
@@ -498,7 +507,7 @@ class StoreSettings(Section):
     )
     path: FilePath | None = Field(None, description="Folder of the embedded store; default `<home>/store`.")
     url: str | None = Field(None, description="Server: `http://…` of Qdrant, `postgresql://user:password@host/name`.")
-    api_key: SecretStr | None = Field(None, description="Key of a Qdrant server.")
+    api_key: HeaderSecret | None = Field(None, description="Key of a Qdrant server.")
     grpc_port: int | None = Field(
         None, ge=0, le=65535, description="Port of Qdrant's gRPC; default: one above that of `url`. 0: REST alone."
     )
@@ -666,7 +675,7 @@ class TelemetrySettings(Section):
     """Metrics, logs and traces."""
 
     metrics: bool = Field(True, description="Serve `/metrics`.")
-    metrics_token: SecretStr | None = Field(None, description="Bearer token that `/metrics` asks for.")
+    metrics_token: HeaderSecret | None = Field(None, description="Bearer token that `/metrics` asks for.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level logged.")
     log_format: Literal["text", "json"] = Field("text", description="Log line format.")
     log_content: bool = Field(False, description="Allow message text in debug logs. Not built yet: `true` is refused.")

@@ -136,6 +136,15 @@ def test_an_empty_environment_value_unsets_an_optional_setting(files: Files, tex
     assert files.load("upstream: {api_key: secret}", environ).upstream.api_key is None
 
 
+def test_a_key_from_a_file_loses_its_end_of_line_and_one_that_no_header_holds_is_refused(files: Files) -> None:
+    key = files.load('upstream: {api_key: "${KEY}"}', {"KEY": "sk-1\n"}).upstream.api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk-1"
+    for wrong in ("sk-1\nsk-2", "sk-ä", " "):
+        (line,) = files.refused('models: {judge: {api_key: "${KEY}"}}', {"KEY": wrong})
+        assert "models.judge.api_key: the value (not shown) cannot be used; must be ASCII" in line
+
+
 def test_variables_are_filled_into_texts(files: Files) -> None:
     text = """
         upstream: {base_url: "http://${HOST}:${PORT:-80}/v1", api_key: "${KEY:-}"}
