@@ -254,13 +254,15 @@ async def test_a_foreign_host_or_origin_is_refused_everywhere(
     assert relay.engine.api_calls == []
 
 
-async def test_an_allowed_origin_may_call_and_read(running: Running) -> None:
+async def test_an_allowed_origin_may_call_and_read(running: Running, upstream: ScriptedUpstream) -> None:
     section = {"cors_origins": ["https://app.example"]}
+    upstream.default = lambda _: json_answer({}, 405)
     async with running(server=section) as relay:
         headers = {"origin": "https://app.example", "access-control-request-headers": "content-type"}
-        preflight = await relay.client.options("/v1/memory", headers=headers)
+        paths = ("/v1/memory", "/v1/chat/completions", "/v1/models")
+        preflights = [await relay.client.options(path, headers=headers) for path in paths]
         answer = await relay.client.get("/v1/memory", headers=headers)
-    assert preflight.status_code == 204
+    assert [one.status_code for one in preflights] == [204, 204, 204]
     assert answer.headers["access-control-allow-origin"] == "https://app.example"
 
 
