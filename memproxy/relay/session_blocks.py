@@ -18,6 +18,7 @@ import msgspec
 
 from memproxy.core.protocol import RecallAnswer
 from memproxy.core.scope import Scope
+from memproxy.core.turn import text_digest
 from memproxy.errors import StateUnavailable
 from memproxy.logs import LogLimit
 from memproxy.metrics import metrics
@@ -146,9 +147,10 @@ class BlockKeeper:
         if session_blocks is None:
             return request_blocks
         blocks = {
-            index: session_blocks.blocks[name]
+            index: lines
             for index, name in zip(users, names, strict=False)
-            if name in session_blocks.blocks
+            if (lines := session_blocks.blocks.get(name)) is not None
+            and text_digest(_text(lines)) not in chat.digests  # some clients keep what was sent, our block with it
         }
         return msgspec.structs.replace(request_blocks, blocks=blocks, erasures=session_blocks.erasures)
 

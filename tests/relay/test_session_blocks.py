@@ -95,6 +95,19 @@ async def test_only_memories_that_were_not_shown_are_added(relay: Rig, upstream:
     assert [text.count(f"fact number {number}") for number in range(3)] == [1, 1, 1]
 
 
+async def test_a_block_that_the_client_sends_back_is_not_repeated_beside_it(
+    relay: Rig, upstream: ScriptedUpstream
+) -> None:
+    relay.engine.recall = Memories(numbered(2))
+    await relay.chat(*turns(1))
+    first, second = turns(2)
+    kept = [*upstream.last.messages, {"role": "assistant", "content": f"You said: {first}"}]
+    body = {"model": "test-model", "messages": [*kept, {"role": "user", "content": second}]}
+    relay.engine.recall = Memories({})
+    await relay.client.post("/v1/chat/completions", json=body)
+    assert upstream.last.messages == body["messages"]
+
+
 async def test_beyond_the_sessions_total_no_block_is_added(running: Running, upstream: ScriptedUpstream) -> None:
     inject = {"session_tokens": 250}
     async with running(inject=inject, recall={"max_tokens": 120}) as relay:
