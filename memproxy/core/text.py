@@ -210,6 +210,15 @@ def estimate(text: str) -> int:
     return math.ceil(tokens)
 
 
+MESSAGE_OVERHEAD = 4
+"""Tokens that chat formats spend on a message itself."""
+
+
+def message_tokens(text: str) -> int:
+    """The tokens of a message, line by line as `recall.assemble` counts a block."""
+    return MESSAGE_OVERHEAD + sum(estimate(line) + 1 for line in text.split("\n"))
+
+
 def _estimated(piece: str) -> float:
     first = piece[0]
     if first.isspace():

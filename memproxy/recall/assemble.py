@@ -11,7 +11,7 @@ from memproxy.core import block
 from memproxy.core.memory import Kind, Memory, Trust, short_id
 from memproxy.core.protocol import Citation
 from memproxy.core.telling import LEAST, telling
-from memproxy.core.text import estimate, key_terms, sentences
+from memproxy.core.text import MESSAGE_OVERHEAD, estimate, key_terms, sentences
 from memproxy.recall.ranking import Scored
 
 HEADING = (
@@ -34,10 +34,6 @@ PROFILE_LINE_CHARACTERS = 160
 """Of a profile's lines: many things said shortly tell more of somebody than few in full."""
 
 SNIPPET_CHARACTERS = 200
-
-_MESSAGE_OVERHEAD = 4
-"""Tokens that chat formats spend on a message itself."""
-
 
 _FRAMES = 16
 """Texts around blocks whose tokens are kept: there is one heading, unless the settings change."""
@@ -75,7 +71,7 @@ def assemble(
     """
     heading = heading or (HEADING if max_tokens >= _SMALL else SHORT_HEADING)
     frame = (block.OPEN.format(nonce=nonce), heading.strip(), block.CLOSE.format(nonce=nonce))
-    tokens = _MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
+    tokens = MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
     lines: list[_Line] = []
     for line in (_line_of(scored, terms, now, profile=profile) for scored in chosen):

@@ -31,6 +31,7 @@ from memproxy.core.message_kinds import fitted
 from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
+from memproxy.core.text import message_tokens
 from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import child, metrics
 from memproxy.ports import CallerStore, UsageStore
@@ -173,7 +174,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             result=self.result,
             reason=self.reason,
             mode=self._mode().value,
-            tokens=self.request_blocks.tokens if self.request_blocks is not None else 0,
+            tokens=sum(map(message_tokens, self.request_blocks.texts.values()))
+            if self.request_blocks is not None
+            else 0,
             memories=self._cited(),
             timings={stage: round(ms, 3) for stage, ms in self.timings.items()},
             status=status,

@@ -213,7 +213,9 @@ async def test_a_receipt_tells_what_was_injected_and_what_was_learned(
     async with shared_proxy.client() as client:
         told = await chat(client, "My budget for the Hawaii vacation is $10,000.", headers=headers)
         first = await learned(shared_proxy, told.header("x-memproxy-request-id"), user)
-        asked = await chat(client, "What is my budget for the Hawaii vacation?", headers=headers)
+        question = {"query": "What is my budget for the Hawaii vacation?", "user_id": user, "session_id": "s"}
+        recalled = (await client.post("/v1/memory/recall", json=question)).json()
+        asked = await chat(client, question["query"], headers={**headers, "x-memproxy-session": "s"})
         greeted = await chat(client, "Hello!", headers=headers)
 
     assert (first["result"], first["mode"], first["captured"]) == ("empty", "on", True)
@@ -227,7 +229,7 @@ async def test_a_receipt_tells_what_was_injected_and_what_was_learned(
     assert second["session_id"] == asked.header("x-memproxy-session")
     assert stored["memory_id"] in [one["memory_id"] for one in second["memories"]]
     assert len(second["memories"]) == int(asked.header("x-memproxy-memories"))
-    assert second["tokens"] > 0
+    assert second["tokens"] == recalled["tokens"] > 0
     assert {"gate", "recall"} <= set((await learned(shared_proxy, second["request_id"], user))["timings"])
 
     async with shared_proxy.client() as client:
