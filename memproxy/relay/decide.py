@@ -32,7 +32,7 @@ from memproxy.core.protocol import Identity, RecallAnswer, RecallRequest
 from memproxy.core.receipt import Cited, Decided
 from memproxy.core.scope import Scope
 from memproxy.core.text import message_tokens
-from memproxy.errors import StateUnavailable, TooManyRequests, Unauthenticated
+from memproxy.errors import MemproxyError, StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import child, metrics
 from memproxy.ports import CallerStore, UsageStore
 from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
@@ -298,6 +298,17 @@ class Decider:
         return Decision(
             result="skipped", reason="control", scope=scope, conversation=conversation, own_answer=own_answer
         )
+
+    async def owner(self, headers: Headers) -> Scope | None:
+        """Whose a request is whose body cannot be read, by its key and headers; None: nobody's, or not to be told."""
+        try:
+            identity = await self.authenticator.identify(headers)
+            user = user_of(identity, None)
+        except MemproxyError:  # such a request is not ours to refuse
+            return None
+        if user is None:
+            return None
+        return Scope(tenant=identity.tenant, user=user, project=identity.project, agent=identity.agent)
 
     def _nonce(self, scope: Scope) -> str:
         return session_nonce(self.secret, scope.tenant, scope.user, scope.session or "")

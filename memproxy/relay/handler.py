@@ -181,15 +181,25 @@ class MemoryHandler:
     ) -> int:
         """A body that we cannot read, or need not, goes on as it is; the upstream says what it thinks of it."""
         await self.decider.admit(request.headers, None)
+        if decision is _UNREADABLE:
+            scope = await self.decider.owner(request.headers)
+            decision = msgspec.structs.replace(decision, scope=scope, injects=read_mode(request.headers, None).injects)
         decision.count()
         request.memory_headers = decision.headers()
         if trace is not None:
             trace.decided(decision, began)
             trace.calling(self.upstream.host, None)
-        status = await self.passthrough.send(request, body, len(body))
+        note = partial(self._note_unread, request, decision, datetime.now(UTC))
+        status = await self.passthrough.send(request, body, len(body), note)
         if trace is not None:
             trace.answered(status)
         return status
+
+    def _note_unread(self, request: Request, decision: Decision, at: datetime, answer: UpstreamAnswer) -> None:
+        if decision.scope is not None:
+            decided = decision.for_receipt(status=answer.status, model=None)
+            part = ReceiptPart(request_id=request.request_id, scope=decision.scope, at=at, decided=decided)
+            self.decider.engine.decided(part)
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
         """The request's body as memory sees it; a large or compressed one is read in a thread. Raises `Unreadable` for

@@ -239,6 +239,12 @@ async def test_a_receipt_tells_what_was_injected_and_what_was_learned(
             assert (status, one["result"], one["mode"]) == (200, result, mode)
             assert one["decision"]["searched"] is False
 
+        twice = b'{"messages": [], "messages": [{"role": "user", "content": "Hi"}]}'
+        unread = await client.post("/v1/chat/completions", content=twice, headers=headers)
+    status, one = await receipt(shared_proxy, unread.headers["x-memproxy-request-id"], user)
+    assert (status, one["result"], one["reason"], one["mode"]) == (200, "skipped", "unreadable", "read")
+    assert one["upstream"]["status"] == unread.status_code
+
     third = await learned(shared_proxy, greeted.header("x-memproxy-request-id"), user)
     assert (third["result"], third["reason"]) == ("skipped", "greeting")
     assert third["decision"] == {"searched": False, "reason": "greeting"}
