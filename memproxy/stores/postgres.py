@@ -78,9 +78,7 @@ class PostgresStore(ServerStore[Collection]):
             row = await result.fetchone()
         if row is None:
             return None
-        current = plain.beside(row[0])
-        await current.upgrade()
-        return current, msgspec.json.decode(row[1], type=Marker)
+        return plain.beside(row[0]), msgspec.json.decode(row[1], type=Marker)
 
     async def open(self, expected_id: str | None) -> str:
         store_id = await super().open(expected_id)

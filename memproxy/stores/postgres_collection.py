@@ -264,41 +264,6 @@ class Collection:
         if not is_there and (any_held or self._index.kind == "hnsw"):
             await connection.execute(self._nearest_made("CONCURRENTLY"))
 
-    async def upgrade(self) -> None:
-        """Bring tables of the first forms up to this one: their index held every vector, and none helped to count."""
-        async with self.connected() as connection:
-            await self._renew_page_index(connection)
-            result = await connection.execute(
-                "SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'beyond'",
-                [f'"{self.name}_parts"'],
-            )
-            if await result.fetchone() is not None:
-                return
-            await connection.execute("SET LOCAL statement_timeout = 0")
-            hnsw, owner, parts = self._named("hnsw"), self._named("owner"), self._parts
-            for text in (
-                f"DROP INDEX IF EXISTS {hnsw}, {owner}",
-                f"ALTER TABLE {parts} ADD COLUMN IF NOT EXISTS beyond boolean NOT NULL DEFAULT false",
-                f"CREATE INDEX IF NOT EXISTS {owner} ON {parts} (tenant, user_id, beyond)",
-                (
-                    f"UPDATE {parts} SET beyond = true FROM (SELECT place, part, row_number() OVER "
-                    f"(PARTITION BY tenant, user_id ORDER BY place, part) AS number FROM {parts}) AS counted WHERE "
-                    f"{parts}.place = counted.place AND {parts}.part = counted.part AND number > {self._exact_up_to:d}"
-                ),
-            ):
-                await connection.execute(text)
-
-    async def _renew_page_index(self, connection: AsyncConnection[Row]) -> None:
-        """Make the index of pages anew where it has no included column: by that memories are counted."""
-        result = await connection.execute(
-            "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indnatts = indnkeyatts",
-            [f'"{self.name}_page"'],
-        )
-        if await result.fetchone() is not None:
-            await connection.execute("SET LOCAL statement_timeout = 0")
-            await connection.execute(f"DROP INDEX IF EXISTS {self._named('page')}")
-            await connection.execute(f"CREATE INDEX IF NOT EXISTS {self._named('page')} ON {self._points} {_PAGE}")
-
     async def _guard(self, connection: AsyncConnection[Row], table: str) -> None:
         await connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         await connection.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")

@@ -1,20 +1,20 @@
-"""The tables of the state in PostgreSQL, as migrations that never change; all that are missing are one transaction.
+"""The tables of the state in PostgreSQL, and their later forms (`MIGRATIONS`): all that is missing is one transaction.
 
 Text is compared byte by byte (collation C), as in SQLite. JSON is kept as bytes: it may hold what text in PostgreSQL
 cannot. What is the owner's stands under ``tenant`` and ``user_id``; changing it takes the owner's lock.
 """
 
-from collections.abc import Sequence
-
-from memproxy.errors import ConfigError
 from memproxy.stores import state_tables as tables
 from memproxy.stores.postgres_state_database import SCHEMA, Db, lock_key, single_row
 
 _OWNER = 'tenant text COLLATE "C" NOT NULL, user_id text COLLATE "C" NOT NULL'
 _PLACE = f'{_OWNER}, project text COLLATE "C", agent text COLLATE "C", session text COLLATE "C"'
+FIRST_VERSION = 5  # the form that the first release creates
+
 _TYPES = {
     "user": "user_id",
     "owner": _OWNER,
+    "held": "held_by text,",  # the claimant that does something for the owner beside the rows: no other one claims any
     "place": _PLACE,
     "name": 'text COLLATE "C"',
     "time": "timestamptz",
@@ -33,7 +33,9 @@ _TYPES = {
     "secret": "uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())",
 }
 
-_JOURNAL = (
+_TABLES = (
+    *tables.written(tables.TABLES, _TYPES),
+    "CREATE INDEX owners_held ON owners (held_by) WHERE held_by IS NOT NULL",
     # ``head``: the oldest unfinished row of its owner and lane, the only one that may be claimed; ``claimant``: who
     # runs it; ``due`` NULL: at once
     f"""
@@ -63,12 +65,6 @@ _JOURNAL = (
     # who claims, until when it counts as living if it does not say so again, and the advisory lock that it holds
     "CREATE TABLE claimants (id text PRIMARY KEY, until timestamptz NOT NULL, lock bigint NOT NULL)",
     "CREATE INDEX uses_past ON uses (ends)",
-)
-
-_SHARED = (
-    # ``held_by``: the claimant that does something for the owner beside the rows; no other one claims any meanwhile
-    "ALTER TABLE owners ADD COLUMN held_by text",
-    "CREATE INDEX owners_held ON owners (held_by) WHERE held_by IS NOT NULL",
     # how rows were refused, for replicas at which somebody waits for them; ``kind``: the error's class
     f"""
     CREATE TABLE refusals (
@@ -83,35 +79,27 @@ _SHARED = (
     "CREATE INDEX refusals_age ON refusals (at)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (*tables.written(tables.TABLES, _TYPES), *tables.written(tables.WORKING, _TYPES), *_JOURNAL),
-    tables.written(tables.DREAMS, _TYPES),
-    _SHARED,
-    tables.written(tables.SILENT, _TYPES),
-    tables.written(tables.NEWEST, _TYPES),
-)
+MIGRATIONS: tables.Steps = ()
+"""From `FIRST_VERSION` on; none ever changes."""
 
 
-async def migrate(db: Db, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Create or update the tables; several replicas may try at once. Raises `ConfigError`: newer ones are there."""
-    if await _version(db) == len(migrations):
+async def migrate(db: Db, migrations: tables.Steps = MIGRATIONS) -> None:
+    """Create or update the tables; several replicas may try at once. Raises as `state_tables.missing`."""
+    newest = FIRST_VERSION + len(migrations)
+    if await _version(db) == newest:
         return
     async with db.transaction():
         await db.execute("SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)")
         await db.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key("migrations")])
-        done = await _version(db)
-        if done > len(migrations):
-            raise ConfigError(
-                f"state.url: the database has version {done}, this memproxy knows up to {len(migrations)}. "
-                "Start the version that wrote it, or a newer one."
-            )
+        done, where = await _version(db), "state.url: the database"
+        steps = tables.missing(done, where, first=FIRST_VERSION, schema=_TABLES, migrations=migrations)
         await db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         await db.execute("CREATE TABLE IF NOT EXISTS version (number integer NOT NULL)")
-        for script in migrations[done:]:
+        for script in steps:
             for statement in script:
                 await db.execute(statement)
         await db.execute("DELETE FROM version")
-        await db.execute("INSERT INTO version VALUES (%s)", [len(migrations)])
+        await db.execute("INSERT INTO version VALUES (%s)", [newest])
 
 
 async def _version(db: Db) -> int:

@@ -1,19 +1,18 @@
-"""The tables of the embedded state, and how a file of an earlier version gets to them.
+"""The tables of the embedded state, and how a file of an earlier version gets to them (`MIGRATIONS`).
 
 ``PRAGMA user_version`` is the version of a file's form. Times are microseconds since 1970 (UTC).
 """
 
 import sqlite3
-from collections.abc import Sequence
 
-from memproxy.errors import ConfigError
 from memproxy.stores import state_tables as tables
 
-FIRST_VERSION = 12  # the form that the first release creates. Files of lower versions were written before it.
+FIRST_VERSION = 16  # the form that the first release creates. Files of lower versions were written before it.
 
 _TYPES = {
     "user": "user",
     "owner": "tenant TEXT NOT NULL, user TEXT NOT NULL",
+    "held": "",
     "place": "tenant TEXT NOT NULL, user TEXT NOT NULL, session TEXT, scope TEXT NOT NULL",
     "name": "TEXT",
     "time": "INTEGER",
@@ -62,37 +61,24 @@ SCHEMA = (
     *tables.written(tables.TABLES, _TYPES),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
-    tables.written(step, _TYPES) for step in (tables.WORKING, tables.DREAMS, tables.SILENT, tables.NEWEST)
-)
-"""Statements that each bring a file from one version to the next, from `FIRST_VERSION` on; none ever changes."""
+MIGRATIONS: tables.Steps = ()
+"""From `FIRST_VERSION` on; none ever changes."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
 """The form that this version reads and writes."""
 
 
-def migrate(db: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Create the tables, or bring the file to the newest version; several processes may try at once. Raises
-    `ConfigError`: a newer memproxy wrote the file, or one from before the first release.
+def migrate(db: sqlite3.Connection, migrations: tables.Steps = MIGRATIONS) -> None:
+    """Create the tables, or bring the file to the newest version; several processes may try at once. Raises as
+    `state_tables.missing`.
     """
     newest = FIRST_VERSION + len(migrations)
     if _version(db) == newest:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        done = _version(db)
-        if done > newest:
-            raise ConfigError(
-                f"state.path: the file has version {done}, this memproxy knows up to {newest}. "
-                "Start the version that wrote it, or a newer one."
-            )
-        if 0 < done < FIRST_VERSION:
-            raise ConfigError(
-                f"state.path: the file has version {done}, which was written before the first release. Run `memproxy "
-                "export` with the version that wrote it, and `memproxy import` with this one into a new MEMPROXY_HOME."
-            )
-        scripts = migrations[done - FIRST_VERSION :] if done else (SCHEMA, *migrations)
-        for script in scripts:
+        where = "state.path: the file"
+        for script in tables.missing(_version(db), where, first=FIRST_VERSION, schema=SCHEMA, migrations=migrations):
             for statement in script:
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {newest}")

@@ -1,13 +1,18 @@
 """The tables of the state, written once for both databases: their own types stand in braces, and what only one has
-beside its `migrate`. None of these statements ever changes: a later form is a further step.
+beside its `migrate`. None of these statements ever changes: a later form is a further step of `MIGRATIONS`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from memproxy.errors import ConfigError
+
+Steps = Sequence[Sequence[str]]
+"""Statements that each bring a state from one version to the next."""
 
 TABLES = (
     "CREATE TABLE refused (lane TEXT PRIMARY KEY, rows {big} NOT NULL){rowless}",
     # who has anything here
-    "CREATE TABLE owners ({owner}, PRIMARY KEY (tenant, {user})){rowless}",
+    "CREATE TABLE owners ({owner}, {held} PRIMARY KEY (tenant, {user})){rowless}",
     """
     CREATE TABLE slots (
         {owner}, slot {name} NOT NULL, holder TEXT NOT NULL, PRIMARY KEY (tenant, {user}, slot)
@@ -24,6 +29,7 @@ TABLES = (
     ){rowless}
     """,
     "CREATE INDEX progress_open ON progress (last_turn_at) WHERE unlearned > 0",
+    "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
     """
     CREATE TABLE session_keys (
         {owner},
@@ -187,9 +193,6 @@ TABLES = (
     "CREATE INDEX erased_age ON erased (at)",
     "CREATE TABLE secrets (name TEXT PRIMARY KEY, value {bytes} NOT NULL){rowless}",
     "INSERT INTO secrets VALUES ('erased', {secret})",
-)
-
-WORKING = (
     # ``name`` and ``namespace``: of an entry's key (`core.working_memory`); ``project`` is empty for none; ``head``:
     # JSON of category, tags and the agent that wrote it; ``words``: what a search looks at
     """
@@ -210,9 +213,8 @@ WORKING = (
     """,
     "CREATE INDEX working_namespaces ON working (tenant, {user}, namespace)",
     "CREATE INDEX working_age ON working (expires_at)",
-)
-
-DREAMS = (
+    # what was changed last of a million entries, past those that have expired, without reading them all
+    "CREATE INDEX working_newest ON working (tenant, {user}, updated_at, expires_at)",
     # ``body``: JSON of ``core.dream.Dream``, without text; ``due``: while it is ``open``, until when somebody works on
     # it
     """
@@ -229,16 +231,25 @@ DREAMS = (
     "CREATE UNIQUE INDEX dreams_open ON dreams (tenant, {user}) WHERE open{is_true}",
 )
 
-SILENT = (
-    # sessions that fell silent are summarised once: those of before are not
-    "UPDATE progress SET ended_at = last_turn_at WHERE ended_at IS NULL",
-    "CREATE INDEX progress_silent ON progress (last_turn_at) WHERE ended_at IS NULL",
-)
-
-# what was changed last of a million entries, past those that have expired, without reading them all
-NEWEST = ("CREATE INDEX working_newest ON working (tenant, {user}, updated_at, expires_at)",)
-
 
 def written(statements: tuple[str, ...], types: Mapping[str, str]) -> tuple[str, ...]:
     """Statements as a database takes them."""
     return tuple(statement.format_map(types) for statement in statements)
+
+
+def missing(done: int, where: str, *, first: int, schema: Sequence[str], migrations: Steps) -> Steps:
+    """What brings a state of version ``done`` (0: there is none) to the newest; ``first`` is what ``schema`` creates.
+    Raises `ConfigError`: a newer memproxy wrote it, or one from before the first release.
+    """
+    newest = first + len(migrations)
+    if done > newest:
+        raise ConfigError(
+            f"{where} has version {done}, this memproxy knows up to {newest}. Start the version that wrote it, or a "
+            "newer one."
+        )
+    if 0 < done < first:
+        raise ConfigError(
+            f"{where} has version {done}, which was written before the first release. Run `memproxy export` with the "
+            "version that wrote it, and `memproxy import` with this one into a new state."
+        )
+    return migrations[done - first :] if done else (schema, *migrations)

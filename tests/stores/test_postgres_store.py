@@ -220,34 +220,6 @@ async def test_another_index_is_made_at_the_next_start_and_finds_the_same(postgr
     assert all(one == found[0] for one in found)
 
 
-async def test_tables_of_the_first_form_are_brought_up_to_this_one(postgres_url: str) -> None:
-    async with opened(postgres_url, name := f"t_{uuid4().hex}") as store:
-        await some(store, 40)
-        before = {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=5))}
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        for text in (
-            "DROP INDEX {name}_hnsw, {name}_owner",
-            "ALTER TABLE {name}_parts DROP COLUMN beyond",
-            "CREATE INDEX {name}_owner ON {name}_parts (tenant, user_id)",
-            "CREATE INDEX {name}_hnsw ON {name}_parts USING hnsw (vector vector_cosine_ops)",
-            "DROP INDEX {name}_page",
-            "CREATE INDEX {name}_page ON {name}_points (tenant, user_id, created_at DESC)",
-        ):
-            await connection.execute(text.format(name=name).encode())
-    async with opened(postgres_url, name, exact_up_to=10) as store:
-        await renewed(store)
-        assert {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=5))} == before
-        await store.upsert(ANN, [point(memory("more"), EAST)])
-        assert "more" in {one.memory.id for one in await store.search(ANN, HybridQuery(dense=EAST, limit=1))} | before
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        await connection.execute("SELECT set_config('memproxy.everybody', 'on', false)")
-        held = await connection.execute(f"SELECT count(*) FROM {name}_parts WHERE beyond".encode())
-        assert await held.fetchone() == (31,)
-        page = await connection.execute("SELECT pg_get_indexdef(to_regclass(%s))", [f"{name}_page"])
-        assert "INCLUDE (tells_nothing)" in str(await page.fetchone())
-    assert [(kind, options) for kind, options, _ in await indexes(postgres_url, name)] == [("hnsw", None)]
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

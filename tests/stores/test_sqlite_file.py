@@ -10,16 +10,14 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from memproxy.core.dream import Dream
 from memproxy.errors import ConfigError, StateUnavailable
 from memproxy.stores.sqlite_file import SqliteFile
 from memproxy.stores.sqlite_schema import MIGRATIONS, VERSION, migrate
 from memproxy.stores.sqlite_state import News, SqliteState
 from memproxy.tasks import TaskOwner
-from tests.stores.making import ANN, NOON, entry
+from tests.stores.making import entry
 from tests.stores.states import opened_state
 
 
@@ -45,52 +43,7 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date(state: SqliteSta
     db.close()
 
 
-async def test_a_file_of_the_first_version_gets_what_came_later_and_keeps_its_rows(file: Path) -> None:
-    file.parent.mkdir()
-    with sqlite3.connect(file, isolation_level=None) as db:
-        migrate(db, ())
-        db.execute("INSERT INTO meta VALUES ('kept', 'since then')")
-        scope = msgspec.json.encode(ANN).decode()
-        db.execute("INSERT INTO progress VALUES (?, ?, 's1', ?, 2, 0, NULL)", (*ANN.owner, scope))
-    db.close()
-    async with opened_state(file) as state:
-        assert await state.get_meta("kept") == "since then"
-        assert await state.sweep_working(NOON) == 0
-        assert await state.silent_sessions(silent_before=NOON, limit=9) == [], "sessions of before count as over"
-        await state.note_turns(ANN, count=1, at=NOON)
-        assert [one.unlearned for one in await state.silent_sessions(silent_before=NOON, limit=9)] == [3]
-
-
-async def test_a_file_of_before_dreams_keeps_its_working_memory_and_has_room_for_dreams(file: Path) -> None:
-    file.parent.mkdir()
-    with sqlite3.connect(file, isolation_level=None) as db:
-        migrate(db, MIGRATIONS[:1])
-        assert db.execute("PRAGMA user_version").fetchone() == (13,)
-        values = (*ANN.owner, "session/abc/notes", "", "session/abc", 0, 0, 2**52, 2, "{}", "", b"17")
-        db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
-    db.close()
-    async with opened_state(file) as state:
-        dream = Dream(id="dream_1", trigger="call", created_at=NOON)
-        assert await state.begin_dream(ANN, dream)
-        assert await state.dreams(ANN, after=0, limit=9) == [dream]
-        entry = await state.working(ANN, "session/abc/notes", NOON)
-        assert entry is not None
-        assert entry.data == b"17"
-
-
-async def test_a_file_of_before_pages_of_working_memory_finds_what_was_changed_last_by_an_index(file: Path) -> None:
-    file.parent.mkdir()
-    with sqlite3.connect(file, isolation_level=None) as db:
-        migrate(db, MIGRATIONS[:3])
-        assert db.execute("PRAGMA user_version").fetchone() == (15,)
-        for number in range(3):
-            values = (*ANN.owner, f"run/a/k{number}", "", "run/a", 0, number, 2**52, 2, "{}", "", b"17")
-            db.execute(f"INSERT INTO working VALUES ({', '.join('?' * len(values))})", values)
-    db.close()
-    async with opened_state(file) as state:
-        assert [one.key for one in await state.newest_working(ANN, NOON, most=2)] == ["run/a/k2", "run/a/k1"]
-        page = await state.working_page(ANN, "run/", NOON, after=None, most=2)
-        assert ([one.key for one in page.entries], page.after) == (["run/a/k0", "run/a/k1"], ("run/a/k1", ""))
+async def test_what_was_changed_last_of_working_memory_is_found_by_an_index(state: SqliteState, file: Path) -> None:
     with sqlite3.connect(file) as db:
         plan = db.execute(
             "EXPLAIN QUERY PLAN SELECT words FROM working WHERE tenant = 'a' AND user = 'b' AND expires_at > 1 "
@@ -110,7 +63,7 @@ async def test_a_migration_that_fails_changes_nothing(state: SqliteState, file: 
     db.close()
 
 
-@pytest.mark.parametrize(("version", "what_to_do"), [(99, "newer"), (11, "memproxy export.*memproxy import")])
+@pytest.mark.parametrize(("version", "what_to_do"), [(99, "newer"), (15, "memproxy export.*memproxy import")])
 async def test_a_file_of_another_version_is_refused_with_what_to_do(file: Path, version: int, what_to_do: str) -> None:
     file.parent.mkdir()
     with sqlite3.connect(file) as db:
