@@ -1,7 +1,7 @@
 """Many signals, one score: how likely it is that a memory is relevant to a query. Raw scores mean different things for
-every query and corpus, and ranks throw away what they know. So each signal is looked at by itself and against the other
-candidates, and a logistic regression fitted on questions with known answers (``recall/data/weights.json``) turns them
-into a number, of which `recall.scores` makes the score.
+every query and corpus, so each signal is looked at by itself and against the other candidates, and a regression fitted
+on questions with known answers (``recall/data/weights.json``) turns them into a number, of which `recall.scores` makes
+the score.
 
 With few memories mean and spread say little: both are drawn towards what is usual (``_Usual``) with the weight of
 ``PRIOR_CANDIDATES`` candidates.

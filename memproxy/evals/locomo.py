@@ -1,9 +1,8 @@
 """LoCoMo: ten long conversations between two people, with questions about them.
 
 Each conversation is a user of its own (pooled: all are one user's), each session is pushed with its date, the speaker
-as ``name``, the dia_id as ``id`` and the text as ``content``; the proxy itself puts the name before the text where it
-searches, so that the stored turn stays verbatim. Gold turns are a question's ``evidence``, gold sessions theirs.
-Category 5 is adversarial (no answer there, a near miss as evidence) and reported apart.
+as ``name``, the dia_id as ``id`` and the text as ``content``. Gold turns are a question's ``evidence``, gold sessions
+theirs. Category 5 is adversarial (no answer there, a near miss as evidence) and reported apart.
 """
 
 import re

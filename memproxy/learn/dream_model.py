@@ -1,8 +1,7 @@
 """What a dream asks a chat model, and what of its answers is taken.
 
-The model sees a window of memories by numbers and answers by them: it cannot name what it was not shown. Code decides:
-an answer that cannot be read is nothing, a merged sentence keeps the names and numbers of its sources and no others,
-a model that wants to set aside more than a part of a window is refused, and nothing that it leaves out goes.
+The model sees a window of memories by numbers and answers by them: it cannot name what it was not shown. Code checks
+the answer (docs/dream.md); what the model leaves out stays.
 """
 
 import itertools

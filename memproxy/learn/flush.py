@@ -1,8 +1,7 @@
 """Flush: whose writes the store has not flushed yet, and the lock under which an owner's writes are made.
 
 A row is acknowledged after a flush that began when its writes were done, and rows share flushes. What one lane wrote
-and did not flush can be seen by the other, which must not build on it: after a crash each lane does its own rows again,
-in their order, but one lane does not wait for the other.
+and did not flush can be seen by the other, which must not build on it: after a crash it may not be there.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
 """What the user said later about the same thing: "car's on -2, spot 75" after "parked on level -3, spot 118".
 
-A ranking looks at each memory beside the question, and the older statement is often the one that has its words. How
-likely a later message takes the place of an earlier one follows from how near the two are, token by token, beside how
-near the user's other messages are. The likelier that is, the likelier the later one is needed where the earlier one is
-(`OWN`, `ABOUT`), and it stands before it; from `INSTEAD` on it comes in its place. Where facts were reconciled,
-reconciling has decided, and nothing is looked at here.
+The older statement is often the one that has the question's words. How likely a later message takes the place of an
+earlier one follows from how near the two are, token by token, beside how near the user's other messages are. The
+likelier that is, the likelier the later one is needed where the earlier one is, and it stands before it; from `INSTEAD`
+on it comes in its place. Between facts reconciling has decided.
 """
 
 import functools

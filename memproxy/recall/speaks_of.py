@@ -2,8 +2,7 @@
 
 The search's candidates decide: one of them has a name or number of the question, holds most of its rare words, or is
 near in meaning. Without any of these nothing is ranked, and the answer is ``skipped; reason=fact``; else the search
-goes on with a higher floor. So no knowledge of the world is needed: what a user never spoke of is general, and a famous
-name that is also the cat's is not.
+goes on with a higher floor. So no knowledge of the world is needed (docs/decisions/0034).
 """
 
 import math

@@ -1,8 +1,7 @@
 """The bodies of all requests together: how many are under way, and how many bytes of them are in memory.
 
 A client that sends half a body, or sends slowly, holds a place among the bodies under way. When all places are taken,
-the body that was begun first gives way, unless it ends within `GRACE_S` of its beginning: an honest client's body is
-complete within moments of its first byte, so slow bodies displace slow ones only.
+the body that was begun first gives way, unless it ends within `GRACE_S` of its beginning.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """Reads why an upstream refused an injected request, and learns from it where blocks go.
 
 ``auto`` puts blocks late, where prompt caches want them, until an upstream's template refuses that; then at the
-beginning; and where no system message is taken at all, into the user's messages. The lesson holds for the tenant of the
-request alone: a client can provoke an upstream's words (a validator quotes what it refuses), and another tenant's
-prompt cache must not suffer from them.
+beginning; and where no system message is taken at all, into the user's messages. This holds for the tenant of the
+request alone, because a client can provoke an upstream's words (a validator quotes what it refuses).
 """
 
 import asyncio

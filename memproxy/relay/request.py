@@ -32,10 +32,9 @@ class ClientGone(Exception):
 class Request:
     """Method, path, headers and body of one request, and where its answer goes.
 
-    ``path`` is the path as it was sent: what routes a request, and what upstream and engine get, are these bytes, for a
-    path that is decoded as a whole has other pieces. ``for_pages`` are headers that let a web page of an allowed origin
-    read the answer, unless the answer itself says who may. ``memory_headers`` say what memory did; errors of ours have
-    them too.
+    ``path`` is the path as it was sent: these bytes route a request, and go to upstream and engine. ``for_pages`` are
+    headers that let a web page of an allowed origin read the answer, unless the answer itself says who may.
+    ``memory_headers`` say what memory did; errors of ours have them too.
     """
 
     __slots__ = (

@@ -1,11 +1,10 @@
 """Which conversation a request belongs to, when the client does not say.
 
-A continued conversation is recognised by the user's messages alone: clients alter the assistant's (they trim, merge,
-re-render them) and put dates into system prompts. A conversation is named by a chain of digests over its user messages;
-a request with messages 1..n continues the session that was noted for 1..n-1. Clients that trim old messages are met by
-a second key over the last two. The digest of the assistant's last answer only breaks ties between conversations that
-began alike. Where the message before was never seen here (memory was off, two came at once, another server answered),
-the longest beginning counts whose answer the request brings.
+A continued conversation is recognised by the user's messages alone: clients alter the assistant's, and put dates into
+system prompts. A conversation is named by a chain of digests over its user messages; a request with messages 1..n
+continues the session that was noted for 1..n-1. For clients that trim old messages there is a second key over the last
+two. The digest of the assistant's last answer only breaks ties between conversations that began alike. Where the
+message before was never seen here, the longest beginning counts whose answer the request brings.
 """
 
 import functools

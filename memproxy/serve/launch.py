@@ -1,8 +1,8 @@
 """How the supervisor starts a process of ours: what it hands over, and how the process notices that it is alone.
 
-The settings go over a private pipe, never over the command line, where others could read keys. The pipe stays open:
-settings that were reloaded come over it, too. When it closes, the supervisor is gone, and the process ends at once, so
-that the next one finds the port and the store free.
+The settings go over a private pipe, never over the command line, where others could read keys; reloaded ones come over
+it, too. When it closes, the supervisor is gone, and the process ends at once, so that the next one finds the port and
+the store free.
 """
 
 import ctypes

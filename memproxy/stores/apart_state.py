@@ -1,9 +1,7 @@
 """The engine's view of the embedded state: it reads the file itself, and lets the state's own process write.
 
-A transaction holds SQLite's one write lock from its first statement to its commit, and each statement gives Python's
-lock away. In a process that computes, another thread may keep that lock for seconds (a flush of the store, a long
-pattern, a sort), and every relay's commit would wait for it. The state's process does nothing but these transactions
-(docs/decisions/0032).
+In a process that computes, a transaction may stand open for seconds while another thread keeps Python's lock, and every
+relay's commit would wait for it. The state's process does nothing but these transactions (docs/decisions/0032).
 
 The two speak over a Unix socket in the private runtime folder: a length, then MessagePack. A call is the number that
 its answer repeats, the method's name, and the arguments as the port's signature types them.

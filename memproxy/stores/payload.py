@@ -357,8 +357,8 @@ class RecentMemories:
     """Memories that were read lately, so that the next search of the same person does not decode them again.
 
     Only for stores that this process alone writes to: whatever it writes is forgotten here at once, and what was read
-    while something was written is not kept. By point id; one that was used since it came, or since it was last to go,
-    stays for another round: to put each in its point_id whenever it is used would take longer than to find it.
+    while something was written is not kept. By point id; one that was used since its last turn to go stays for another
+    round, which costs less than keeping all in the order of their use.
     """
 
     def __init__(self, *, most: int = MOST_MEMORIES, most_characters: int = MOST_CHARACTERS) -> None:

@@ -1,10 +1,10 @@
 """Working memory in Redis (`ports.WorkingStore`): an entry goes by itself when its time is over.
 
-Below ``working:<owner>`` there are a hash for every entry, a sorted set of all entries by their last change, another
-by their ends and one by their keys, one of each namespace (of a project) by their ends, which counts against its limit,
-and the set of the owner's projects. A member of the sorted sets is the entry's key, its project and the names of its
-namespace's set and of its hash; it stays for a while when that has gone. Owners, entries and namespaces are named by
-digests. Where texts are encrypted, so are an entry's key and all text that it holds, by its owner's key.
+Below ``working:<owner>`` there are a hash for every entry, sorted sets of all entries by their last change, by their
+ends and by their keys, one of each namespace (of a project) by their ends, which counts against its limit, and the set
+of the owner's projects. A member of the sorted sets is the entry's key, its project and the names of its namespace's
+set and of its hash; it may outlive the hash. Owners, entries and namespaces are named by digests. Where texts are
+encrypted, so are an entry's key and text, by its owner's key.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """An answer of ``/v1/responses`` to a request that offered tools of ours beside the client's, read in rounds, as
 `tool_rounds` says.
 
-What is the client's passes as it comes. Events of our calls are kept back, and so are a thought (``reasoning``) and
-what belongs to it until it is known what follows it: a thought that led to a call of ours goes with it, for an upstream
-takes none back without what it led to. What follows is numbered anew.
+What is the client's passes as it comes. Events of our calls are kept back, and so is a thought (``reasoning``) until it
+is known what follows it: one that led to a call of ours goes with that call, for an upstream takes neither back alone.
+What follows is numbered anew.
 """
 
 from collections.abc import Collection, Sequence

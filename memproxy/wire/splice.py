@@ -1,8 +1,8 @@
 """Find and change parts of a JSON text without decoding and encoding the rest.
 
-A request that memory adds something to must differ from the client's own only there: number forms, key order, white
-space, escapes and unknown fields stay as they are. So nothing is re-encoded. `msgspec.Raw` gives the raw text of every
-member at C speed, a walk over the bytes between them gives the offsets, and an edit cuts and joins the original.
+Number forms, key order, white space, escapes and unknown fields stay as they are (docs/decisions/0004). `msgspec.Raw`
+gives the raw text of every member at C speed, a walk over the bytes between them gives the offsets, and an edit cuts
+and joins the original.
 """
 
 import re
