@@ -1,6 +1,6 @@
 """``Idempotency-Key``: a write that is sent again under its key is answered again, and done once.
 
-Kept for 24 hours, by tenant, user and key: a digest of the call (with ``If-Match``, project, agent and session), and its
+Kept for 24 hours, by tenant, user and key: a digest of the call (``If-Match``, project, agent and session too), and its
 answer, sealed with a key that is made of the caller's own, so that no words of a memory stand in the state's file.
 Calls of one key wait for each other. An error is not kept. What was deleted is not told again (409). A crash between a
 write and its answer does no harm: the ids of what the call makes come from its key.
