@@ -87,7 +87,7 @@ def keys_new(
         ),
     ] = None,
     days: Annotated[
-        int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N", min=1)
+        int | None, typer.Option(help="Days that it is valid; default for ever.", metavar="N", min=1, max=36_500)
     ] = None,
     config_entry: Annotated[
         bool,

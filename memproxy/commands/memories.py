@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from memproxy.api.fields import CALL_NAMES
 from memproxy.commands.installation import call_once, installation, without_learning
 from memproxy.commands.options import (
     Config,
@@ -39,7 +40,19 @@ MOST_SHOWN = 50
 
 Kind = Literal["semantic", "procedural", "episodic", "reflective", "turn"]
 OneKind = Annotated[Kind | None, typer.Option("--kind", help="Of this kind alone.", show_default=False)]
-MemoryId = Annotated[str, typer.Argument(help="Id of a memory, or its short form in a block.", metavar="ID")]
+
+
+def reachable(ids: str | list[str] | None) -> str | list[str] | None:
+    """Ids of memories as a path can name them. Raises `BadParameter`: one would lead to another call of the API."""
+    for one in [ids] if isinstance(ids, str) else ids or ():
+        if not one or one in CALL_NAMES:
+            raise typer.BadParameter(f"{one!r}: no memory has such an id.")
+    return ids
+
+
+MemoryId = Annotated[
+    str, typer.Argument(help="Id of a memory, or its short form in a block.", metavar="ID", callback=reachable)
+]
 
 Memory = dict[str, Any]
 
@@ -129,7 +142,10 @@ def forget(
     memory_ids: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Ids of memories; without one everything of the user.", metavar="[ID]...", show_default=False
+            help="Ids of memories; without one everything of the user.",
+            metavar="[ID]...",
+            show_default=False,
+            callback=reachable,
         ),
     ] = None,
     tenant: Tenant = None,

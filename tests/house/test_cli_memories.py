@@ -146,6 +146,12 @@ async def test_an_id_that_is_not_there_keeps_no_other_from_being_forgotten_and_b
     assert [one["id"] for one in (await read("list", "--user", "ann"))["data"]] == [third]
 
 
+@pytest.mark.parametrize("command", ["show", "forget"])
+async def test_an_id_that_would_lead_to_another_call_is_bad_usage(command: str) -> None:
+    for name in ("stats", "export", ""):
+        assert (await memories(command, name, "--user", "ann")).exit_code == 2
+
+
 async def test_with_a_server_running_all_of_it_goes_through_its_api(home: Path) -> None:
     async with served(home):
         (memory_id,) = await told("Ann likes tea.")

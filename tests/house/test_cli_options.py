@@ -278,7 +278,7 @@ def test_a_name_that_no_request_can_have_is_bad_usage_of_every_command_that_take
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("option", ["--permission=read", "--permission=chat,admin", "--days=0"])
+@pytest.mark.parametrize("option", ["--permission=read", "--permission=chat,admin", "--days=0", "--days=99999999"])
 def test_a_value_that_a_keys_option_does_not_take_is_bad_usage(option: str) -> None:
     refused = run("keys", "new", "--tenant", "acme", option)
     assert refused.exit_code == 2
