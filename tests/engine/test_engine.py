@@ -6,15 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memproxy.core.protocol import (
-    CAPTURED_PATH,
-    READY_PATH,
-    RECALL_PATH,
-    Captured,
-    RecallAnswer,
-    RecallRequest,
-    UpstreamAccess,
-)
+from memproxy.core.protocol import CAPTURED_PATH, RECALL_PATH, Captured, RecallAnswer, RecallRequest, UpstreamAccess
 from memproxy.core.scope import Scope
 from memproxy.settings import ModelSettings
 from memproxy.stores.edge import EdgeStore
@@ -31,13 +23,28 @@ async def recall(api: Api, request: RecallRequest = BUDGET) -> RecallAnswer:
     return msgspec.json.decode(answer.content, type=RecallAnswer)
 
 
-async def readiness(api: Api) -> dict[str, str]:
-    parts: dict[str, str] = (await api.client.get(READY_PATH)).json()
-    return parts
-
-
 def switched(folder: Path) -> SwitchedStore:
     return SwitchedStore(EdgeStore(folder / "store", dimension=DIMENSION, embedder_name=None))
+
+
+async def store_is(api: Api, how: str) -> dict[str, str]:
+    """Readiness, as soon as it says this of the store."""
+
+    async def said() -> dict[str, str]:
+        parts = await api.readiness()
+        return parts if parts["store"].startswith(how) else {}
+
+    return await eventually(said, what=f"that the store is {how} is said")
+
+
+async def written(api: Api, count: int, *, last: str = "") -> list[dict[str, Any]]:
+    """The memories, as soon as there are so many, and this one among them."""
+
+    async def found() -> list[dict[str, Any]]:
+        page: list[dict[str, Any]] = await api.page()
+        return page if len(page) >= count and (not last or last in [one["content"] for one in page]) else []
+
+    return await eventually(found, what="what was queued is written")
 
 
 async def test_the_relay_gets_the_block_of_a_request(tmp_path: Path) -> None:
@@ -48,7 +55,7 @@ async def test_the_relay_gets_the_block_of_a_request(tmp_path: Path) -> None:
         assert "$10,000" in answer.context
         assert 'id="abc"' in answer.context
         parts = {"state": "ready", "store": "ready", "worker": "ready", "embedder": "off", "learning": "off"}
-        assert await readiness(api) == parts
+        assert await api.readiness() == parts
 
 
 async def test_what_the_relay_sends_and_nobody_can_read_is_refused_in_shape(tmp_path: Path) -> None:
@@ -63,9 +70,9 @@ async def test_what_the_relay_sends_and_nobody_can_read_is_refused_in_shape(tmp_
 async def test_a_captured_turn_brings_the_way_to_its_model(tmp_path: Path) -> None:
     engine = make_engine(tmp_path)
     access = UpstreamAccess(base_url="http://127.0.0.1:9/v1", model="small", api_key="sk-one")
+    captured = msgspec.json.encode(Captured(scope=SCOPE, access=access))
     async with serve_engine(engine) as api:
-        captured = Captured(scope=SCOPE, access=access)
-        answer = await api.client.post(CAPTURED_PATH, content=msgspec.json.encode(captured))
+        answer = await api.client.post(CAPTURED_PATH, content=captured)
         assert answer.status_code == 204
         credential = engine.parts.access.credential("acme", ModelSettings())
         assert credential is not None
@@ -86,9 +93,7 @@ async def test_a_store_that_is_away_at_the_start_heals_later(tmp_path: Path) -> 
     store.away = True
     engine = make_engine(tmp_path, store=store.as_store(), write_timeout_s=0.2)
     async with serve_engine(engine, wait=False) as api:
-        parts = await eventually(lambda: _degraded(api), what="the store's absence is said")
-        assert parts is not None
-        assert "away" in parts["store"]
+        assert "away" in (await store_is(api, "degraded"))["store"]
         assert (await recall(api)).result == "degraded"
         refused = await api.call("GET", "/v1/memory")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
@@ -99,12 +104,7 @@ async def test_a_store_that_is_away_at_the_start_heals_later(tmp_path: Path) -> 
         await engine.wait_open()
         found = await eventually(api.page, what="what was queued is written")
         assert [memory["id"] for memory in found] == [queued.json()["id"]]
-        assert (await readiness(api))["store"] == "ready"
-
-
-async def _degraded(api: Api) -> dict[str, str] | None:
-    parts = await readiness(api)
-    return parts if parts["store"].startswith("degraded") else None
+        assert (await api.readiness())["store"] == "ready"
 
 
 async def test_an_outage_while_running_queues_writes_and_refuses_reads(tmp_path: Path) -> None:
@@ -149,13 +149,8 @@ async def test_deleting_a_scope_also_takes_what_still_waits_to_be_written(tmp_pa
         store.away = False
         done = await api.call("POST", "/v1/memory", json={"content": "behind them"})
         assert done.status_code in {201, 202}
-        found = await eventually(lambda: _at_least(api, 2), what="the queue is written")
+        found = await written(api, 2, last="behind them")
         assert {memory["content"] for memory in found} == {"waiting in s2", "behind them"}
-
-
-async def _at_least(api: Api, count: int) -> list[dict[str, Any]] | None:
-    found = await api.page()
-    return found if any(one["content"] == "behind them" for one in found) and len(found) >= count else None
 
 
 async def test_a_store_of_another_dimension_is_refused_and_chat_goes_on(
@@ -165,19 +160,12 @@ async def test_a_store_of_another_dimension_is_refused_and_chat_goes_on(
         await api.store("kept")
     engine = make_engine(tmp_path, dimension=DIMENSION * 2, own_store=True)
     async with serve_engine(engine, wait=False) as api:
-        parts = await eventually(lambda: _refused(api), what="the refusal is said")
-        assert parts is not None
-        assert "memproxy reindex" in parts["store"]
+        assert "memproxy reindex" in (await store_is(api, "refused"))["store"]
         assert (await recall(api)).result == "degraded"
         assert (await api.call("GET", "/v1/memory")).status_code == 503
     assert "memory stays OFF" in caplog.text
     async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
         assert [memory["content"] for memory in await api.page()] == ["kept"]
-
-
-async def _refused(api: Api) -> dict[str, str] | None:
-    parts = await readiness(api)
-    return parts if parts["store"].startswith("refused") else None
 
 
 async def test_a_store_whose_files_are_gone_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
@@ -186,21 +174,15 @@ async def test_a_store_whose_files_are_gone_is_not_replaced_by_an_empty_one(tmp_
     (tmp_path / "store").rename(tmp_path / "moved")
     engine = make_engine(tmp_path, write_timeout_s=0.2, own_store=True)
     async with serve_engine(engine, wait=False) as api:
-        await eventually(lambda: _degraded(api), what="the missing store is said")
+        await store_is(api, "degraded")
         assert (await recall(api)).result == "degraded"
         assert (await api.call("GET", "/v1/memory")).status_code == 503
         assert (await api.call("POST", "/v1/memory", json={"content": "later"})).status_code == 202
     shutil.rmtree(tmp_path / "store", ignore_errors=True)
     (tmp_path / "moved").rename(tmp_path / "store")
     async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
-        found = await eventually(lambda: _at_least_two(api), what="what was queued is written")
-        assert found is not None
-        assert memory in found
-
-
-async def _at_least_two(api: Api) -> list[dict[str, Any]] | None:
-    found = await api.page()
-    return found if len(found) == 2 else None
+        found = await written(api, 2)
+        assert (memory in found, len(found)) == (True, 2)
 
 
 async def test_turns_that_come_during_a_recall_are_looked_at_once_after_it(tmp_path: Path) -> None:

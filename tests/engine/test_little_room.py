@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from memproxy.core.protocol import READY_PATH
 from memproxy.errors import StoreUnavailable
 from memproxy.stores.edge import EdgeStore
 from tests.support.disk import TestDisk
-from tests.support.engine import DIMENSION, Api, SwitchedStore, make_engine, serve_engine
+from tests.support.engine import DIMENSION, SwitchedStore, make_engine, serve_engine
 from tests.support.waiting import eventually
 
 
@@ -17,7 +16,7 @@ async def test_a_store_whose_disk_is_full_is_degraded_until_there_is_room(tmp_pa
     disk = TestDisk(mib=40)
     store = EdgeStore(tmp_path / "store", dimension=DIMENSION, embedder_name=None, disk=disk)
     async with serve_engine(make_engine(tmp_path, store=store)) as api:
-        parts = await _parts(api)
+        parts = await api.readiness()
         assert parts["store"].startswith("degraded: The disk of the store in")
         assert "has 40 MiB left. Free some space" in parts["store"]
         assert parts["state"] == "ready"
@@ -25,14 +24,9 @@ async def test_a_store_whose_disk_is_full_is_degraded_until_there_is_room(tmp_pa
         disk.mib = 100
 
         async def ready() -> bool:
-            return (await _parts(api))["store"] == "ready"
+            return (await api.readiness())["store"] == "ready"
 
         await eventually(ready, what="there is room")
-
-
-async def _parts(api: Api) -> dict[str, str]:
-    parts: dict[str, str] = (await api.client.get(READY_PATH)).json()
-    return parts
 
 
 class CrowdedStore(SwitchedStore):

@@ -20,6 +20,13 @@ def written(tmp_path: Path, value: Any) -> Path:
     return path
 
 
+def archived(tmp_path: Path, name: str, value: Any) -> Path:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, json.dumps(value))
+    return path
+
+
 MEM0 = {
     "id": "3f1b",
     "memory": "Prefers morning meetings",
@@ -58,9 +65,8 @@ def test_a_memory_of_mem0_keeps_its_id_times_owner_and_categories(tmp_path: Path
 @pytest.mark.parametrize("lines", [mem0_lines, zep_lines])
 def test_what_has_no_time_is_as_old_as_the_file_and_not_from_1970(tmp_path: Path, lines: Any) -> None:
     edge = {"source": "ann", "relationship": "lives_in", "target": "porto"}
-    path = written(
-        tmp_path, {"results": [{"memory": "Likes tea"}], "relations": [edge], "facts": [{"fact": "Likes tea"}]}
-    )
+    told = {"results": [{"memory": "Likes tea"}], "relations": [edge], "facts": [{"fact": "Likes tea"}]}
+    path = written(tmp_path, told)
     os.utime(path, (0, 1_700_000_000))
     assert {line["memory"]["created_at"] for line in lines(path)} == {"2023-11-14T22:13:20+00:00"}
 
@@ -219,10 +225,7 @@ def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> No
 
 
 def test_the_archive_of_chatgpt_is_read_as_it_comes(tmp_path: Path) -> None:
-    path = tmp_path / "export.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("data/conversations.json", json.dumps([CHAT]))
-    assert len(list(chatgpt_lines(path))) == 1
+    assert len(list(chatgpt_lines(archived(tmp_path, "data/conversations.json", [CHAT])))) == 1
 
 
 def test_a_tree_that_leads_in_a_circle_ends(tmp_path: Path) -> None:
@@ -247,16 +250,12 @@ def test_a_file_of_no_such_format_is_refused(tmp_path: Path, name: str, text: st
 def test_a_file_that_is_not_there_and_an_archive_without_conversations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         list(mem0_lines(tmp_path / "nothing.json"))
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("other.txt", "x")
     with pytest.raises(ConfigError):
-        list(chatgpt_lines(tmp_path / "a.zip"))
+        list(chatgpt_lines(archived(tmp_path, "other.txt", "x")))
 
 
 def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("conversations.json", "[]")
+    path = archived(tmp_path, "conversations.json", [])
     raw = bytearray(path.read_bytes())
     raw[raw.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory
     path.write_bytes(raw)

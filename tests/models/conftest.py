@@ -15,6 +15,12 @@ URL = "http://models.test/v1"
 CREDENTIAL = Credential(base_url=URL, model="m1", api_key="sk-secret")
 
 
+def completion(text: str | None = "hello", *, finish_reason: str = "stop", **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "finish_reason": finish_reason, "message": message}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m1", "choices": [choice], **more}
+
+
 @pytest.fixture
 async def model() -> AsyncIterator[OpenAIChatModel]:
     made = OpenAIChatModel(ModelSettings(timeout_s=LONGEST_S))

@@ -13,13 +13,7 @@ from memproxy.errors import ModelError, ModelRefused, ModelUnavailable
 from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
 from memproxy.settings import ModelSettings
-from tests.models.conftest import CREDENTIAL, URL
-
-
-def completion(text: str | None = "hello", **more: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m1", "choices": [choice], **more}
+from tests.models.conftest import CREDENTIAL, URL, completion
 
 
 async def ask(model: OpenAIChatModel, credential: Credential = CREDENTIAL) -> ModelReply:
@@ -133,26 +127,20 @@ async def test_a_model_that_is_away_is_told_from_one_that_refuses_what_it_is_ask
     assert not isinstance(refused.value, ModelUnavailable)
 
 
-@pytest.mark.parametrize("failure", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError])
-async def test_a_broken_connection_is_an_error(model: OpenAIChatModel, route: Any, failure: type[Exception]) -> None:
-    route.side_effect = failure("broken")
+@pytest.mark.parametrize(
+    "came",
+    [
+        *(failure("broken") for failure in (httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError)),
+        *({}, {"choices": []}, {"choices": None}, {"error": {"message": "no"}}),
+        httpx.Response(200, text="<html>hello</html>", headers={"content-type": "text/html"}),
+        httpx.Response(200, text="{cut", headers={"content-type": "application/json"}),
+    ],
+)
+async def test_a_broken_connection_and_an_answer_that_is_none_are_errors(
+    model: OpenAIChatModel, route: Any, came: Exception | httpx.Response | dict[str, Any]
+) -> None:
+    route.side_effect = [httpx.Response(200, json=came) if isinstance(came, dict) else came]
     with pytest.raises(ModelError, match=r"models\.test"):
-        await ask(model)
-
-
-@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": None}, {"error": {"message": "no"}}])
-async def test_an_answer_without_choices_is_an_error(model: OpenAIChatModel, route: Any, body: dict[str, Any]) -> None:
-    route.respond(json=body)
-    with pytest.raises(ModelError):
-        await ask(model)
-
-
-async def test_an_answer_that_is_no_json_is_an_error(model: OpenAIChatModel, route: respx.Route) -> None:
-    route.respond(text="<html>hello</html>", headers={"content-type": "text/html"})
-    with pytest.raises(ModelError):
-        await ask(model)
-    route.respond(text="{cut", headers={"content-type": "application/json"})
-    with pytest.raises(ModelError):
         await ask(model)
 
 

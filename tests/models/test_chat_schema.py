@@ -9,16 +9,13 @@ import respx
 
 from memproxy.models.chat_client import OpenAIChatModel
 from memproxy.ports import Credential, ModelReply
-from tests.models.conftest import CREDENTIAL, URL
+from tests.models.conftest import CREDENTIAL, URL, completion
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def completion(finish_reason: str = "stop") -> httpx.Response:
-    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": "{}"}}
-    return httpx.Response(
-        200, json={"id": "1", "object": "chat.completion", "created": 1, "model": "m1", "choices": [choice]}
-    )
+def completed(finish_reason: str = "stop") -> httpx.Response:
+    return httpx.Response(200, json=completion("{}", finish_reason=finish_reason))
 
 
 async def ask(model: OpenAIChatModel, credential: Credential = CREDENTIAL) -> ModelReply:
@@ -32,7 +29,7 @@ def formats(route: Any) -> list[str | None]:
 
 
 async def test_the_schema_is_sent(model: OpenAIChatModel, route: respx.Route) -> None:
-    route.side_effect = [completion()]
+    route.side_effect = [completed()]
     await ask(model)
     sent = json.loads(route.calls.last.request.content)["response_format"]
     assert sent["json_schema"] == {"name": "answer", "schema": SCHEMA, "strict": False}
@@ -42,11 +39,9 @@ async def test_the_schema_is_sent(model: OpenAIChatModel, route: respx.Route) ->
 async def test_the_schema_the_json_mode_and_neither_are_tried_in_turn_and_remembered(
     model: OpenAIChatModel, route: Any, status: int
 ) -> None:
-    no_schema = httpx.Response(
-        status, json={"error": {"message": "'response_format.type' must be text or json_object"}}
-    )
-    no_json = httpx.Response(status, json={"error": {"message": "response_format is not supported"}})
-    route.side_effect = [no_schema, completion(), no_json, completion(), completion()]
+    said = "'response_format.type' must be text or json_object", "response_format is not supported"
+    no_schema, no_json = (httpx.Response(status, json={"error": {"message": why}}) for why in said)
+    route.side_effect = [no_schema, completed(), no_json, completed(), completed()]
     await ask(model)
     await ask(model)
     await ask(model)
@@ -54,14 +49,14 @@ async def test_the_schema_the_json_mode_and_neither_are_tried_in_turn_and_rememb
 
 
 async def test_a_rejection_without_a_reason_is_taken_for_one_of_the_schema(model: OpenAIChatModel, route: Any) -> None:
-    route.side_effect = [httpx.Response(400, json={"error": {"message": "bad request"}}), completion()]
+    route.side_effect = [httpx.Response(400, json={"error": {"message": "bad request"}}), completed()]
     await ask(model)
     assert formats(route) == ["json_schema", "json_object"]
 
 
 async def test_it_is_remembered_for_one_model_alone(model: OpenAIChatModel, route: Any) -> None:
     rejection = httpx.Response(400, json={"error": {"message": "json_schema is not supported with this model"}})
-    route.side_effect = [rejection, completion(), completion()]
+    route.side_effect = [rejection, completed(), completed()]
     await ask(model)
     await ask(model, Credential(base_url=URL, model="m2", api_key="sk-secret"))
     assert formats(route) == ["json_schema", "json_object", "json_schema"]
@@ -71,5 +66,5 @@ async def test_it_is_remembered_for_one_model_alone(model: OpenAIChatModel, rout
 async def test_an_answer_says_whether_it_was_cut(
     model: OpenAIChatModel, route: Any, finish_reason: str, truncated: bool
 ) -> None:
-    route.side_effect = [completion(finish_reason)] * (2 if truncated else 1)  # a cut one is asked for once more
+    route.side_effect = [completed(finish_reason)] * (2 if truncated else 1)  # a cut one is asked for once more
     assert (await ask(model)).truncated is truncated

@@ -2,7 +2,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from memproxy.models.encoder import load_fastembed
 from memproxy.ports import Question
 from memproxy.settings import EmbeddingSettings
 from memproxy.tasks import TaskOwner
-from tests.support.model import until_ready
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import of_model, until_ready
+from tests.support.shared import MODEL_PATH
 from tests.support.waiting import LONGEST_S, eventually
 
 SETTINGS = EmbeddingSettings()
@@ -54,6 +54,18 @@ async def loaded(model: Model, settings: EmbeddingSettings = SETTINGS) -> AsyncI
     finally:
         model.free.set()
         await embedder.close()
+
+
+Load = Callable[[EmbeddingSettings, Path], tuple[Encoder, int]]
+
+
+def failing(error: Exception) -> Load:
+    """What loads no model, and says why."""
+
+    def load(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
+        raise error
+
+    return load
 
 
 async def test_the_start_does_not_wait_for_the_model_and_recall_goes_on_by_words() -> None:
@@ -96,10 +108,8 @@ asyncio.run(run())
 
 
 async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    def fails(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
-        raise EmbedderUnavailable("no network; set embedding.model_path")
-
-    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=fails)
+    no_network = EmbedderUnavailable("no network; set embedding.model_path")
+    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=failing(no_network))
     assert not await embedder._try_load(told=False)
     assert not await embedder._try_load(told=True)
     assert embedder.state == "unavailable: no network; set embedding.model_path"
@@ -124,20 +134,19 @@ async def test_a_failed_load_is_tried_again() -> None:
     await embedder.close()
 
 
-async def test_an_unexpected_failure_to_load_does_not_end_the_embedder() -> None:
-    def breaks(_settings: EmbeddingSettings, _cache: Path) -> tuple[Encoder, int]:
-        raise RuntimeError("bad protobuf")
-
-    embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=breaks)
+@pytest.mark.parametrize(
+    ("settings", "load", "why"),
+    [
+        (SETTINGS, failing(RuntimeError("bad protobuf")), "bad protobuf"),
+        (EmbeddingSettings(dimension=768), Model().load, "embedding.dimension: 2"),
+    ],
+)
+async def test_an_unexpected_failure_to_load_and_another_dimension_are_told(
+    settings: EmbeddingSettings, load: Load, why: str
+) -> None:
+    embedder = FastembedEmbedder(settings, Path("unused"), load=load)
     assert not await embedder._try_load(told=False)
-    assert "bad protobuf" in embedder.state
-    await embedder.close()
-
-
-async def test_another_dimension_than_configured_is_refused() -> None:
-    embedder = FastembedEmbedder(EmbeddingSettings(dimension=768), Path("unused"), load=Model().load)
-    assert not await embedder._try_load(told=False)
-    assert "embedding.dimension: 2" in embedder.state
+    assert why in embedder.state
     await embedder.close()
 
 
@@ -194,8 +203,7 @@ async def test_what_was_not_asked_for_longest_is_embedded_anew() -> None:
     assert asked == list("abcb")
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 async def test_the_real_model_is_loaded_from_a_folder(tmp_path: Path) -> None:
     embedder = FastembedEmbedder(EmbeddingSettings(model_path=MODEL_PATH), tmp_path)
     await embedder.start()
@@ -211,8 +219,7 @@ async def test_the_real_model_is_loaded_from_a_folder(tmp_path: Path) -> None:
     await embedder.close()
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_a_folder_of_a_model_that_fastembed_does_not_know_is_loaded_too(tmp_path: Path) -> None:
     settings = EmbeddingSettings(model="example/own-model", model_path=MODEL_PATH, dimension=384)
     encode, dimension = load_fastembed(settings, tmp_path)
@@ -254,13 +261,10 @@ class Service:
         app = web.Application()
         app.router.add_post("/v1/embeddings", self.answer)
         async with TestServer(app) as server:
-            values = {
-                "provider": "openai",
-                "model": "m",
-                "base_url": str(server.make_url("/v1")),
-                "api_key": "sk-secret",
-            }
-            settings = EmbeddingSettings.model_validate(values | {"dimension": dimension})
+            settings = EmbeddingSettings.model_validate(
+                {"provider": "openai", "model": "m", "api_key": "sk-secret", "dimension": dimension}
+                | {"base_url": str(server.make_url("/v1"))}
+            )
             made = OpenAIEmbedder(settings, timeout_s=timeout_s)
             try:
                 yield made
@@ -284,10 +288,23 @@ async def test_a_remote_query_is_embedded_once() -> None:
     assert len(service.inputs) == 1
 
 
-@pytest.mark.parametrize("status", [401, 404])
-async def test_a_remote_model_that_fails_is_unavailable_and_names_its_host_but_no_key(status: int) -> None:
-    async with Service(status=status).embedder() as embedder:
-        with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1") as raised:
+HOST, DIMENSION = r"127\.0\.0\.1", r"embedding\.dimension"
+
+
+@pytest.mark.parametrize(
+    ("service", "why"),
+    [
+        *((Service(status=status), HOST) for status in (401, 404)),
+        *((Service(body=body), HOST) for body in (b"\x00<html>", b"[]", b'{"data": ["no"]}')),
+        (Service(body=b'{"data": [{"index": 0, "embedding": "AAAA"}]}'), HOST),
+        *((Service(*vectors), DIMENSION) for vectors in ([[3, 4]], [], [[1, 2, 3], [1, 2, 3]])),
+    ],
+)
+async def test_a_remote_model_without_the_right_answer_is_unavailable_and_says_why_but_no_key(
+    service: Service, why: str
+) -> None:
+    async with service.embedder(dimension=3) as embedder:
+        with pytest.raises(EmbedderUnavailable, match=why) as raised:
             await embedder.embed_question("a")
         assert "sk-secret" not in str(raised.value) + embedder.state
         assert embedder.state.startswith("unavailable:")
@@ -298,23 +315,6 @@ async def test_a_remote_model_that_is_down_at_the_start_does_not_stop_it() -> No
     embedder = OpenAIEmbedder(settings)
     await embedder.start()
     await embedder.close()
-
-
-@pytest.mark.parametrize("vectors", [[[3, 4]], [], [[1, 2, 3], [1, 2, 3]]])
-async def test_an_answer_that_is_not_what_was_asked_for_is_refused(vectors: list[list[float]]) -> None:
-    async with Service(*vectors).embedder(dimension=3) as embedder:
-        with pytest.raises(EmbedderUnavailable, match=r"embedding\.dimension"):
-            await embedder.embed_question("a")
-
-
-@pytest.mark.parametrize(
-    "body", [b"\x00<html>", b"[]", b'{"data": ["no"]}', b'{"data": [{"index": 0, "embedding": "AAAA"}]}']
-)
-async def test_an_answer_that_cannot_be_read_at_all_is_refused(body: bytes) -> None:
-    async with Service(body=body).embedder() as embedder:
-        with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1"):
-            await embedder.embed_question("a")
-        assert embedder.state.startswith("unavailable: ")
 
 
 async def test_a_service_that_was_away_a_moment_ago_is_not_waited_for_again() -> None:

@@ -18,8 +18,8 @@ from memproxy.models.encoder import load_fastembed
 from memproxy.models.query_precision import BLOCK, for_questions, in_blocks, quantised
 from memproxy.settings import EmbeddingSettings
 from tests.support.folders import Folders
-from tests.support.model import until_ready
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import of_model, until_ready
+from tests.support.shared import MODEL_PATH
 
 QUESTIONS = ["Where did my sister go?", "When is the appointment with the dentist, and what do I have to bring?"]
 
@@ -94,8 +94,7 @@ def test_what_is_no_model_or_has_no_products_is_refused(model: bytes, why: str) 
         quantised(model)
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 async def test_questions_are_embedded_by_the_copy_and_stored_texts_by_the_model(copied: Path, model: Encoder) -> None:
     made = FastembedEmbedder(settings(token_vectors=True), copied)
     await made.start()
@@ -116,8 +115,7 @@ async def test_questions_are_embedded_by_the_copy_and_stored_texts_by_the_model(
         assert (question.tokens * own.tokens).sum(axis=1).min() > 0.98
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_the_copy_is_made_once_and_made_anew_when_it_cannot_be_read(tmp_path: Path, model: Encoder) -> None:
     first = for_questions(model, settings(), tmp_path)
     (path,) = copies(tmp_path)
@@ -130,8 +128,7 @@ def test_the_copy_is_made_once_and_made_anew_when_it_cannot_be_read(tmp_path: Pa
     assert [one.vector for one in again.encode(QUESTIONS)] == [one.vector for one in first.encode(QUESTIONS)]
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_in_full_precision_nothing_is_copied(tmp_path: Path, model: Encoder) -> None:
     made = for_questions(model, settings(query_precision="fp32"), tmp_path / "cache")
     assert (made.encode is model, made.precision) == (True, "fp32")
@@ -140,8 +137,7 @@ def test_in_full_precision_nothing_is_copied(tmp_path: Path, model: Encoder) -> 
     assert not (tmp_path / "cache").exists()
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_a_copy_that_cannot_be_kept_leaves_the_model_and_is_told(
     tmp_path: Path, model: Encoder, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,8 +148,7 @@ def test_a_copy_that_cannot_be_kept_leaves_the_model_and_is_told(
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_without_onnx_the_model_itself_is_asked(
     tmp_path: Path, model: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,8 +158,7 @@ def test_without_onnx_the_model_itself_is_asked(
     assert "the package onnx is not there" in made.precision
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_a_copy_that_says_something_else_is_not_used(tmp_path: Path, model: Encoder, copied: Path) -> None:
     shutil.copytree(copied, tmp_path, dirs_exist_ok=True)
     (path,) = copies(tmp_path)
@@ -178,8 +172,7 @@ def test_a_copy_that_says_something_else_is_not_used(tmp_path: Path, model: Enco
     assert "are others" in made.precision
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_a_model_too_large_to_copy_serves_as_it_is(
     tmp_path: Path, model: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,8 +16,8 @@ from memproxy.settings import EmbeddingSettings, Settings
 from memproxy.tasks import TaskOwner
 from memproxy.wiring.engine_parts import make_embedder
 from tests.support.folders import Folders
-from tests.support.model import ready
-from tests.support.shared import MODEL_PATH, needs_model
+from tests.support.model import of_model, ready
+from tests.support.shared import MODEL_PATH
 
 TEXTS = [
     "What's my budget for the trip?",
@@ -42,8 +42,7 @@ async def embedder(cache: Path) -> AsyncIterator[Embedder]:
         yield made
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_path: Path) -> None:
     encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=True), tmp_path)
     model = TextEmbedding(EmbeddingSettings().model, specific_model_path=str(MODEL_PATH), threads=1)
@@ -51,8 +50,7 @@ def test_the_vector_of_a_text_is_what_it_was_without_those_of_its_tokens(tmp_pat
     assert [one.vector for one in encode(TEXTS)] == before
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 @pytest.mark.parametrize(
     ("text", "unread"),
     [
@@ -72,8 +70,7 @@ async def test_a_question_of_which_the_model_knows_no_words_is_unread(
     assert (await embedder.embed_question(text)).unread is unread
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 def test_what_is_unread_is_seen_without_vectors_of_tokens_too(tmp_path: Path) -> None:
     encode, _ = load_fastembed(EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False), tmp_path)
     assert [(one.unread, one.tokens) for one in encode(["Как зовут мою кошку?", "My cat"])] == [
@@ -82,8 +79,7 @@ def test_what_is_unread_is_seen_without_vectors_of_tokens_too(tmp_path: Path) ->
     ]
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedder: Embedder) -> None:
     question = await embedder.embed_question("What's my budget, for snorkeling?")
     assert question.words == ["what", "s", "my", "budget", "for", "s", "##nor", "##kel", "##ing"]
@@ -94,8 +90,7 @@ async def test_a_question_has_a_unit_vector_for_each_token_that_is_a_word(embedd
     assert await embedder.embed_question("What's my budget, for snorkeling?") is question
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(embedder: Embedder) -> None:
     long = "My dog is named Biscuit. " + "The trip to Hawaii is in May. " * 40
     short, whole, empty, marks = await embedder.embed_passages(["We fly in May.", long, "", "?!"])
@@ -109,8 +104,7 @@ async def test_a_passage_has_the_vectors_of_all_its_parts_and_its_first_tokens(e
     assert there > not_there + 0.2
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 async def test_without_token_vectors_there_are_none(tmp_path: Path) -> None:
     settings = EmbeddingSettings(model_path=MODEL_PATH, token_vectors=False, query_precision="fp32")
     async with ready(FastembedEmbedder(settings, tmp_path)) as made:
@@ -134,8 +128,7 @@ async def test_what_is_kept_of_questions_is_bounded_by_what_its_vectors_take() -
     assert asked == list("abcdda")
 
 
-@needs_model
-@pytest.mark.model
+@of_model
 @pytest.mark.parametrize(
     ("recall", "kept"),
     [({}, True), ({"recipe": "vectors"}, False), ({"stages": ["fused", "late"]}, True), ({"stages": ["fused"]}, False)],

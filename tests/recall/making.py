@@ -80,6 +80,13 @@ class Bench:
         points = [self._point(memories, place, passage) for place, passage in enumerate(passages)]
         await self.store.upsert(scope, points)
 
+    async def said(self, *texts: str) -> None:
+        """Store messages of a session each, the first a month ago and each of the others a day later."""
+        began = NOW - timedelta(days=30)
+        days = (began + timedelta(days=day) for day in range(len(texts)))
+        told = zip(texts, days, strict=True)
+        await self.put(*(turn(text, session_id=f"s{day}", created_at=day) for text, day in told))
+
     def _point(self, memories: Sequence[Memory], place: int, passage: Passage) -> Point:
         near = [memories[other] if 0 <= other < len(memories) else None for other in (place - 1, place + 1)]
         is_turn = memories[place].kind is Kind.TURN

@@ -1,29 +1,18 @@
 """Episodes in a block: named as such, and left out where the facts of all their messages are given."""
 
-from datetime import UTC, datetime
+import msgspec
 
-from memproxy.core.memory import Kind, Memory
+from memproxy.core.memory import Kind
 from memproxy.core.turn import text_digest
 from memproxy.recall.assemble import assemble
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import select
-from tests.recall.making import LIMITS
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
+from tests.recall.making import LIMITS, NOW, fact
 
 
 def scored(name: str, score: float, kind: Kind, *turns: str) -> Scored:
-    memory = Memory(
-        id=name,
-        tenant="acme",
-        user_id="ann",
-        kind=kind,
-        content=f"What {name} says",
-        created_at=NOW,
-        updated_at=NOW,
-        turn_ids=list(turns),
-    )
-    return Scored(memory=memory, score=score, signals={})
+    made = fact(f"What {name} says", id=name, session_id=None, turn_ids=list(turns))
+    return Scored(memory=msgspec.structs.replace(made, kind=kind), score=score, signals={})
 
 
 def rejected(*found: Scored) -> dict[str, str | None]:
@@ -31,9 +20,11 @@ def rejected(*found: Scored) -> dict[str, str | None]:
     return {one.scored.memory.id: one.rejected for one in judged}
 
 
-def test_an_episode_whose_facts_are_given_is_left_out() -> None:
-    facts = [scored("f1", 0.9, Kind.SEMANTIC, "t1"), scored("f2", 0.89, Kind.SEMANTIC, "t2")]
-    assert rejected(*facts, scored("e", 0.88, Kind.EPISODIC, "t1", "t2")) == {"f1": None, "f2": None, "e": "fact"}
+def test_an_episode_is_left_out_where_the_facts_of_all_its_messages_are_given() -> None:
+    one, other = scored("f1", 0.9, Kind.SEMANTIC, "t1"), scored("f2", 0.89, Kind.SEMANTIC, "t2")
+    episode = scored("e", 0.88, Kind.EPISODIC, "t1", "t2")
+    assert rejected(one, other, episode) == {"f1": None, "f2": None, "e": "fact"}
+    assert rejected(one, episode)["e"] is None
 
 
 def test_an_episode_of_one_message_gives_way_to_it_and_to_its_fact() -> None:
@@ -57,11 +48,6 @@ def test_a_mere_yes_in_the_request_hides_nothing_that_another_one_meant() -> Non
     found = [turn, scored("f", 0.9, Kind.SEMANTIC, "t1")]
     judged = select(found, LIMITS, present=frozenset({text_digest("Yes!")}), now=NOW)
     assert judged[1].rejected is None
-
-
-def test_an_episode_that_tells_more_is_given() -> None:
-    facts = [scored("f1", 0.9, Kind.SEMANTIC, "t1")]
-    assert rejected(*facts, scored("e", 0.88, Kind.EPISODIC, "t1", "t2"))["e"] is None
 
 
 def test_an_episode_is_called_one() -> None:

@@ -30,15 +30,12 @@ async def test_what_was_learned_is_recalled(it: Bench) -> None:
     assert set(answer.timings) == {"embed", "search", "rank", "assemble", "recall"}
 
 
-async def test_nothing_relevant_injects_nothing(it: Bench) -> None:
+async def test_where_nothing_is_known_relevant_or_asked_nothing_is_injected(it: Bench) -> None:
+    assert (await it.recall.recall(asking("What's my budget?"))).result == "empty"
     await it.put(fact(BUDGET), fact(DOG))
     answer = await it.recall.recall(asking("Which programming language should I learn first?"))
     assert (answer.result, answer.context, answer.tokens, answer.citations) == ("empty", "", 0, [])
-
-
-async def test_a_user_without_memories_gets_nothing(it: Bench) -> None:
-    answer = await it.recall.recall(asking("What's my budget?"))
-    assert answer.result == "empty"
+    assert (await it.recall.recall(asking())).result == "empty"
 
 
 async def test_another_users_memories_are_never_found(it: Bench) -> None:
@@ -182,14 +179,6 @@ class LateEmbedder(NoEmbedder):
         raise AssertionError(text)
 
 
-async def test_words_alone_are_used_when_the_embedder_is_late() -> None:
-    async with bench(settings=Settings()) as it:
-        await it.put(fact(BUDGET))
-        it.recall._embedder = LateEmbedder(384)
-        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
-    assert answer.result == "injected"
-
-
 class AwayEmbedder(NoEmbedder):
     """An embedder that is configured and not there."""
 
@@ -206,11 +195,13 @@ class LoadingEmbedder(NoEmbedder):
     ("embedder", "vector"),
     [(LateEmbedder, "timeout"), (AwayEmbedder, "unavailable"), (LoadingEmbedder, "loading"), (NoEmbedder, "off")],
 )
-async def test_a_query_is_counted_by_why_it_went_by_words_alone(embedder: type[NoEmbedder], vector: str) -> None:
+async def test_words_alone_are_used_and_it_is_counted_why(embedder: type[NoEmbedder], vector: str) -> None:
     async with bench(settings=Settings()) as it:
+        await it.put(fact(BUDGET))
         it.recall._embedder = embedder(384)
         before = _queries(vector), _queries("yes")
-        await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+        answer = await it.recall.recall(asking("What's my budget for the Hawaii trip?"))
+    assert answer.result == "injected"
     assert (_queries(vector), _queries("yes")) == (before[0] + 1, before[1])
 
 
@@ -285,11 +276,6 @@ async def test_odd_queries_are_searched_without_trouble(it: Bench, query: str) -
     assert (await it.recall.recall(asking(query))).result in {"empty", "injected"}
     assert (await it.recall.recall(asking("hello", query))).result in {"empty", "injected"}
     assert len(await it.recall.search(ANN, query, limit=5, where=ALL)) <= 5
-
-
-async def test_no_query_at_all_finds_nothing(it: Bench) -> None:
-    await it.put(fact(BUDGET))
-    assert (await it.recall.recall(asking())).result == "empty"
 
 
 async def test_who_asks_what_was_on_a_day_is_given_what_was_said_then(it: Bench) -> None:

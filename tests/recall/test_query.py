@@ -89,24 +89,16 @@ async def test_both_answers_come_in_for_a_message_with_two_questions(known: Benc
     assert all(text not in answer.context for text in LIFE[2:4])
 
 
-async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured(it: Bench) -> None:
-    await said_before(it)
-    vague = asking("How much?")
-    alone = await it.recall.recall(vague)
-    chained = await it.recall.recall(msgspec.structs.replace(vague, chained=True))
-    assert alone.query == "How much?"
-    assert {"hawaii", "budget"} <= set(chained.query.lower().split())
-
-
-async def test_a_clear_question_of_a_chain_is_searched_as_it_is(it: Bench) -> None:
-    await said_before(it)
-    clear = "What is the name of my daughter's school?"
-    answer = await it.recall.recall(msgspec.structs.replace(asking(clear), chained=True))
-    assert answer.query == clear
-
-
-async def said_before(it: Bench) -> None:
+async def test_a_vague_question_of_a_chain_is_completed_by_what_was_captured_and_a_clear_one_is_not(it: Bench) -> None:
     talk = conversation("I plan my Hawaii vacation.", "Lovely!", "What about the budget for it?")
     talk[1] = msgspec.structs.replace(talk[1], trust=Trust.ASSISTANT)
     other = turn("My cello lesson is on Tuesday.", session_id="s2")
     await it.put(*talk, other, fact("User's budget for the Hawaii vacation is $10,000"))
+
+    async def searched(question: str, *, chained: bool) -> str:
+        return (await it.recall.recall(msgspec.structs.replace(asking(question), chained=chained))).query
+
+    assert await searched("How much?", chained=False) == "How much?"
+    assert {"hawaii", "budget"} <= set((await searched("How much?", chained=True)).lower().split())
+    clear = "What is the name of my daughter's school?"
+    assert await searched(clear, chained=True) == clear

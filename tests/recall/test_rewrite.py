@@ -4,17 +4,11 @@ from memproxy.errors import ModelUnreadable
 from memproxy.recall.rewrite import MOST_CHARACTERS, QUERY_CHARACTERS, Rewriter, leans_on_context, usable, with_context
 
 
-def test_a_vague_query_takes_the_key_terms_of_the_three_messages_before_it() -> None:
-    queries = ["I like tulips", "Planning Hawaii vacation", "Looking at hotels", "Four stars", "How much?"]
-    assert with_context(queries) == "How much? hawaii vacation hotels four stars"
-
-
-def test_a_self_contained_query_is_left_alone() -> None:
-    query = "What's my budget for the Hawaii trip?"
-    assert with_context(["Looking at hotels", query]) == query
-
-
-def test_without_history_the_query_stands_alone() -> None:
+def test_a_vague_query_alone_takes_the_key_terms_of_the_three_messages_before_it() -> None:
+    before = ["I like tulips", "Planning Hawaii vacation", "Looking at hotels", "Four stars"]
+    assert with_context([*before, "How much?"]) == "How much? hawaii vacation hotels four stars"
+    by_itself = "What's my budget for the Hawaii trip?"
+    assert with_context(["Looking at hotels", by_itself]) == by_itself
     assert with_context(["How much?"]) == "How much?"
     assert with_context([]) == ""
 

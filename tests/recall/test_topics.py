@@ -2,14 +2,12 @@
 all that is known.
 """
 
-from datetime import timedelta
-
 import msgspec
 import pytest
 
 from memproxy.ports import Embedder
 from memproxy.recall.topics import Topics, shipped
-from tests.recall.making import NOW, PATIENT, Bench, asking, bench, fact, turn
+from tests.recall.making import PATIENT, Bench, asking, bench, fact, turn
 from tests.support.shared import needs_model
 
 pytestmark = [pytest.mark.model, needs_model]
@@ -33,19 +31,21 @@ async def test_what_somebody_must_not_eat_is_given_to_who_plans_a_dinner(with_mo
     assert "rent" not in answer.context
 
 
-@pytest.mark.parametrize("query", ["What do you know about me?", "What have I told you about myself so far?"])
+@pytest.mark.parametrize(
+    ("query", "whole"),
+    [
+        ("What do you know about me?", True),
+        ("What have I told you about myself so far?", True),
+        ("¿cómo se llama mi perro?", False),
+    ],
+)
 @with_one_model
-async def test_who_asks_for_everything_gets_a_profile_of_several_topics(with_model: Bench, query: str) -> None:
+async def test_who_asks_for_everything_and_not_for_one_thing_in_spanish_gets_a_profile_of_several_topics(
+    with_model: Bench, query: str, whole: bool
+) -> None:
     await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
     answer = await with_model.recall.recall(asking(query))
-    assert all(word in answer.context for word in ("sesame", "tenor horn", "glaze"))
-
-
-@with_one_model
-async def test_a_question_for_one_thing_in_spanish_gets_no_profile(with_model: Bench) -> None:
-    await with_model.put(*(turn(text, session_id=f"s{place}") for place, text in enumerate(TOLD)))
-    answer = await with_model.recall.recall(asking("¿cómo se llama mi perro?"))
-    assert not all(word in answer.context for word in ("sesame", "tenor horn", "glaze"))
+    assert all(word in answer.context for word in ("sesame", "tenor horn", "glaze")) is whole
 
 
 @with_one_model
@@ -81,9 +81,7 @@ async def test_a_profile_has_of_a_message_only_what_it_tells_and_nothing_outdate
         *TOLD,
         "The doctor raised my lisinopril for my blood pressure to 20 mg. Is that a large dose?",
     )
-    await with_model.put(
-        *(turn(text, session_id=f"s{day}", created_at=NOW - timedelta(days=30 - day)) for day, text in enumerate(told))
-    )
+    await with_model.said(*told)
     answer = await with_model.recall.recall(asking("What do you know about me?"))
     assert "raised my lisinopril" in answer.context
     assert "large dose" not in answer.context
@@ -93,9 +91,7 @@ async def test_a_profile_has_of_a_message_only_what_it_tells_and_nothing_outdate
 @with_one_model
 async def test_a_profile_keeps_what_an_outdated_message_says_beside(with_model: Bench) -> None:
     told = ("My name is Nora and I live in Porto with my husband Tiago.", *TOLD[:4], "We moved to Lisbon last week.")
-    await with_model.put(
-        *(turn(text, session_id=f"s{day}", created_at=NOW - timedelta(days=30 - day)) for day, text in enumerate(told))
-    )
+    await with_model.said(*told)
     answer = await with_model.recall.recall(asking("What do you know about me?"))
     assert "Nora" in answer.context
     assert "Lisbon" in answer.context

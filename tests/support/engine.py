@@ -13,7 +13,7 @@ import msgspec
 import uvicorn
 
 from memproxy.api.context import Parts
-from memproxy.core.protocol import IDENTITY_HEADER, Identity
+from memproxy.core.protocol import IDENTITY_HEADER, READY_PATH, Identity
 from memproxy.engine.app import build_app
 from memproxy.engine.engine import Engine
 from memproxy.errors import StoreUnavailable
@@ -153,6 +153,11 @@ class Api:
             "headers", {}
         )
         return await self.client.request(method, path, headers=headers, **arguments)
+
+    async def readiness(self) -> dict[str, str]:
+        """How its parts are."""
+        parts: dict[str, str] = (await self.client.get(READY_PATH)).json()
+        return parts
 
     async def store(self, content: str, *, identity: Identity | None = None, **fields: Any) -> dict[str, Any]:
         """Store one memory; the memory."""

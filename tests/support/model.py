@@ -1,7 +1,7 @@
 """The real embedding model, as tests load it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +14,16 @@ from memproxy.settings import EmbeddingSettings
 from tests.support.shared import MODEL_PATH, needs_model
 
 One = TypeVar("One", bound=Embedder)
+Test = TypeVar("Test", bound=Callable[..., object])
 
 WITH_AND_WITHOUT = ["words", pytest.param("model", marks=[needs_model, pytest.mark.model])]
 """What memories are found by, as parameters of a fixture."""
+
+
+def of_model(test: Test) -> Test:
+    """Mark a test of the real model."""
+    marked: Test = needs_model(pytest.mark.model(test))
+    return marked
 
 
 async def until_ready(embedder: Embedder) -> None:

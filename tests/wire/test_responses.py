@@ -192,8 +192,9 @@ def test_a_stream_is_read_wherever_it_is_cut(text: str, size: int, crlf: bool) -
 
 
 @pytest.mark.parametrize("last", ["response.failed", "response.cancelled", "error"])
-def test_a_failed_stream_is_not_complete_nor_one_that_was_cut_off_whose_beginning_is_kept(last: str) -> None:
+def test_a_failed_answer_is_not_complete_nor_a_stream_that_was_cut_off_whose_beginning_is_kept(last: str) -> None:
     assert not answer_of(events("Half an ans", last), streamed=True).complete
+    assert not answer_of(response("Half an ans", error={"code": "server_error"})).complete
     cut = answer_of(events("Hello").rpartition(b"event:")[0], streamed=True)
     assert (cut.text, cut.complete, cut.done) == ("Hello", False, False)
 
