@@ -218,7 +218,7 @@ class CaptureJournal:
 
     async def trouble(self) -> str | None:
         """Why turns cannot be kept, if the last one could not, and still none could."""
-        if self._trouble is not None:
+        if self._trouble is not None and not self._backlog:  # a full disk may take a small write, and no turns
             try:
                 async with asyncio.timeout(self._commit_timeout_s):
                     await self._state.set_meta(PROBE, datetime.now(UTC).isoformat())

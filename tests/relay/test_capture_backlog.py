@@ -5,7 +5,10 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from memproxy.errors import StateUnavailable
+from memproxy.ports import JournalEntry
 from memproxy.relay.capture import MOST_BYTES, CaptureBacklog, Waiting
 from memproxy.stores.sqlite_state import SqliteState
 from tests.relay.rig import Rig, Running
@@ -63,7 +66,25 @@ async def test_what_is_said_while_the_state_is_away_is_one_conversation_and_writ
         await eventually(lambda: rows_of(state, 3), what="the turns are written")
         assert await said(state) == ["one", "two", "three"]
         await eventually(lambda: relay.engine.captured, what="the engine is told of the turns")
-        assert "state" not in (await relay.client.get("/readyz")).json()["parts"]
+
+        async def is_well() -> bool:
+            return "state" not in (await relay.client.get("/readyz")).json()["parts"]
+
+        await eventually(is_well, what="none waits any more")
+
+
+async def test_a_state_that_takes_small_writes_and_no_turns_is_told(
+    running: Running, state: SqliteState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(_entry: JournalEntry) -> int:
+        raise StateUnavailable("Free some space.")
+
+    async with running() as relay:
+        with monkeypatch.context() as full:
+            full.setattr(state, "append", refuses)
+            assert (await relay.chat("my message, number one")).status_code == 200
+            assert (await relay.client.get("/readyz")).json()["parts"]["state"] == "degraded: Free some space."
+        await eventually(lambda: rows_of(state, 1), what="it is written when there is room")
 
 
 async def test_what_waits_is_tried_once_more_at_the_end(running: Running, state: SqliteState, tmp_path: Path) -> None:
