@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -78,7 +79,7 @@ def check_address(url: str) -> None:
 
 def _pool(url: str) -> BlockingConnectionPool:
     try:
-        return BlockingConnectionPool.from_url(
+        pool = BlockingConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
             timeout=CONNECT_S,
@@ -87,8 +88,13 @@ def _pool(url: str) -> BlockingConnectionPool:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
+        pool.make_connection()  # type: ignore[no-untyped-call]  # refuses an option that there is not
     except (ValueError, TypeError) as error:
         raise ConfigError(f"cache.url cannot be used: {error}") from error
+    # the client takes database 0 for a name
+    if not url.startswith("unix:") and urlsplit(url).path.strip("/") and "db" not in pool.connection_kwargs:
+        raise ConfigError("cache.url cannot be used: the database at its end must be a number, as in …:6379/0")
+    return pool
 
 
 class RedisServer:

@@ -16,9 +16,9 @@ import uvloop
 from memproxy.core.changes import Change, ChangeNotices, What
 from memproxy.core.memory import Memory
 from memproxy.core.scope import Scope
-from memproxy.errors import CacheUnavailable
+from memproxy.errors import CacheUnavailable, ConfigError
 from memproxy.ports import Charge
-from memproxy.stores.redis_server import RedisServer, name_of
+from memproxy.stores.redis_server import RedisServer, check_address, name_of
 from memproxy.stores.redis_uses import RedisHot, RedisNotices, RedisUses
 from memproxy.stores.redis_working import RedisWorking
 from memproxy.stores.state_sealed import SealedState
@@ -107,6 +107,12 @@ async def test_a_server_that_cannot_be_used_says_why(
     async with state_in(tmp_path) as state, connected(url.format(port=own.port), uuid4().hex) as server:
         assert why in server.state
         assert await RedisUses(server, state).spend(charges(), NOW) is None
+
+
+@pytest.mark.parametrize("end", ["/cache", "/0?no_such_option=1"])
+def test_an_address_that_would_mean_something_else_is_refused(end: str) -> None:
+    with pytest.raises(ConfigError, match=r"cache\.url cannot be used"):
+        check_address(f"redis://:password@127.0.0.1:6379{end}")
 
 
 async def test_an_old_server_is_not_used(tmp_path: Path) -> None:
