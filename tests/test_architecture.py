@@ -87,7 +87,7 @@ MOST_FILES = {
     "retention": 5,
     "serve": 6,
     "settings": 5,
-    "stores": 48,
+    "stores": 49,
     "wire": 15,
     "wiring": 8,
 }

@@ -17,17 +17,21 @@ from psycopg_pool import AsyncConnectionPool
 from memproxy.errors import ConfigError, StoreUnavailable
 from memproxy.stores.edge_files import Marker
 from memproxy.stores.postgres_collection import EXACT_UP_TO, Collection, NearestIndex, Row
+from memproxy.stores.postgres_server import CONNECT, POOL, check_url, explained, refusal
 from memproxy.stores.server_store import ServerStore
 from memproxy.tasks import TaskOwner
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS = 8  # open at most; a recall needs one for a few milliseconds
-CONNECT_S = 3.0  # a server that is down is known after this
+SETTING = "store.url"  # what names its address
 STATEMENT_MS = 10_000  # longest time of one statement, after which the server gives it up
 
-_SESSION = "-c idle_in_transaction_session_timeout=60000 -c jit=off"
-"""Options of each connection. Compiling a statement (``jit``) takes longer than a search of one owner's memories."""
+_SESSION = (
+    "SELECT set_config('statement_timeout', %s, false), set_config('jit', 'off', false), "
+    "set_config('idle_in_transaction_session_timeout', '60000', false)"
+)
+"""Once for each connection. Compiling a statement (``jit``) takes longer than a search of one owner's memories."""
 
 _LOCK = 0x6D656D70726F7879
 """Key of the advisory lock under which tables are made and collections switched ("memproxy" in ASCII)."""
@@ -36,6 +40,8 @@ _INDEX_LOCK = 0x6D656D70
 """First half of the key of the lock of who makes a collection's index; who waited for it would hold the index up."""
 
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
+_VERSION = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+OLDEST_PGVECTOR = (0, 5)
 
 
 class PostgresStore(ServerStore[Collection]):
@@ -60,7 +66,8 @@ class PostgresStore(ServerStore[Collection]):
             raise ConfigError(
                 "store.url: missing; `store.backend: postgres` needs postgresql://user:password@host/name."
             )
-        location = f"collection {collection} in PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
+        self._at = f"PostgreSQL at {urlsplit(url).hostname or 'the local socket'}"
+        location = f"collection {collection} in {self._at}"
         super().__init__(collection=collection, location=location, dimension=dimension, embedder_name=embedder_name)
         self._url = url
         self._exact_up_to = exact_up_to
@@ -92,7 +99,7 @@ class PostgresStore(ServerStore[Collection]):
     async def renew_index(self) -> None:
         """Make the index that is configured, while the store serves. One engine does it; another finds it done."""
         try:
-            async with await AsyncConnection.connect(self._url, autocommit=True) as connection:
+            async with await AsyncConnection.connect(self._url, **CONNECT) as connection:
                 result = await connection.execute(
                     "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [_INDEX_LOCK, self._configured]
                 )
@@ -134,26 +141,13 @@ class PostgresStore(ServerStore[Collection]):
     async def _plain(self) -> Collection:
         """The collection of the configured name, by a pool that is open."""
         if self._pool is None:
-            try:
-                psycopg.conninfo.conninfo_to_dict(self._url)
-            except psycopg.ProgrammingError as error:
-                raise ConfigError(f"store.url: not a PostgreSQL connection string ({error}).") from error
+            check_url(self._url, SETTING)
             self._pool = AsyncConnectionPool(
-                self._url,
-                kwargs={
-                    "application_name": "memproxy",
-                    "connect_timeout": int(CONNECT_S),
-                    "options": f"-c statement_timeout={STATEMENT_MS} {_SESSION}",
-                },
-                min_size=1,
-                max_size=CONNECTIONS,
-                timeout=CONNECT_S,
-                open=False,
-                name="memproxy store",
+                self._url, configure=_configure, max_size=CONNECTIONS, name="memproxy store", **POOL
             )
             try:
-                await self._pool.open()
                 await self._probe()
+                await self._pool.open()
                 await self._prepare(self._collection_in(self._pool))
             except BaseException:
                 await self._disconnect()
@@ -164,23 +158,38 @@ class PostgresStore(ServerStore[Collection]):
         return Collection(pool, self._configured, self.location, exact_up_to=self._exact_up_to, index=self._index)
 
     async def _probe(self) -> None:
-        """Connect once outside the pool, which tells only its log why it cannot. Raises `StoreUnavailable`."""
+        """Connect once outside the pool, which tells nobody why it cannot. Raises `StoreUnavailable`."""
         try:
-            connection = await AsyncConnection.connect(self._url, connect_timeout=int(CONNECT_S))
+            async with await AsyncConnection.connect(self._url, **CONNECT) as connection:
+                why = await refusal(connection, self._at, SETTING)
         except psycopg.Error as error:
-            reason = str(error).splitlines()[0]
-            raise StoreUnavailable(
-                f"The {self.location} cannot be opened ({reason[:200]}). Check that PostgreSQL runs, and store.url."
-            ) from error
-        await connection.close()
+            raise StoreUnavailable(f"The {self.location} cannot be opened {explained(error, SETTING)}") from error
+        if why is not None:
+            raise StoreUnavailable(why)
 
     async def _prepare(self, plain: Collection) -> None:
         """Make the table of collections, and see that the server has pgvector."""
         async with plain.connected() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-            result = await connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            if await result.fetchone() is None:
+            result = await connection.execute(_VERSION)
+            if (version := await result.fetchone()) is None:
                 await self._extend(connection)
+                version = await (await connection.execute(_VERSION)).fetchone()
+            assert version is not None, "it was made"  # noqa: S101
+            if tuple(map(int, version[0].split(".")[:2])) < OLDEST_PGVECTOR:
+                raise StoreUnavailable(
+                    f"{self._at} has pgvector {version[0]}; 0.5 or newer is needed. Install it on the server, then as "
+                    "its administrator: ALTER EXTENSION vector UPDATE;"
+                )
+            passes = await connection.execute(
+                "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+            )
+            if await passes.fetchone() == (True,):
+                log.warning(
+                    "%s: the user of store.url passes row-level security, the second wall between users' memories. "
+                    "Name one that is no superuser and has no BYPASSRLS (docs/postgres.md)",
+                    self._at,
+                )
             await connection.execute(
                 "CREATE TABLE IF NOT EXISTS memproxy_collections "
                 "(name text PRIMARY KEY, current text NOT NULL, marker bytea NOT NULL)"
@@ -201,3 +210,7 @@ class PostgresStore(ServerStore[Collection]):
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
+
+
+async def _configure(connection: AsyncConnection[Row]) -> None:
+    await connection.execute(_SESSION, [str(STATEMENT_MS)])

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from memproxy.errors import RequestError, StoreUnavailable
 from memproxy.ports import SparseVector
@@ -39,6 +39,7 @@ from memproxy.stores.backend import (
     Stored,
 )
 from memproxy.stores.filters import AnyOf, Between, Condition, HasId, Missing, OneOf, Where, owner_of
+from memproxy.stores.postgres_server import explained
 from memproxy.stores.rebuild import EVERYBODY
 from memproxy.tasks import cancellations, heed_cancellation
 
@@ -188,14 +189,10 @@ class Collection:
                     [_text(tenant), _text(user), everybody],
                 )
                 yield connection
-        except PoolTimeout as error:
-            raise StoreUnavailable(f"The {self._location} cannot be reached. Check that PostgreSQL runs.") from error
         except psycopg.errors.DataError as error:
             raise RequestError(f"The {self._location} refused what was to be written ({_cause(error)}).") from error
         except psycopg.Error as error:
-            raise StoreUnavailable(
-                f"The {self._location} failed ({_cause(error)}). Look into PostgreSQL's log."
-            ) from error
+            raise StoreUnavailable(f"The {self._location} does not work {explained(error, 'store.url')}") from error
 
     async def exists(self) -> bool:
         async with self.connected() as connection:

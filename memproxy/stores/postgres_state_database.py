@@ -6,10 +6,8 @@ So the journal's numbers are given in the order in which they can be seen, and w
 
 import asyncio
 import hashlib
-import logging
 import os
 import re
-import select
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -25,7 +23,8 @@ from psycopg.types.string import StrDumper, TextLoader
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from memproxy.core.scope import OwnerKey, Scope
-from memproxy.errors import ConfigError, RequestError, StateUnavailable
+from memproxy.errors import RequestError, StateUnavailable
+from memproxy.stores.postgres_server import CONNECT, CONNECT_S, POOL, check_url, explained, refusal
 from memproxy.stores.state_part import Db as AnyDb
 from memproxy.stores.state_part import Result, Row, Work
 from memproxy.tasks import cancellations, heed_cancellation
@@ -36,13 +35,9 @@ SCHEMA = "memproxy"
 CHANNEL = "memproxy_state"
 """Where processes tell each other of changes (`LISTEN`)."""
 
-OLDEST_VERSION = 15  # of PostgreSQL
+SETTING = "state.url"  # what names its address
 CONNECTIONS = 8  # of one process, beside the one that listens
-CONNECT_S = 3  # a server that is down is known after this
 AWAY_S = 0.2  # while it is known to be away, calls wait no longer than this for it
-RECONNECT_S = 4.0
-"""How long the pool retries a connection by itself, with growing, varied pauses; the next call makes it go on."""
-
 STATEMENT_MS = 15_000  # longest time of one statement
 ANSWERED_S = 30.0  # a server that has not done with a call by then hangs, or is cut off: the connection is given up
 GLANCED_S = 2.0  # the same of a few rows that a request waits for
@@ -173,22 +168,17 @@ class PostgresDatabase:
         if self._pool is not None:
             return
         async with self.alone() as db:
-            await _check_usable(db, self.location)
+            if (why := await refusal(db, self.location, SETTING)) is not None:
+                raise StateUnavailable(why)
             await self.measure(db)
         pool = AsyncConnectionPool(
             self._url,
             connection_class=Db,
-            kwargs=_CONNECT,
             configure=self._configure,
-            check=_check_idle,
-            min_size=1,
             max_size=CONNECTIONS,
-            timeout=CONNECT_S,
-            reconnect_timeout=RECONNECT_S,
-            open=False,
             name="memproxy state",
+            **POOL,
         )
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it tells of each try; callers are told, too
         await pool.open()
         self._pool, self._erased_key = pool, b""
 
@@ -200,7 +190,7 @@ class PostgresDatabase:
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Db]:
         """A connection of one's own, outside of the pool: that one tells only its log why it cannot connect."""
-        async with self._in_our_words(), await Db.connect(self._url, **_CONNECT) as db:
+        async with self._in_our_words(), await Db.connect(self._url, **CONNECT) as db:
             await self._configure(db)
             yield db
 
@@ -339,18 +329,6 @@ class PostgresDatabase:
             raise failed(self.location, error) from error
 
 
-_CONNECT: dict[str, Any] = {
-    "autocommit": True,
-    "application_name": "memproxy",
-    "connect_timeout": CONNECT_S,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
-"""How connections are made; one that listens learns within half a minute that its server is cut off."""
-
-
 def _cut(db: Db) -> None:
     """End a connection at which nothing comes any more: to cancel would be to wait for the same server."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(db.fileno())) as line:
@@ -399,92 +377,14 @@ class _TextRead(TextLoader):
         return text
 
 
-async def _check_idle(db: Db) -> None:
-    """Before a connection is used: an idle one at which something has arrived was closed by the server, or was told of
-    a change. The look costs a microsecond, a question to the server a round trip.
-    """
-    if select.select([db.fileno()], [], [], 0)[0]:
-        await AsyncConnectionPool.check_connection(db)
-
-
-async def _check_usable(db: Db, location: str) -> None:
-    version = db.info.server_version // 10_000
-    if version < OLDEST_VERSION:
-        raise StateUnavailable(
-            f"{location} is version {version}, and the state needs {OLDEST_VERSION} or newer. Upgrade the server, or "
-            "name another one in state.url."
-        )
-    is_standby, encoding = await single_row(db, "SELECT pg_is_in_recovery(), current_setting('server_encoding')")
-    if is_standby:
-        raise StateUnavailable(f"{location} is a standby, which only reads. {_PRIMARY}")
-    if encoding != "UTF8":
-        raise StateUnavailable(
-            f"The database of {location} has the encoding {encoding}, and the state needs UTF8. Make another one: "
-            "CREATE DATABASE memproxy ENCODING 'UTF8' TEMPLATE template0;"
-        )
-
-
-_PRIMARY = "Name the primary in state.url; with several hosts there, add target_session_attrs=read-write."
-
-_REMEDIES: dict[type[Exception], str] = {
-    errors.InsufficientPrivilege: f"Let its user make the schema: GRANT CREATE ON DATABASE … TO …; or make the schema "
-    f"{SCHEMA} for it: CREATE SCHEMA {SCHEMA} AUTHORIZATION …;",
-    errors.UndefinedTable: "Its tables are gone. Restore a dump of the database and start again.",
-    errors.ReadOnlySqlTransaction: _PRIMARY,
-    errors.TooManyConnections: "Raise max_connections there, or run fewer processes (server.workers).",
-    errors.DiskFull: "Free some space on its disk.",
-    errors.QueryCanceled: "Look for what keeps it busy (pg_stat_activity).",
-    errors.LockNotAvailable: "Look for a transaction that was left open (pg_stat_activity).",
-    errors.DeadlockDetected: "It is tried again.",
-}
-
-_CONNECT_REMEDIES = (
-    ("password authentication failed", "Check user and password in state.url."),
-    ("no password supplied", "Add the password to state.url."),
-    ("pg_hba.conf", "Let this machine's address in by its pg_hba.conf."),
-    ("too many", _REMEDIES[errors.TooManyConnections]),
-    ("remaining connection slots", _REMEDIES[errors.TooManyConnections]),
-    ("the database system", "It is tried again."),
-    ("role", "Make the user that state.url names: CREATE ROLE … LOGIN PASSWORD …;"),
-    ("database", "Make the database that state.url names: CREATE DATABASE … OWNER …;"),
-    ("resolve host", "Check the host in state.url."),
-    ("translate host", "Check the host in state.url."),
-)
-"""What a refused connection's message says, in English, and what to do; it has no code."""
-
-
 def failed(location: str, error: Exception) -> StateUnavailable:
     """What happened, where, and what to do about it."""
-    if isinstance(error, PoolTimeout):
-        return StateUnavailable(
-            f"The state in {location} cannot be reached. Check that PostgreSQL runs, and state.url."
-        )
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].removesuffix(".")
-    remedy = next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), None)
-    if remedy is None and getattr(error, "sqlstate", None) is None:
-        message = str(error).lower()
-        remedy = next((text for part, text in _CONNECT_REMEDIES if part in message), None)
-    return StateUnavailable(
-        f"The state in {location} does not work ({reason}). {remedy or 'Check that PostgreSQL runs, and state.url.'}"
-    )
-
-
-def check_url(url: str) -> None:
-    """See that it is a connection string. Raises `ConfigError`; the message does not show it."""
-    wrong = ConfigError(
-        "state.url: is no connection string of PostgreSQL; it looks like postgresql://user:password@host:5432/name."
-    )
-    try:
-        ports = str(psycopg.conninfo.conninfo_to_dict(url).get("port") or "5432")
-    except psycopg.ProgrammingError as error:
-        raise wrong from error
-    if not all(port.isdecimal() for port in ports.split(",") if port):
-        raise wrong
+    return StateUnavailable(f"The state in {location} does not work {explained(error, SETTING)}")
 
 
 def _shown(url: str) -> str:
     """Host, port and database of a connection string, without user and password."""
-    check_url(url)
+    check_url(url, SETTING)
     parts = psycopg.conninfo.conninfo_to_dict(url)
     host, port, name = parts.get("host") or "the local socket", parts.get("port"), parts.get("dbname")
     return f"{host}{f':{port}' if port else ''}{f'/{name}' if name else ''}"

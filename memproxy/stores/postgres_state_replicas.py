@@ -16,7 +16,8 @@ from uuid import uuid4
 
 from memproxy.errors import StateUnavailable
 from memproxy.stores.carried_notices import CarriedNotices
-from memproxy.stores.postgres_state_database import CHANNEL, CONNECT_S, Db, PostgresDatabase, lock_key
+from memproxy.stores.postgres_server import CONNECT_S
+from memproxy.stores.postgres_state_database import CHANNEL, Db, PostgresDatabase, lock_key
 from memproxy.stores.state_part import Db as AnyDb
 from memproxy.tasks import TaskOwner
 

@@ -61,10 +61,11 @@ def check_files(settings: Settings) -> None:
     _check_client("cache", settings.cache.backend, embedded="memory")
     if settings.tools.memory == "inject" and importlib.util.find_spec("mcp") is None:
         raise _not_installed("tools.memory", "the library of the memory tools", "mcp", "tools.memory: none")
-    if settings.state.backend == "postgres":
-        from memproxy.stores.postgres_state_database import check_url  # noqa: PLC0415 - an extra
+    for name, section in (("state.url", settings.state), ("store.url", settings.store)):
+        if section.backend == "postgres":
+            from memproxy.stores.postgres_server import check_url  # noqa: PLC0415 - an extra
 
-        check_url(settings.state.url or "")
+            check_url(section.url or "", name)
     if settings.cache.backend == "redis":
         from memproxy.stores.redis_server import check_address  # noqa: PLC0415 - an extra
 

@@ -1,6 +1,7 @@
 """What the server can do to the state: be away, refuse, be too old or half migrated; each with one line that helps."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from hypothesis import given, settings
 from memproxy.core.scope import Scope
 from memproxy.errors import ConfigError, MemproxyError, StateUnavailable
 from memproxy.ports import KnownSession, SlotChange
+from memproxy.serve.server import allow_many_files
+from memproxy.stores.postgres import PostgresStore
 from memproxy.stores.postgres_state import PostgresState
 from memproxy.stores.postgres_state_database import CONNECTIONS, SCHEMA, PostgresDatabase
 from memproxy.stores.postgres_state_schema import FIRST_VERSION, MIGRATIONS, migrate
@@ -22,7 +25,7 @@ from tests.stores.making import ANN, BEN, NOON, entry
 from tests.stores.test_state_journal_order import Model, _step, steps
 from tests.stores.test_state_working import entry as working_entry
 from tests.support.opening import opening
-from tests.support.postgres import ADMIN, PostgresServer, postgres_server
+from tests.support.postgres import ADMIN, USER, PostgresServer, postgres_server
 from tests.support.waiting import LONGEST_S, eventually
 
 pytestmark = pytest.mark.services
@@ -53,45 +56,91 @@ def opened(address: str, folder: Path) -> AbstractAsyncContextManager[PostgresSt
     return opening(PostgresState(address, folder / "state.db", sync="normal"))
 
 
-async def refusal(address: str, folder: Path) -> str:
-    """Why a state there does not open."""
+async def refusal(address: str, folder: Path, part: str = "state") -> str:
+    """Why a state, or a store, there does not open."""
     state = PostgresState(address, folder / "state.db", sync="full")
+    store = PostgresStore(url=address, collection="memproxy", dimension=2, embedder_name=None)
     with pytest.raises(MemproxyError) as told:
-        await state.open()
+        await (state.open() if part == "state" else store.open(None))
     await state.close()
+    await store.close()
     assert "\n" not in told.value.message
     assert PASSWORD not in told.value.message
     return told.value.message
 
 
+@pytest.mark.parametrize("part", ["state", "store"])
 @pytest.mark.parametrize(
     ("changes", "cause", "remedy"),
     [
-        ({"port": 1}, "refused", "Check that PostgreSQL runs, and state.url."),
-        ({"host": "no-such-host.invalid"}, "host", "Check the host in state.url."),
+        ({"port": 1}, "refused", "Check that PostgreSQL runs, and {part}.url."),
+        ({"host": "no-such-host.invalid"}, "host", "Check the host in {part}.url."),
         ({"user": "locked", "password": "wrong"}, "password authentication failed", "Check user and password"),
-        ({"user": "locked"}, "no password supplied", "Add the password to state.url."),
+        ({"user": "locked"}, "no password supplied", "Add the password to {part}.url."),
         ({"user": "nobody-here"}, "does not exist", "CREATE ROLE"),
         ({"dbname": "nothing-here"}, "does not exist", "CREATE DATABASE"),
-        ({"user": "guest"}, "permission denied", "GRANT CREATE ON DATABASE"),
+        ({"user": "guest"}, "permission denied", "GRANT CREATE ON "),
         ({"options": "-c default_transaction_read_only=on"}, "read-only", "target_session_attrs=read-write"),
     ],
 )
 async def test_a_server_that_refuses_is_told_in_one_line_with_a_remedy(
-    changes: dict[str, str | int], cause: str, remedy: str, address: str, tmp_path: Path
+    changes: dict[str, str | int], cause: str, remedy: str, part: str, address: str, tmp_path: Path
 ) -> None:
-    message = await refusal(psycopg.conninfo.make_conninfo(address, **changes), tmp_path)
+    message = await refusal(psycopg.conninfo.make_conninfo(address, **changes), tmp_path, part)
     assert cause in message
-    assert remedy in message
+    assert remedy.format(part=part) in message
 
 
-async def test_too_many_connections_are_told(server: PostgresServer, address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["state", "store"])
+async def test_too_many_connections_are_told(server: PostgresServer, part: str, address: str, tmp_path: Path) -> None:
     with psycopg.connect(server.url("postgres", ADMIN), autocommit=True) as db:
         db.execute("ALTER ROLE guest CONNECTION LIMIT 0")
-        message = await refusal(psycopg.conninfo.make_conninfo(address, user="guest"), tmp_path)
+        message = await refusal(psycopg.conninfo.make_conninfo(address, user="guest"), tmp_path, part)
         db.execute("ALTER ROLE guest CONNECTION LIMIT -1")
     assert "too many connections" in message
     assert "max_connections" in message
+
+
+@pytest.mark.parametrize("part", ["state", "store"])
+async def test_a_database_that_cannot_hold_every_text_is_refused(
+    server: PostgresServer, part: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(server.url("postgres", ADMIN), autocommit=True) as db:
+        db.execute("DROP DATABASE IF EXISTS latin")
+        db.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    assert "ENCODING 'UTF8'" in await refusal(server.url("latin"), tmp_path, part)
+
+
+async def test_an_old_pgvector_is_refused(server: PostgresServer, address: str, tmp_path: Path) -> None:
+    with psycopg.connect(server.url(address.rsplit("/", 1)[1], ADMIN)) as db:
+        db.execute("UPDATE pg_extension SET extversion = '0.4.4' WHERE extname = 'vector'")
+    message = await refusal(address, tmp_path, "store")
+    assert "0.4.4; 0.5 or newer" in message
+    assert "ALTER EXTENSION vector UPDATE;" in message
+
+
+async def test_a_user_whom_row_level_security_does_not_bind_is_told(
+    server: PostgresServer, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for user, told in ((USER, 0), (ADMIN, 1)):
+        url = server.url(address.rsplit("/", 1)[1], user)
+        store = PostgresStore(url=url, collection=user, dimension=2, embedder_name=None)
+        await store.open(None)
+        await store.close()
+        assert caplog.text.count("passes row-level security") == told
+
+
+async def test_a_connection_works_beside_a_thousand_others(address: str) -> None:
+    allow_many_files()
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
+    database = PostgresDatabase(address, sync="normal")
+    try:
+        await database.open()
+        assert await database.run("SELECT") == 1
+    finally:
+        await database.close()
+        for other in others:
+            os.close(other)
 
 
 async def test_a_server_that_is_not_up_yet_is_not_told_to_lack_the_database(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """What is PostgreSQL's own: rows of others that a statement cannot see, plans, and what is said when it fails."""
 
 import math
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
@@ -220,24 +223,6 @@ async def test_another_index_is_made_at_the_next_start_and_finds_the_same(postgr
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"port": "1"}, "cannot be opened.*Check that PostgreSQL runs, and store.url"),
-        ({"user": "nobody-here"}, "role .nobody-here. does not exist"),
-        ({"dbname": "not_there"}, "database .not_there. does not exist"),
-    ],
-)
-async def test_an_address_that_is_wrong_is_told_with_its_cause(
-    postgres_url: str, change: dict[str, str], said: str
-) -> None:
-    address = psycopg.conninfo.conninfo_to_dict(postgres_url) | change
-    url = "postgresql://{user}@{host}:{port}/{dbname}".format(**address)
-    with pytest.raises(StoreUnavailable, match=said):
-        async with opened(url):
-            pass
-
-
 async def test_a_missing_extension_is_told_with_the_statement_that_makes_it(postgres: Databases) -> None:
     url = postgres.new()
     admin = url.replace("app@", "memproxy@")
@@ -263,3 +248,22 @@ async def test_a_store_goes_on_when_the_server_is_back(own_server: PostgresServe
                 return []
 
         assert await eventually(found, what="it is used again") == ["m"]
+
+
+async def test_a_connection_that_broke_is_replaced_before_it_is_used(own_server: PostgresServer) -> None:
+    url = own_server.database()
+    async with opened(url) as store:
+        await store.upsert(ANN, [point(memory("m"), EAST)])
+        with psycopg.connect(url, autocommit=True) as other:
+            ended = other.execute(
+                "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'memproxy'"
+            ).fetchall()
+        await eventually(lambda: not any(psutil.pid_exists(pid) for pid, _ in ended), what="they are closed")
+        assert [one.memory.id for one in await store.search(ANN, BOTH)] == ["m"]
+
+
+async def test_a_server_that_is_cut_off_is_noticed(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, store._in_use().connected() as connection:
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
