@@ -15,7 +15,9 @@ import typer
 
 from memproxy.commands.options import Config, Json, Whole, quiet_settings, show, tell_of_all_tenants
 from memproxy.errors import ConfigError, MemproxyError
+from memproxy.serve.instance import AlreadyServed, locked
 from memproxy.settings import Settings
+from memproxy.settings.home import home_dir
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -54,7 +56,7 @@ class Server:
         if url is not None and not url.startswith(("http://", "https://")):
             raise ConfigError(f"--url {url}: must be an address that starts with http:// or https://.")
         host = _ANY_ADDRESS.get(settings.server.host, settings.server.url_host)
-        self.url = (url or f"http://{host}:{settings.server.port}").rstrip("/")
+        self.url = (url or f"http://{host}:{_port(settings)}").rstrip("/")
         token = settings.telemetry.metrics_token
         self._headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token is not None else {}
         self._client = httpx.Client(timeout=PATIENCE_S, trust_env=False)
@@ -95,6 +97,22 @@ class Server:
 
     def close(self) -> None:
         self._client.close()
+
+
+def _port(settings: Settings) -> int:
+    """Where the server of this installation listens, whatever its command line said; where none runs, the configured
+    port.
+    """
+    home = home_dir()
+    try:
+        if home.exists():  # a look makes no folder
+            with locked(settings, home):
+                pass
+    except AlreadyServed as server:
+        return server.port or settings.server.port
+    except ConfigError:  # another account's files: its server may answer all the same
+        pass
+    return settings.server.port
 
 
 def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float | None]:
@@ -194,7 +212,7 @@ def top(
     tenant: Whole = None,
     *,
     url: Annotated[
-        str | None, typer.Option(help="Address of the server; default the configuration's.", metavar="URL")
+        str | None, typer.Option(help="Address of the server; default this installation's.", metavar="URL")
     ] = None,
     interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two looks.", metavar="S")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,

@@ -27,16 +27,17 @@ LONGEST_BASE = 55
 """Bytes of the folder that runtime folders are made in, so that a socket's path stays below the system's 104 to 108."""
 
 
-_PID = re.compile(r"pid ([0-9]{1,10}) at ")
+_HOLDER = re.compile(r"pid ([0-9]{1,10}) at (?:http://\S+:([0-9]{1,5}))?")
 
 
 class AlreadyServed(ConfigError):
     """Another ``serve`` has this store; the message names it. ``folder`` is its runtime folder, ``pid`` its
-    supervisor's.
+    supervisor's, ``port`` where it listens.
     """
 
     folder: Path | None = None
     pid: int | None = None
+    port: int | None = None
 
 
 class InstanceLock:
@@ -74,8 +75,9 @@ class InstanceLock:
                 "MEMPROXY_HOME."
             )
             served.folder = folder
-            if folder is not None and (named := _PID.match(holder)):
+            if folder is not None and (named := _HOLDER.match(holder)):
                 served.pid = int(named[1])
+                served.port = int(named[2]) if named[2] else None
             raise served from None
         if (old_folder := self._read()[1]) is not None:
             shutil.rmtree(old_folder, ignore_errors=True)

@@ -85,10 +85,19 @@ async def test_away_from_a_terminal_it_looks_once_and_is_read_by_people(server: 
 async def test_what_is_in_the_way_is_said_in_a_line(server: Proxy, tmp_path: Path, changed: Any, said: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump({**server.config, **changed}))
-    done = memproxy(server.home, "top", "--once", "--config", str(file))
+    done = memproxy(tmp_path, "top", "--once", "--config", str(file))  # where no server runs: the configured one
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+async def test_the_server_of_an_installation_is_found_wherever_its_command_line_had_it_listen(
+    server: Proxy, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump({**server.config, "server": {"port": 1}}))
+    done = memproxy(server.home, "top", "--json", "--config", str(file))
+    assert json.loads(done.stdout)["url"] == server.root_url
 
 
 async def test_what_is_no_memproxy_is_said(server: Proxy) -> None:
