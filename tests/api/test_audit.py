@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,35 +15,22 @@ from tests.support.proxy import memproxy
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def admin(api: Api) -> Identity:
-    return Identity(tenant=api.tenant, default_user="root", by="key:a1", permissions=frozenset({"admin"}))
-
-
-async def entries(api: Api) -> list[dict[str, Any]]:
-    answer = await api.call("GET", "/v1/memory/audit", identity=admin(api))
-    assert answer.status_code == 200, answer.text
-    data: list[dict[str, Any]] = answer.json()["data"]
-    return data
+def root(api: Api) -> Api:
+    """Who administers the tenant."""
+    return api.by(Identity(tenant=api.tenant, default_user="root", by="key:a1", permissions=frozenset({"admin"})))
 
 
 async def test_every_erasure_is_told_without_content(api: Api) -> None:
-    writer = Identity(tenant=api.tenant, default_user="ann", bound_user=True, by="key:b2")
-    one, _ = [await api.store(f"secret {n}", identity=writer, session_id="s1") for n in range(2)]
-    await api.store("secret too", identity=writer, project_id="apollo")
-    await api.call("DELETE", f"/v1/memory/{one['id']}", identity=writer)
-    await api.call("DELETE", "/v1/memory", identity=writer, params={"project_id": "apollo"})
-    await api.call("DELETE", "/v1/memory/sessions/s1", identity=writer)
-    await api.call("DELETE", "/v1/memory/users/ann", identity=writer)
-    told = await entries(api)
-    assert [(one["by"], one["action"]) for one in told] == [
-        ("key:b2", "user.erase"),
-        ("key:b2", "session.undo"),
-        ("key:b2", "memory.forget_scope"),
-        ("key:b2", "memory.forget"),
-    ]
-    digests = {one["scope"]["user_id"] for one in told}
-    assert len(digests) == 1, "one user's entries are told to be one's"
-    assert digests.pop().startswith("erased:"), "who was erased is named no more"
+    writer = api.by(Identity(tenant=api.tenant, default_user="ann", bound_user=True, by="key:b2"))
+    one, _ = [await writer.store(f"secret {n}", session_id="s1") for n in range(2)]
+    await writer.store("secret too", project_id="apollo")
+    for path in (one["id"], "?project_id=apollo", "sessions/s1", "users/ann"):
+        await writer.delete(path)
+    told = await root(api).data("audit")
+    actions = ("user.erase", "session.undo", "memory.forget_scope", "memory.forget")
+    assert [(one["by"], one["action"]) for one in told] == [("key:b2", action) for action in actions]
+    (digest,) = {one["scope"]["user_id"] for one in told}
+    assert digest.startswith("erased:"), "who was erased is named no more"
     assert told[2]["scope"]["project_id"] == "apollo"
     assert told[2]["counts"] == {"deleted": 1}
     assert "secret" not in str(told)
@@ -52,43 +38,32 @@ async def test_every_erasure_is_told_without_content(api: Api) -> None:
 
 async def test_admin_may_erase_and_count_but_read_nobodys_text(api: Api) -> None:
     await api.store("ann's secret", user_id="ann")
-    root = admin(api)
     for method, path, body in (
-        ("GET", "/v1/memory?user_id=ann", None),
-        ("POST", "/v1/memory/search", {"query": "secret", "user_id": "ann"}),
-        ("POST", "/v1/memory", {"content": "planted", "user_id": "ann"}),
+        ("GET", "?user_id=ann", None),
+        ("POST", "search", {"query": "secret", "user_id": "ann"}),
+        ("POST", "", {"content": "planted", "user_id": "ann"}),
     ):
-        assert (await api.call(method, path, identity=root, json=body)).status_code == 403
-    stats = await api.call("GET", "/v1/memory/stats", identity=root, params={"user_id": "ann"})
-    assert (stats.status_code, stats.json()["memories"]["total"]) == (200, 1)
-    gone = await api.call("DELETE", "/v1/memory/users/ann", identity=root)
-    assert gone.json() == {"deleted": 1}
-    assert (await entries(api))[0]["by"] == "key:a1"
+        assert await root(api).status(method, path, json=body) == 403
+    assert (await root(api).get("stats", user_id="ann"))["memories"]["total"] == 1
+    assert await root(api).delete("users/ann") == 1
+    assert (await root(api).data("audit"))[0]["by"] == "key:a1"
 
 
 async def test_only_admin_reads_the_log_and_only_its_own_tenants(api: Api) -> None:
     await api.store("x", user_id="ann")
-    await api.call("DELETE", "/v1/memory/users/ann")
-    assert (await api.call("GET", "/v1/memory/audit")).status_code == 403
+    await api.delete("users/ann")
+    assert await api.status("GET", "audit") == 403
     elsewhere = Identity(tenant=f"{api.tenant}-2", default_user="root", permissions=frozenset({"admin"}))
-    assert (await api.call("GET", "/v1/memory/audit", identity=elsewhere)).json()["data"] == []
+    assert await api.data("audit", identity=elsewhere) == []
 
 
 async def test_the_log_comes_in_pages(api: Api) -> None:
     for n in range(5):
-        await api.call("DELETE", f"/v1/memory/users/u{n}")
-    seen: list[str] = []
-    cursor: dict[str, str] = {}
-    while True:
-        answer = await api.call("GET", "/v1/memory/audit", identity=admin(api), params={"limit": 2, **cursor})
-        seen += [one["scope"]["user_id"] for one in answer.json()["data"]]
-        if answer.json()["next_cursor"] is None:
-            break
-        cursor = {"cursor": answer.json()["next_cursor"]}
+        await api.delete(f"users/u{n}")
+    seen = [one["scope"]["user_id"] for one in await root(api).walk("audit", limit=2)]
     assert [name[:7] for name in seen] == ["erased:"] * 5
     assert len(set(seen)) == 5
-    foreign = await api.call("GET", "/v1/memory/audit", identity=admin(api), params={"cursor": "e30"})
-    assert foreign.status_code == 400
+    assert await root(api).status("GET", "audit?cursor=e30") == 400
 
 
 async def test_the_log_is_bounded(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import httpx
 import pytest
 
 from memproxy.api.calls import Operation
@@ -79,17 +80,13 @@ def named(operation: Operation) -> str:
     return f"{operation.method} {operation.path}"
 
 
-async def send(api: Api, operation: Operation, body: str) -> Any:
-    return await api.call(
-        operation.method,
-        path_of(operation),
-        identity=everything(api),
-        content=body.encode("utf-8", "surrogatepass"),
-        headers={"content-type": "application/json"},
-    )
+async def send(api: Api, operation: Operation, body: str) -> httpx.Response:
+    content, headers = body.encode("utf-8", "surrogatepass"), {"content-type": "application/json"}
+    method, path = operation.method, path_of(operation)
+    return await api.call(method, path, identity=everything(api), content=content, headers=headers)
 
 
-def assert_shaped(answer: Any, what: object) -> None:
+def assert_shaped(answer: httpx.Response, what: object) -> None:
     """No fault of ours, and an error as OpenAI's."""
     assert answer.status_code < 500, (what, answer.text)
     if answer.status_code >= 400:
@@ -113,12 +110,10 @@ async def test_no_field_of_a_body_takes_what_none_may_hold(api: Api, operation: 
 
 @pytest.mark.parametrize("operation", WITH_QUERY, ids=named)
 async def test_every_parameter_of_a_query_takes_what_it_may_or_names_itself(api: Api, operation: Operation) -> None:
-    assert operation.query is not None
+    everybody = api.by(everything(api))
     for field in operation.query.model_fields:
         for value in (*QUERIES, ["a", "b"], ["a"] * 300):
-            answer = await api.call(
-                operation.method, path_of(operation), identity=everything(api), params={field: value}
-            )
+            answer = await everybody.call(operation.method, path_of(operation), params={field: value})
             assert_shaped(answer, (field, str(value)[:40]))
             if isinstance(value, str) and "\x00" in value:
                 assert answer.status_code in {400, 415}, (field, value)
@@ -135,23 +130,21 @@ async def test_every_name_in_a_path_may_be_odd(api: Api, operation: Operation) -
 
 async def test_cursors_of_one_list_are_nothing_to_another_or_to_somebody_else(api: Api) -> None:
     for n in range(3):
-        await api.store(f"fact {n} about Berlin", user_id="ann", category="c", entities=["Berlin"])
-        await api.store(f"fact {n} about Berlin", user_id="ben", category="c", entities=["Berlin"])
-    page = await api.call("GET", "/v1/memory", params={"user_id": "ann", "limit": 1})
-    cursor = page.json()["next_cursor"]
-    theirs = await api.call("GET", "/v1/memory", params={"user_id": "ben", "cursor": cursor})
+        for user in ("ann", "ben"):
+            await api.store(f"fact {n} about Berlin", user_id=user, category="c", entities=["Berlin"])
+    cursor = (await api.get(user_id="ann", limit=1))["next_cursor"]
+    theirs = await api.ask("GET", params={"user_id": "ben", "cursor": cursor})
     assert theirs.status_code in {200, 400}
     assert all(one["user_id"] == "ben" for one in theirs.json().get("data", []))
-    for path in ("/v1/memory/entities", "/v1/memory/palace", "/v1/memory/entities/Berlin/timeline", "/v1/memory/audit"):
-        answer = await api.call("GET", path, identity=everything(api), params={"cursor": cursor})
-        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "cursor"), path
+    for path in ("entities", "palace", "entities/Berlin/timeline", "audit"):
+        answer = await api.refused("GET", path, identity=everything(api), params={"cursor": cursor})
+        assert answer == (400, "cursor"), path
 
 
 @pytest.mark.parametrize("kind", [{}, [], [["text"]], 1, None, True, "image_url"])
 async def test_a_part_of_any_other_type_is_refused(api: Api, kind: object) -> None:
     body = {"messages": [{"role": "user", "content": [{"type": kind, "text": "x"}]}]}
-    answer = await api.call("POST", "/v1/memory/turns", json=body)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "messages.0.content")
+    assert await api.refused("POST", "turns", json=body) == (400, "messages.0.content")
 
 
 _NOTED = (SAID, LAST_SAID, RETRACTED_AT, STATED_END, RETRACTED_BY, ALL_FORGOTTEN_BY, MERGED_INTO, ENDED_BY)
@@ -166,20 +159,12 @@ _BESIDE = (COMPATIBLE_WITH, CONFLICTS_WITH, DREAMS, FEEDBACK, CORRECTS, CHANGES,
 async def test_a_callers_own_metadata_under_our_names_holds_up_nothing(api: Api, value: object) -> None:
     """Plans that cannot be made are tried again for minutes, and all that the user asks for waits behind them."""
     noted = dict.fromkeys((*_NOTED, *_BESIDE), value)
-    for number in range(2):
+    for city in ("B0", "B1"):
         await api.store("Nils plays the piano.", metadata=noted, session_id="s")
-        await api.store(
-            f"Ann lives in B{number}", subject="Ann", predicate="lives_in", object=f"B{number}", metadata=noted
-        )
-    body = {"session_id": "s", "messages": [{"role": "user", "content": "I live in Bern."}], "metadata": noted}
-    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
-    told = (await api.call("POST", "/v1/memory/dream", json={})).json()
+        await api.store(f"Ann lives in {city}", subject="Ann", predicate="lives_in", object=city, metadata=noted)
+    await api.say("s", "I live in Bern.", metadata=noted)
+    told = await api.post("dream")
     assert told["state"] == "done", told
-    for method, path in (
-        ("POST", f"/v1/memory/dreams/{told['id']}/undo"),
-        ("DELETE", "/v1/memory/sessions/s"),
-        ("DELETE", "/v1/memory/users/default"),
-    ):
-        answer = await api.call(method, path)
-        assert answer.status_code == 200, (path, answer.text)
+    for method, path in (("POST", f"dreams/{told['id']}/undo"), ("DELETE", "sessions/s"), ("DELETE", "users/default")):
+        await api.ok(method, path)
     assert await api.page() == []

@@ -15,21 +15,17 @@ async def say(api: Api, user: str, session: str, *said: str, answer: str = "Note
     ]
     if named:  # by a client that numbers the messages of each conversation
         messages = [{**one, "id": str(number)} for number, one in enumerate(messages)]
-    body = {"session_id": session, "user_id": user, "messages": messages}
-    assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
-    path = f"/v1/memory/sessions/{session}/end"
-    ended = await api.call("POST", path, params={"wait": "true"}, json={"user_id": user})
-    assert ended.json()["learning"] == "done"
+    await api.say(session, *messages, user_id=user)
+    ended = await api.post(f"sessions/{session}/end?wait=true", user_id=user)
+    assert ended["learning"] == "done"
 
 
 async def found(api: Api, user: str, word: str, **query: Any) -> list[dict[str, Any]]:
     return [memory for memory in await api.page(user_id=user, **query) if word in memory["content"]]
 
 
-async def forget(api: Api, user: str, memory: dict[str, Any]) -> int:
-    answer = await api.call("DELETE", f"/v1/memory/{memory['id']}", params={"user_id": user})
-    assert answer.status_code == 200, answer.text
-    return int(answer.json()["deleted"])
+async def forget(api: Api, user: str, memory: dict[str, Any], **query: Any) -> int:
+    return await api.delete(memory["id"], user_id=user, **query)
 
 
 async def test_what_was_learned_from_a_deleted_message_alone_goes_with_it(learning: Api) -> None:
@@ -40,10 +36,10 @@ async def test_what_was_learned_from_a_deleted_message_alone_goes_with_it(learni
     assert await forget(learning, "ann", turn) == 3
     assert await found(learning, "ann", "5521") == []
     assert [one["kind"] for one in await found(learning, "ann", "Siemens")].count("semantic") == 1
-    told = await learning.call("GET", "/v1/memory/activity", params={"user_id": "ann"})
-    deleted = {one["memory_id"] for one in told.json()["data"] if one["result"] == "deleted"}
+    told = await learning.data("activity", user_id="ann")
+    deleted = {one["memory_id"] for one in told if one["result"] == "deleted"}
     assert deleted == {turn["id"], *(one["id"] for one in along)}
-    await learning.call("POST", "/v1/memory/sessions/s1/mine", params={"wait": "true"}, json={"user_id": "ann"})
+    await learning.post("sessions/s1/mine?wait=true", user_id="ann")
     assert await found(learning, "ann", "5521") == []
 
 
@@ -62,9 +58,7 @@ async def test_a_fact_rests_on_no_namesake_of_its_message_in_another_conversatio
     await say(learning, "bob", "s0", "I work at Siemens.", "I have a cat.", named=True)
     await say(learning, "bob", "s1", "My locker code is 5521.", "Remember, my locker code is 5521.", named=True)
     for turn in await found(learning, "bob", "5521", kind="turn"):
-        path = f"/v1/memory/{turn['id']}"
-        gone = await learning.call("DELETE", path, params={"user_id": "bob", "session_id": "s1"})
-        assert gone.status_code == 200
+        await forget(learning, "bob", turn, session_id="s1")
     assert await found(learning, "bob", "5521") == []
 
 
@@ -81,13 +75,9 @@ async def test_a_deleted_change_leaves_the_history_as_it_is(learning: Api) -> No
 async def test_what_the_person_wrote_in_its_place_stays(learning: Api) -> None:
     await say(learning, "dora", "s1", "My favourite colour is teal.")
     (fact,) = [one for one in await found(learning, "dora", "teal") if one["kind"] == "semantic"]
-    edited = await learning.call(
-        "PATCH",
-        f"/v1/memory/{fact['id']}",
-        params={"user_id": "dora"},
-        json={"content": fact["content"].replace("teal", "crimson")},
-    )
-    said = [edited.json()["object"], *(one["object"] for one in edited.json()["relations"])]
+    content = fact["content"].replace("teal", "crimson")
+    edited = await learning.ok("PATCH", f"{fact['id']}?user_id=dora", json={"content": content})
+    said = [edited["object"], *(one["object"] for one in edited["relations"])]
     assert set(said) == {"crimson"}, "nothing says teal beside it"
     (turn,) = await found(learning, "dora", "teal", kind="turn")
     await forget(learning, "dora", turn)
@@ -105,16 +95,19 @@ async def test_an_assistants_repetition_of_it_is_not_given_any_more(learning: Ap
 
 
 async def test_names_that_only_a_deleted_conversation_told_are_read_nowhere_in_the_palace(learning: Api) -> None:
-    told = {"subject": "user", "predicate": "dog_name", "object": "Fifi", "session_id": "s1", "user_id": "gus"}
-    await learning.call("POST", "/v1/memory", json={"content": "User's dog is called Fifi.", **told})
+    told: dict[str, Any] = {
+        "subject": "user",
+        "predicate": "dog_name",
+        "object": "Fifi",
+        "session_id": "s1",
+        "user_id": "gus",
+    }
+    await learning.store("User's dog is called Fifi.", **told)
     await say(learning, "gus", "s2", "What food suits my dog?", answer="Dry food suits your dog.")
     (turn,) = await found(learning, "gus", "What food", kind="turn")
     assert turn["wing"] == "fifi"
-    gone = await learning.call("DELETE", "/v1/memory/sessions/s1", params={"user_id": "gus"})
-    assert gone.status_code == 200
+    await learning.delete("sessions/s1", user_id="gus")
     (left,) = await found(learning, "gus", "What food", kind="turn")
     assert (left["wing"], left["pointer"]) == ("dog", turn["pointer"])
-    calls = [
-        await learning.call("GET", f"/v1/memory/{what}", params={"user_id": "gus"}) for what in ("palace", "export")
-    ]
-    assert not [one.text for one in calls if "fifi" in one.text.casefold()]
+    for what in ("palace", "export"):
+        assert "fifi" not in (await learning.ask("GET", f"{what}?user_id=gus")).text.casefold()

@@ -32,7 +32,7 @@ def user_of(api: Api, arm: str) -> str:
 
 
 async def arms(api: Api) -> dict[str, dict[str, object]]:
-    told = (await api.call("GET", "/v1/memory/stats")).json()["experiment"]
+    told = (await api.get("stats"))["experiment"]
     assert told["share"] == SHARE
     found: dict[str, dict[str, object]] = told["arms"]
     return found
@@ -43,8 +43,7 @@ async def test_judgements_and_corrections_in_the_chat_are_told_by_arm_until_thei
     for arm in (MEMORY, HOLDOUT):
         user = api.identity(user_of(api, arm))
         memory = await api.store("I live in Bern.", identity=user)
-        signal = {"memory_id": memory["id"], "signal": "helpful" if arm == MEMORY else "wrong"}
-        assert (await api.call("POST", "/v1/memory/feedback", identity=user, json=signal)).status_code == 201
+        await api.judge("helpful" if arm == MEMORY else "wrong", identity=user, memory_id=memory["id"])
         said[arm] = user
     await api.say("s", "I live in Bern.", identity=said[HOLDOUT])
     await api.say("s", "I don't live in Bern any more, I live in Basel now.", identity=said[HOLDOUT])
@@ -57,7 +56,7 @@ async def test_judgements_and_corrections_in_the_chat_are_told_by_arm_until_thei
     found = await arms(api)
     assert found[MEMORY]["feedback"] == {"helpful": 1, "wrong": 0, "correction": 0}
     assert found[HOLDOUT]["feedback"] == {"helpful": 0, "wrong": 1, "correction": 0}
-    assert (await api.call("DELETE", f"/v1/memory/users/{said[HOLDOUT].named_user}")).status_code == 200
+    await api.delete(f"users/{said[HOLDOUT].named_user}")
     left = await arms(api)
     assert (left[MEMORY]["users"], left[HOLDOUT]["users"]) == (1, 0)
 
@@ -66,6 +65,5 @@ async def test_a_user_alone_is_told_nothing_of_it(api: Api) -> None:
     own = Identity(
         tenant=api.tenant, default_user="ann", bound_user=True, permissions=frozenset({"memory:read", "memory:write"})
     )
-    told = (await api.call("GET", "/v1/memory/stats", identity=own)).json()
-    assert told["experiment"] is None
-    assert told["cost"] is None
+    told = await api.get("stats", identity=own)
+    assert (told["experiment"], told["cost"]) == (None, None)

@@ -12,44 +12,11 @@ from tests.support.engine import Api
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PUBLIC_FIELDS = {
-    "id",
-    "kind",
-    "content",
-    "user_id",
-    "project_id",
-    "agent_id",
-    "session_id",
-    "category",
-    "tags",
-    "entities",
-    "subject",
-    "predicate",
-    "object",
-    "aspect",
-    "stance",
-    "confidence",
-    "importance",
-    "trust",
-    "quarantined",
-    "source",
-    "turn_ids",
-    "created_at",
-    "updated_at",
-    "valid_from",
-    "valid_to",
-    "active",
-    "supersedes",
-    "superseded_by",
-    "access_count",
-    "last_accessed_at",
-    "expires_at",
-    "relations",
-    "wing",
-    "room",
-    "closet",
-    "pointer",
-    "metadata",
-}
+    "id", "kind", "content", "user_id", "project_id", "agent_id", "session_id", "category", "tags", "entities",
+    "subject", "predicate", "object", "aspect", "stance", "confidence", "importance", "trust", "quarantined", "source",
+    "turn_ids", "created_at", "updated_at", "valid_from", "valid_to", "active", "supersedes", "superseded_by",
+    "access_count", "last_accessed_at", "expires_at", "relations", "wing", "room", "closet", "pointer", "metadata",
+}  # fmt: skip
 
 
 async def test_a_stored_memory_is_answered_whole_and_can_be_read(api: Api) -> None:
@@ -80,9 +47,7 @@ async def test_a_stored_memory_is_answered_whole_and_can_be_read(api: Api) -> No
     assert memory["source"] == "api"
     assert memory["active"] is True
     assert memory["created_at"].endswith("Z")
-    read = await api.call("GET", f"/v1/memory/{memory['id']}", params={"user_id": "alice"})
-    assert read.status_code == 200
-    assert read.json() == memory
+    assert await api.get(memory["id"], user_id="alice") == memory
 
 
 async def test_no_field_that_is_written_keeps_a_secret(api: Api) -> None:
@@ -96,10 +61,8 @@ async def test_no_field_that_is_written_keeps_a_secret(api: Api) -> None:
         "metadata": {key: [{"in": key}], "aws_secret_access_key": secret},
     }
     first, other = await api.store(**fields), await api.store("plain")
-    assert (await api.call("PATCH", f"/v1/memory/{other['id']}", json=fields)).status_code == 200
-    said = [{"role": "user", "content": key, "name": key}]
-    turns = {"session_id": "s", "metadata": {"of": key}, "messages": said}
-    assert (await api.call("POST", "/v1/memory/turns", json=turns)).status_code == 201
+    await api.edit(other["id"], **fields)
+    await api.say("s", {"role": "user", "content": key, "name": key}, metadata={"of": key})
     kept = await api.page()
     assert len(kept) == 3
     assert not [one for one in kept if key in str(one) or secret in str(one)]
@@ -110,37 +73,30 @@ async def test_no_field_that_is_written_keeps_a_secret(api: Api) -> None:
 async def test_a_key_that_may_not_read_is_shown_no_text_by_what_it_changes(api: Api) -> None:
     memory = await api.store("it is secret", subject="user", tags=["hidden"], metadata={"a": "hidden"})
     writes = Identity(tenant=api.tenant, default_user="default", permissions=frozenset({"memory:write"}))
-    path, helpful = f"/v1/memory/{memory['id']}", {"memory_id": memory["id"], "signal": "helpful"}
+    name = memory["id"]
     guessed = version_of(msgspec.convert(memory | {"tenant": api.tenant}, Memory))
     for body in ({}, {"importance": 0.9}):
-        assert (await api.call("PATCH", path, json={}, headers={"if-match": f'"{guessed}"'})).status_code == 412
-        answer = await api.call("PATCH", path, json=body, identity=writes)
-        assert (answer.status_code, answer.json()["id"], "content" in answer.json()) == (200, memory["id"], False)
-        assert "secret" not in answer.text
-        assert "hidden" not in answer.text
-    judged = await api.call("POST", "/v1/memory/feedback", json=helpful, identity=writes)
-    assert (judged.status_code, judged.json()["data"][0]["id"]) == (201, memory["id"])
-    assert "secret" not in judged.text
-    again = {"idempotency-key": "k"}
-    assert "secret" in (await api.call("PATCH", path, json={}, headers=again)).text
-    assert "secret" not in (await api.call("PATCH", path, json={}, headers=again, identity=writes)).text
+        assert await api.status("PATCH", name, json={}, headers={"if-match": f'"{guessed}"'}) == 412
+        answer = await api.edit(name, identity=writes, **body)
+        assert (answer["id"], "content" in answer) == (name, False)
+        assert "secret" not in str(answer)
+        assert "hidden" not in str(answer)
+    judged = await api.judge("helpful", memory_id=name, identity=writes)
+    assert judged["data"][0]["id"] == name
+    assert "secret" not in str(judged)
+    again: dict[str, Any] = {"json": {}, "headers": {"idempotency-key": "k"}}
+    assert "secret" in (await api.ask("PATCH", name, **again)).text
+    assert "secret" not in (await api.ask("PATCH", name, **again, identity=writes)).text
 
 
 async def test_who_administers_may_name_the_user_of_statistics_by_header_or_query(api: Api) -> None:
     await api.store("likes tea", identity=api.identity("ann"))
-    admin = Identity(tenant=api.tenant, named_user="ann", permissions=frozenset({"admin"}))
-    told = [
-        await api.call("GET", "/v1/memory/stats", identity=admin),
-        await api.call(
-            "GET",
-            "/v1/memory/stats",
-            identity=msgspec.structs.replace(admin, named_user=None),
-            params={"user_id": "ann"},
-        ),
-    ]
-    assert [(one.status_code, one.json()["memories"]["total"]) for one in told] == [(200, 1)] * 2
-    assert (await api.call("GET", "/v1/memory/stats", identity=admin, params={"user_id": "ben"})).status_code == 400
-    assert (await api.call("GET", "/v1/memory", identity=admin)).status_code == 403
+    admin = api.by(Identity(tenant=api.tenant, named_user="ann", permissions=frozenset({"admin"})))
+    nobody = Identity(tenant=api.tenant, permissions=frozenset({"admin"}))
+    for told in (await admin.get("stats"), await api.get("stats", identity=nobody, user_id="ann")):
+        assert told["memories"]["total"] == 1
+    assert await admin.status("GET", "stats?user_id=ben") == 400
+    assert await admin.status("GET") == 403
 
 
 async def test_the_same_content_stored_twice_is_two_memories(api: Api) -> None:
@@ -151,15 +107,7 @@ async def test_the_same_content_stored_twice_is_two_memories(api: Api) -> None:
 
 async def test_a_list_is_newest_first_and_its_cursor_visits_everything_once(api: Api) -> None:
     stored = [(await api.store(f"fact {number}"))["id"] for number in range(7)]
-    seen: list[str] = []
-    query: dict[str, Any] = {"limit": 3}
-    while True:
-        page = (await api.call("GET", "/v1/memory", params=query)).json()
-        seen += [memory["id"] for memory in page["data"]]
-        if page["next_cursor"] is None:
-            break
-        query["cursor"] = page["next_cursor"]
-    assert seen == stored[::-1]
+    assert [memory["id"] for memory in await api.walk(limit=3)] == stored[::-1]
 
 
 async def test_a_list_is_narrowed_by_each_filter(api: Api) -> None:
@@ -187,63 +135,51 @@ async def test_a_project_sees_its_own_memories_and_those_of_no_project(api: Api)
     assert {memory["id"] for memory in await api.page(identity=identity)} == {mine["id"], general["id"]}
     assert {memory["id"] for memory in await api.page(project_id="atlas")} == {mine["id"], general["id"]}
     assert {memory["id"] for memory in await api.page()} == {mine["id"], general["id"], other["id"]}
-    assert (await api.call("GET", f"/v1/memory/{other['id']}", identity=identity)).status_code == 404
+    assert await api.status("GET", other["id"], identity=identity) == 404
 
 
 async def test_an_expired_memory_is_not_there_any_more(api: Api) -> None:
     memory = await api.store("short-lived", expires_at="2999-01-01T00:00:00Z")
-    body = {"expires_at": "2020-01-01T00:00:00Z"}
-    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json=body)).status_code == 200
+    await api.edit(memory["id"], expires_at="2020-01-01T00:00:00Z")
     assert await api.page() == []
-    assert (await api.call("GET", f"/v1/memory/{memory['id']}")).status_code == 404
+    assert await api.status("GET", memory["id"]) == 404
 
 
 async def test_a_memory_that_would_be_expired_at_once_is_refused_by_its_field(api: Api) -> None:
     body = {"content": "too late", "expires_at": "2020-01-01T00:00:00Z"}
-    answer = await api.call("POST", "/v1/memory", json=body)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "expires_at")
+    assert await api.refused("POST", json=body) == (400, "expires_at")
 
 
 async def test_an_edit_changes_what_is_given_and_is_found_by_its_new_words(api: Api) -> None:
     memory = await api.store("User drinks coffee", tags=["drinks"], metadata={"a": 1})
-    edited = await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "User drinks rooibos"})
-    assert edited.status_code == 200
-    expected = memory | {"content": "User drinks rooibos", "updated_at": edited.json()["updated_at"]}
-    assert edited.json() == expected
-    assert (await api.call("GET", f"/v1/memory/{memory['id']}")).json() == expected
-    found = await api.search("rooibos")
-    assert [one["id"] for one in found] == [memory["id"]]
+    edited = await api.edit(memory["id"], content="User drinks rooibos")
+    assert edited == memory | {"content": "User drinks rooibos", "updated_at": edited["updated_at"]}
+    assert await api.get(memory["id"]) == edited
+    assert [one["id"] for one in await api.search("rooibos")] == [memory["id"]]
     assert all(one["content"] != "User drinks coffee" for one in await api.search("coffee"))
 
 
 async def test_an_edit_of_fields_that_are_not_searched_keeps_the_rest(api: Api) -> None:
     memory = await api.store("User drinks coffee", category="drinks", stance="likes")
-    edited = await api.call(
-        "PATCH", f"/v1/memory/{memory['id']}", json={"importance": 0.9, "stance": None, "metadata": {"b": [2]}}
-    )
-    assert edited.status_code == 200, edited.text
-    changed = {"importance": 0.9, "stance": None, "metadata": {"b": [2]}, "updated_at": edited.json()["updated_at"]}
-    assert edited.json() == memory | changed
+    changed: dict[str, Any] = {"importance": 0.9, "stance": None, "metadata": {"b": [2]}}
+    edited = await api.edit(memory["id"], **changed)
+    assert edited == memory | changed | {"updated_at": edited["updated_at"]}
     assert [one["id"] for one in await api.search("coffee")] == [memory["id"]]
 
 
 async def test_an_edit_of_nothing_changes_nothing(api: Api) -> None:
     memory = await api.store("as it is")
-    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json={})).json() == memory
-    assert (await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"content": "as it is"})).json() == memory
+    cases: tuple[dict[str, Any], ...] = ({}, {"content": "as it is"})
+    for fields in cases:
+        assert await api.edit(memory["id"], **fields) == memory
 
 
 async def test_a_memory_that_ended_is_not_active_and_one_that_goes_on_is_again(api: Api) -> None:
     memory = await api.store("lives in Bonn")
-    path = f"/v1/memory/{memory['id']}"
-    ended = await api.call("PATCH", path, json={"valid_to": "2021-01-01T00:00:00Z"})
-    assert ended.json()["active"] is False
-    assert (await api.call("PATCH", path, json={"valid_to": None})).json()["active"] is True
-    wrong = await api.call(
-        "PATCH", path, json={"valid_from": "2022-01-01T00:00:00Z", "valid_to": "2021-01-01T00:00:00Z"}
-    )
-    assert wrong.status_code == 400
-    assert wrong.json()["error"]["param"] == "valid_to"
+    assert (await api.edit(memory["id"], valid_to="2021-01-01T00:00:00Z"))["active"] is False
+    assert (await api.edit(memory["id"], valid_to=None))["active"] is True
+    wrong = {"valid_from": "2022-01-01T00:00:00Z", "valid_to": "2021-01-01T00:00:00Z"}
+    assert await api.refused("PATCH", memory["id"], json=wrong) == (400, "valid_to")
 
 
 async def test_a_slot_has_one_active_memory_also_under_concurrent_writers(api: Api) -> None:
@@ -255,28 +191,24 @@ async def test_a_slot_has_one_active_memory_also_under_concurrent_writers(api: A
     assert current["valid_to"] is None
     ended = [memory for memory in listed.values() if not memory["active"]]
     assert all(memory["superseded_by"] in listed and memory["valid_to"] is not None for memory in ended)
-    assert (await api.call("DELETE", f"/v1/memory/{current['id']}")).json() == {"deleted": 1}
+    assert await api.delete(current["id"]) == 1
     assert (await api.store("Budget is $9,000", object="$9,000", **slot))["active"] is True
 
 
 async def test_concurrent_edits_of_different_fields_are_all_kept(api: Api) -> None:
     memory = await api.store("User drinks coffee")
-    path = f"/v1/memory/{memory['id']}"
     changes: list[dict[str, Any]] = [{"content": "User drinks tea"}, {"importance": 0.9}, {"tags": ["drinks"]}]
-    answers = await asyncio.gather(*(api.call("PATCH", path, json=change) for change in changes))
-    assert [answer.status_code for answer in answers] == [200, 200, 200]
-    edited = (await api.call("GET", path)).json()
+    await asyncio.gather(*(api.edit(memory["id"], **change) for change in changes))
+    edited = await api.get(memory["id"])
     assert (edited["content"], edited["importance"], edited["tags"]) == ("User drinks tea", 0.9, ["drinks"])
 
 
 async def test_a_forgotten_memory_is_gone(api: Api) -> None:
     memory, kept = await api.store("secret plan"), await api.store("other plan")
-    path = f"/v1/memory/{memory['id']}"
-    gone = await api.call("DELETE", path)
-    assert (gone.status_code, gone.json()) == (200, {"deleted": 1})
-    assert (await api.call("GET", path)).status_code == 404
-    assert (await api.call("DELETE", path)).status_code == 404
-    assert (await api.call("PATCH", path, json={"content": "again"})).status_code == 404
+    name = memory["id"]
+    assert await api.delete(name) == 1
+    for method, body in (("GET", None), ("DELETE", None), ("PATCH", {"content": "again"})):
+        assert await api.status(method, name, json=body) == 404
     assert [one["id"] for one in await api.search("plan")] == [kept["id"]]
 
 
@@ -286,59 +218,45 @@ async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
         await api.store("project", user_id=user, project_id="atlas")
         await api.store("session", user_id=user, project_id="atlas", session_id="s1")
 
-    async def forget(**query: str) -> Any:
-        return (await api.call("DELETE", "/v1/memory", params=query)).json()
-
     async def left(user: str) -> list[str]:
         return sorted(memory["content"] for memory in await api.page(user_id=user))
 
-    assert await forget(user_id="alice", session_id="s1") == {"deleted": 1}
+    assert await api.delete(user_id="alice", session_id="s1") == 1
     assert await left("alice") == ["general", "project"]
-    elsewhere = api.identity("alice", project="borealis")
-    assert (await api.call("DELETE", "/v1/memory?user_id=alice", identity=elsewhere)).json() == {"deleted": 0}
-    assert await forget(user_id="alice", project_id="atlas") == {"deleted": 1}
+    assert await api.delete(user_id="alice", identity=api.identity("alice", project="borealis")) == 0
+    assert await api.delete(user_id="alice", project_id="atlas") == 1
     assert await left("alice") == ["general"]
-    assert await forget(user_id="alice") == {"deleted": 1}
+    assert await api.delete(user_id="alice") == 1
     assert await left("alice") == []
     assert await left("bob") == ["general", "project", "session"]
 
 
 async def test_nothing_is_deleted_without_a_scope(api: Api) -> None:
     await api.store("kept")
-    refused = await api.call("DELETE", "/v1/memory")
-    assert refused.status_code == 400
-    assert "without a scope" in refused.json()["error"]["message"]
+    refused = await api.ok("DELETE", status=400)
+    assert "without a scope" in refused["error"]["message"]
     assert len(await api.page()) == 1
 
 
 async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:
-    await api.store("one", user_id="alice", session_id="s1")
-    await api.store("two", user_id="alice", session_id="s2")
-    await api.store("three", user_id="bob", session_id="s1")
-    gone = await api.call("DELETE", "/v1/memory/sessions/s1", params={"user_id": "alice"})
-    assert gone.json() == {"deleted": 1}
+    for content, user, session in (("one", "alice", "s1"), ("two", "alice", "s2"), ("three", "bob", "s1")):
+        await api.store(content, user_id=user, session_id=session)
+    assert await api.delete("sessions/s1", user_id="alice") == 1
     assert [memory["content"] for memory in await api.page(user_id="alice")] == ["two"]
-    assert (await api.call("DELETE", "/v1/memory/users/alice")).json() == {"deleted": 1}
+    assert await api.delete("users/alice") == 1
     assert await api.page(user_id="alice") == []
     assert [memory["content"] for memory in await api.page(user_id="bob")] == ["three"]
     assert (await api.store("back", user_id="alice"))["content"] == "back"
 
 
 async def test_what_is_in_quarantine_is_listed_and_can_be_confirmed(api: Api) -> None:
-    memory = await api.store("Anna's flight leaves at nine", category="travel")
+    name = (await api.store("Anna's flight leaves at nine", category="travel"))["id"]
     await api.store("Anna likes tea")
-
-    async def waiting() -> list[str]:
-        answer = await api.call("GET", "/v1/memory", params={"quarantined": "true"})
-        return [one["id"] for one in answer.json()["data"]]
-
-    assert await waiting() == []
-    for quarantined in (True, False):
-        answer = await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"quarantined": quarantined})
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["quarantined"] is quarantined
-        assert await waiting() == ([memory["id"]] if quarantined else [])
-    assert (await api.call("POST", "/v1/memory", json={"content": "x", "quarantined": True})).status_code == 400
+    assert await api.page(quarantined="true") == []
+    for quarantined, waiting in ((True, [name]), (False, [])):
+        assert (await api.edit(name, quarantined=quarantined))["quarantined"] is quarantined
+        assert [one["id"] for one in await api.page(quarantined="true")] == waiting
+    assert await api.status("POST", json={"content": "x", "quarantined": True}) == 400
 
 
 async def test_unknown_paths_and_methods_are_refused_in_the_same_shape_with_those_that_a_path_has(api: Api) -> None:

@@ -40,8 +40,7 @@ async def test_beside_its_wing_a_room_goes_by_the_last_part_of_its_pointer_too(a
         assert [one["content"] for one in await api.page(wing=wing, room="R-03")] == ["Biscuit barks"]
         assert [one["content"] for one in await api.page(wing=wing, room="R-01")] == ["Biscuit likes carrots"]
         assert await api.data("palace", wing=wing, room="R-04") == []
-    alone = await api.call("GET", "/v1/memory/palace", params={"room": "R-03"})
-    assert (alone.status_code, alone.json()["error"]["param"]) == (400, "wing")
+    assert await api.refused("GET", "palace?room=R-03") == (400, "wing")
 
 
 async def test_all_names_of_a_subject_are_one_wing(api: Api) -> None:
@@ -64,9 +63,8 @@ async def test_all_names_of_a_subject_are_one_wing(api: Api) -> None:
 async def test_the_users_own_name_names_the_users_wing(api: Api) -> None:
     await api.store("User's name is Ana", subject="user", predicate="name", object="Ana")
     memory = await api.store("User likes tea", subject="user", predicate="likes", object="tea", category="drinks/hot")
-    assert (memory["wing"], memory["room"], memory["closet"], memory["pointer"]) == (
-        "ana", "direct", "drinks", "W-001/R-01",
-    )  # fmt: skip
+    stands = [memory[level] for level in ("wing", "room", "closet", "pointer")]
+    assert stands == ["ana", "direct", "drinks", "W-001/R-01"]
     assert len(await api.page(wing="user")) == len(await api.page(wing="Ana")) == 2
     assert [memory["content"] for memory in await api.page(closet="Drinks")] == ["User likes tea"]
 
@@ -80,10 +78,14 @@ async def test_turns_about_a_known_subject_stand_in_its_wing(api: Api) -> None:
     assert sorted(turn["pointer"] for turn in turns) == [f"W-001/R-02/D-00{n}" for n in (1, 2, 3, 4)]
 
 
-async def test_a_pointer_never_gets_another_meaning(api: Api) -> None:
+async def test_a_pointer_is_as_the_contract_writes_it_stays_and_never_gets_another_meaning(api: Api) -> None:
     await api.say("s1", *TALK)
+    before = await api.page()
+    assert all(re.fullmatch(r"W-\d{3}/R-\d{2}/D-\d{3}", turn["pointer"]) for turn in before)
+    await api.say("s1", *TALK)
+    assert await api.page() == before, "the same turns again change none"
     kept = await api.store("User likes tea", subject="user", session_id="s2")
-    await api.call("DELETE", "/v1/memory/sessions/s1")
+    await api.delete("sessions/s1")
     await api.say("s1", "Something else entirely")
     (turn,) = await api.page(kind="turn")
     assert turn["pointer"] == "W-001/R-03/D-001"
@@ -91,22 +93,15 @@ async def test_a_pointer_never_gets_another_meaning(api: Api) -> None:
     assert [room["pointer"] for room in await api.data("palace", wing="user")] == ["W-001/R-02", "W-001/R-03"]
 
 
-async def test_the_same_turns_again_change_no_pointer(api: Api) -> None:
-    await api.say("s1", *TALK)
-    before = await api.page()
-    await api.say("s1", *TALK)
-    assert await api.page() == before
-
-
 async def test_what_is_forgotten_leaves_no_name_behind(api: Api) -> None:
     memory = await api.store("Biscuit is a beagle", subject="Biscuit", session_id="s1")
     state, scope = api.engine.backends().state, Scope(tenant=api.tenant, user="default")
     assert "biscuit" in await state.palace_names(scope)
-    await api.call("DELETE", f"/v1/memory/{memory['id']}")
+    await api.delete(memory["id"])
     assert await state.palace_names(scope) == {}
     again = await api.store("Biscuit is a beagle", subject="Biscuit")
     assert again["pointer"] == "W-002/R-01"
-    await api.call("DELETE", "/v1/memory/users/default")
+    await api.delete("users/default")
     assert await state.palace_names(scope) == {}
     assert await state.palace(scope, "", after=0, limit=10) == []
 
@@ -123,27 +118,26 @@ async def test_a_name_told_in_one_project_names_nothing_in_another(api: Api) -> 
     told: dict[str, Any] = {"subject": "Nightjar", "predicate": "is called", "object": "Lloyds"}
     await api.store("Nightjar stands for Lloyds", **told, project_id="atlas")
     await api.store("Rex is a dog", subject="My dog Rex")
-    listed = {one["name"]: one["aliases"] for one in await api.data("palace")}
-    assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
+
+    async def aliases(**query: Any) -> dict[str, list[str]]:
+        return {one["name"]: one["aliases"] for one in await api.data("palace", **query)}
+
+    assert await aliases() == {"lloyds": ["nightjar"], "rex": ["dog"]}
     other = await api.store("Nightjar sings at dusk", subject="Nightjar", project_id="apollo")
     own = await api.store("Nightjar wants a report", subject="Nightjar", project_id="atlas")
     assert (other["wing"], own["wing"]) == ("nightjar", "lloyds")
-    listed = {one["name"]: one["aliases"] for one in await api.data("palace", project_id="apollo")}
-    assert listed == {"nightjar": [], "rex": ["dog"]}
-    listed = {one["name"]: one["aliases"] for one in await api.data("palace", project_id="atlas")}
-    assert listed == {"lloyds": ["nightjar"], "rex": ["dog"]}
+    assert await aliases(project_id="apollo") == {"nightjar": [], "rex": ["dog"]}
+    assert await aliases(project_id="atlas") == {"lloyds": ["nightjar"], "rex": ["dog"]}
     assert await api.data("palace", project_id="apollo", wing="Lloyds") == []
-    moved = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "apollo"})
-    assert moved.json()["wing"] == "nightjar"
-    back = await api.call("PATCH", f"/v1/memory/{own['id']}", json={"project_id": "atlas"})
-    assert (back.json()["wing"], back.json()["pointer"]) == ("lloyds", own["pointer"])
+    assert (await api.edit(own["id"], project_id="apollo"))["wing"] == "nightjar"
+    back = await api.edit(own["id"], project_id="atlas")
+    assert (back["wing"], back["pointer"]) == ("lloyds", own["pointer"])
     assert [one["content"] for one in await api.page(project_id="apollo", wing="Nightjar")] == [other["content"]]
-    found = (await api.call("GET", "/v1/memory/entities", params={"project_id": "apollo"})).json()["data"]
+    found = await api.data("entities", project_id="apollo")
     assert {one["name"] for one in found} == {"Nightjar", "My dog Rex"}
-    for name, facts in (("Nightjar", 2), ("Lloyds", 2)):
-        path = f"/v1/memory/entities/{name}/timeline"
-        answers = [await api.call("GET", path, params={"project_id": one}) for one in ("atlas", "apollo")]
-        assert [len(one.json()["data"]) for one in answers] == [1, 0], facts
+    for name in ("Nightjar", "Lloyds"):
+        for project, facts in (("atlas", 1), ("apollo", 0)):
+            assert len(await api.data(f"entities/{name}/timeline", project_id=project)) == facts, (name, project)
 
 
 async def test_a_users_name_told_in_a_project_is_another_name_of_the_wing_there(api: Api) -> None:
@@ -158,34 +152,20 @@ async def test_a_users_name_told_in_a_project_is_another_name_of_the_wing_there(
 async def test_levels_are_paged(api: Api) -> None:
     for n in range(5):
         await api.store(f"Thing {n}", subject=f"Thing {n}")
-    found, cursor = [], None
-    while True:
-        query = {"limit": 2} | ({"cursor": cursor} if cursor else {})
-        page = (await api.call("GET", "/v1/memory/palace", params=query)).json()
-        found += [wing["name"] for wing in page["data"]]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert found == [f"thing-{n}" for n in range(5)]
-
-
-async def test_pointers_are_as_the_contract_writes_them(api: Api) -> None:
-    await api.say("s1", "Hello there")
-    (turn,) = await api.page(kind="turn")
-    assert re.fullmatch(r"W-\d{3}/R-\d{2}/D-\d{3}", turn["pointer"])
+    assert [wing["name"] for wing in await api.walk("palace", limit=2)] == [f"thing-{n}" for n in range(5)]
 
 
 async def test_a_fact_moves_with_its_subject_and_its_conversation(api: Api) -> None:
     memory = await api.store("Likes carrots", subject="Rex", session_id="s1")
     assert (memory["wing"], memory["pointer"]) == ("rex", "W-001/R-01")
-    path = f"/v1/memory/{memory['id']}"
-    moved = (await api.call("PATCH", path, json={"subject": "Biscuit"})).json()
+    name = memory["id"]
+    moved = await api.edit(name, subject="Biscuit")
     assert (moved["wing"], moved["room"], moved["pointer"]) == ("biscuit", "s1", "W-002/R-01")
-    moved = (await api.call("PATCH", path, json={"session_id": "s2", "category": "food"})).json()
+    moved = await api.edit(name, session_id="s2", category="food")
     assert (moved["wing"], moved["room"], moved["closet"], moved["pointer"]) == ("biscuit", "s2", "food", "W-002/R-02")
     assert [room["name"] for room in await api.data("palace", wing="biscuit")] == ["s2"]
     assert await api.data("palace", wing="rex") == []
-    assert (await api.call("PATCH", path, json={"importance": 0.9})).json()["pointer"] == "W-002/R-02"
+    assert (await api.edit(name, importance=0.9))["pointer"] == "W-002/R-02"
 
 
 async def closets(api: Api) -> set[str]:
@@ -197,10 +177,10 @@ async def closets(api: Api) -> set[str]:
 async def test_a_topic_that_a_memory_left_is_forgotten_when_nothing_else_is_in_it(api: Api) -> None:
     memory = await api.store("Tea is nice", category="drinks", subject="user")
     for category, left in (("hobbies", {"hobbies"}), ("hobbies/knitting", {"hobbies"})):
-        await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"category": category})
+        await api.edit(memory["id"], category=category)
         assert await closets(api) == left
     await api.store("Coffee", category="hobbies", subject="user")
-    await api.call("PATCH", f"/v1/memory/{memory['id']}", json={"category": "drinks"})
+    await api.edit(memory["id"], category="drinks")
     assert await closets(api) == {"hobbies", "drinks"}
 
 
@@ -215,8 +195,7 @@ async def test_topics_of_a_project_that_was_deleted_are_left_nowhere(api: Api) -
         await api.store(f"{name} is called Lloyds", **told)
     await api.store("Lloyds is a bank", subject="Lloyds", category="launches")
     assert await closets(api) == {"gardening", "zebulon-launch", "launches"}
-    gone = await api.call("DELETE", "/v1/memory", params={"user_id": "default", "project_id": "atlas"})
-    assert gone.json() == {"deleted": 3}
+    assert await api.delete(user_id="default", project_id="atlas") == 3
     assert await closets(api) == {"gardening", "launches"}
     rows = await api.engine.backends().state.palace_rows(Scope(tenant=api.tenant, user="default"))
     assert {row.name for row in rows if row.kind == "alias"} == {"dusk"}

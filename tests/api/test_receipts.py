@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from memproxy.core.protocol import (
     RecallRequest,
     TurnsBody,
 )
-from memproxy.core.receipt import Decided, Outcome
+from memproxy.core.receipt import Decided, Outcome, Recalled
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
 from memproxy.engine.engine import Engine
@@ -36,73 +36,64 @@ from tests.support.opening import opening
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUESTION = "What's my budget for the Hawaii trip?"
+BUDGET = "User's budget for the Hawaii trip is $10,000"
 
 
-async def asked(
-    api: Api, request_id: str, *queries: str, user: str = "default", session: str = "s1", **fields: Any
-) -> httpx.Response:
-    """The relay's question for a request."""
-    scope = Scope(tenant=api.tenant, user=user, session=session, **fields)
-    request = RecallRequest(
-        request_id=request_id, scope=scope, queries=list(queries or [QUESTION]), nonce="abc", verdict="personal"
-    )
-    return await api.client.post(RECALL_PATH, content=msgspec.json.encode(request))
+def place(api: Api, **fields: Any) -> Scope:
+    return Scope(tenant=api.tenant, **{"user": "default", "session": "s1", **fields})
 
 
-async def receipt(api: Api, request_id: str, **query: str) -> dict[str, Any]:
-    answer = await api.call("GET", f"/v1/memory/receipts/{request_id}", params=query)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+async def asked(api: Api, request_id: str, query: str = QUESTION, **fields: Any) -> Any:
+    """What the relay is told for a request."""
+    scope = place(api, **fields)
+    request = RecallRequest(request_id=request_id, scope=scope, queries=[query], nonce="abc", verdict="personal")
+    return (await api.client.post(RECALL_PATH, content=msgspec.json.encode(request))).json()
+
+
+async def receipt(api: Api, request_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = await api.get(f"receipts/{request_id}")
     return found
 
 
-async def captured(api: Api, request_id: str, decided: Decided, *said: str) -> None:
+def row(api: Api, kind: JournalKind, body: msgspec.Struct, **fields: Any) -> JournalEntry:
+    return JournalEntry(kind=kind, scope=place(api), body=msgspec.json.encode(body), **fields)
+
+
+async def captured(api: Api, request_id: str, decided: Decided, text: str, *, waits: bool = True) -> None:
     """What the relay writes when it captures a turn; returns when it is indexed."""
-    scope = Scope(tenant=api.tenant, user="default", session="s1")
     body = TurnsBody(
-        messages=[Message(role="user", content=text) for text in said],
+        messages=[Message(role="user", content=text)],
         said_at=WallClock().now(),
         metadata={"request_id": request_id},
         decision=decided,
     )
     worker = api.engine.backends().parts.worker
-    number = await worker.submit(
-        JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id=request_id)
-    )
-    assert await worker.applied(number, 20)
+    number = await worker.submit(row(api, JournalKind.TURNS, body, request_id=request_id))
+    assert not waits or await worker.applied(number, 20)
 
 
 async def note(api: Api, *outcomes: Outcome) -> None:
     """Outcomes of a learn row, as the learner notes them."""
-    scope = Scope(tenant=api.tenant, user="default", session="s1")
-    body = msgspec.json.encode(LearnBody(unlearned=0, reason="test"))
     state = api.engine.backends().state
-    number = await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body))
+    number = await state.append(row(api, JournalKind.LEARN, LearnBody(unlearned=0, reason="test")))
     await state.note_outcomes(number, outcomes, WallClock().now())
 
 
 async def test_a_receipt_asked_for_at_once_knows_what_came_with_the_turn(api: Api) -> None:
-    await api.store("User's budget for the Hawaii trip is $10,000")
+    await api.store(BUDGET)
     await asked(api, "req_now")
-    decided = Decided(result="shadow", mode="shadow")
-    body = TurnsBody(
-        messages=[Message(role="user", content=QUESTION)],
-        said_at=WallClock().now(),
-        metadata={"request_id": "req_now"},
-        decision=decided,
-    )
-    scope = Scope(tenant=api.tenant, user="default", session="s1")
-    entry = JournalEntry(kind=JournalKind.TURNS, scope=scope, body=msgspec.json.encode(body), request_id="req_now")
-    await api.engine.backends().parts.worker.submit(entry)
+    await captured(api, "req_now", Decided(result="shadow", mode="shadow"), QUESTION, waits=False)
     found = await receipt(api, "req_now")
     assert (found["result"], found["mode"], found["captured"]) == ("shadow", "shadow", True)
 
 
-async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> None:
-    budget = await api.store("User's budget for the Hawaii trip is $10,000")
+async def test_a_receipt_says_what_was_searched_found_and_injected_and_the_relay_is_not_sent_it(api: Api) -> None:
+    budget = await api.store(BUDGET)
     garden = await api.store("The garden needs water on Mondays for the trip")
-    answer = (await asked(api, "req_1")).json()
+    answer = await asked(api, "req_1")
+    assert answer["candidates"] == []
     found = await receipt(api, "req_1")
+
     assert (found["result"], found["reason"], found["captured"]) == ("injected", None, False)
     assert found["decision"]["searched"] is True
     assert found["decision"]["reason"]
@@ -119,30 +110,21 @@ async def test_a_receipt_says_what_was_searched_found_and_injected(api: Api) -> 
     assert found["learned"] == {"state": "none", "outcomes": []}
 
 
-async def test_the_relay_is_not_sent_the_explanation(api: Api) -> None:
-    await api.store("User's budget for the Hawaii trip is $10,000")
-    assert (await asked(api, "req_1")).json()["candidates"] == []
-
-
-async def test_a_receipt_of_somebody_else_is_missing(api: Api) -> None:
+async def test_a_receipt_of_somebody_else_or_of_another_project_is_missing(api: Api) -> None:
     await asked(api, "req_mine")
     stranger = Api(api.client, api.engine, tenant="stranger")
     answers = [
-        await api.call("GET", "/v1/memory/receipts/req_none"),
-        await api.call("GET", "/v1/memory/receipts/req_mine", params={"user_id": "other"}),
-        await stranger.call("GET", "/v1/memory/receipts/req_mine"),
+        await api.ask("GET", "receipts/req_none"),
+        await api.ask("GET", "receipts/req_mine?user_id=other"),
+        await stranger.ask("GET", "receipts/req_mine"),
     ]
     assert {answer.status_code for answer in answers} == {404}
     messages = {answer.json()["error"]["message"].replace("req_mine", "req_none") for answer in answers}
     assert len(messages) == 1
     assert (await receipt(api, "req_mine"))["result"] == "empty"
-
-
-async def test_a_caller_within_a_project_sees_no_receipt_of_another(api: Api) -> None:
     await asked(api, "req_p", project="p")
     for project, status in (("p", 200), ("q", 404)):
-        identity = api.identity(project=project)
-        assert (await api.call("GET", "/v1/memory/receipts/req_p", identity=identity)).status_code == status
+        assert await api.status("GET", "receipts/req_p", identity=api.identity(project=project)) == status
 
 
 async def test_what_the_relay_decided_comes_with_the_turn(api: Api) -> None:
@@ -156,14 +138,14 @@ async def test_what_the_relay_decided_comes_with_the_turn(api: Api) -> None:
     assert found["learned"]["state"] == "off"
     (turn,) = await api.page(kind="turn")
     assert found["turn_ids"] == [turn["id"]]
-    (listed,) = (await api.call("GET", "/v1/memory/receipts")).json()["data"]
+    (listed,) = await api.data("receipts")
     assert (listed["query"], listed["said"], found["said"]) == (None, "hello there my friend", "hello there my friend")
-    await api.call("DELETE", f"/v1/memory/{turn['id']}", params={"session_id": "s1"})
+    await api.delete(turn["id"], session_id="s1")
     assert (await receipt(api, "req_hi"))["said"] is None, "a receipt keeps no words of what is forgotten"
 
 
 async def test_the_relays_word_on_the_result_counts_more_than_recalls(api: Api) -> None:
-    await api.store("User's budget for the Hawaii trip is $10,000")
+    await api.store(BUDGET)
     await asked(api, "req_1")
     await captured(api, "req_1", Decided(result="degraded", reason="upstream_rejected", status=200), QUESTION)
     found = await receipt(api, "req_1")
@@ -185,7 +167,7 @@ async def test_what_was_learned_is_told_and_a_forgotten_memory_has_no_words(api:
     stored, rejected = learned["outcomes"]
     assert (stored["result"], stored["content"]) == ("stored", memory["content"])
     assert (rejected["result"], rejected["reason"], rejected["content"]) == ("rejected", "evidence", "User has a cat")
-    await api.call("DELETE", f"/v1/memory/{memory['id']}")
+    await api.delete(memory["id"])
     stored, _ = (await receipt(api, "req_1"))["learned"]["outcomes"]
     assert (stored["memory_id"], stored["content"]) == (memory["id"], None)
 
@@ -204,39 +186,37 @@ async def test_learning_that_waits_or_was_given_up_says_so(tmp_path: Path) -> No
         await captured(api, "req_1", Decided(result="empty"), "I have a dog named Biscuit")
         assert (await receipt(api, "req_1"))["learned"] == {"state": "pending", "outcomes": []}
         state = engine.backends().state
-        body = msgspec.json.encode(LearnBody(unlearned=1, reason="test"))
-        row = JournalEntry(
-            kind=JournalKind.LEARN, scope=Scope(tenant=api.tenant, user="default", session="s1"), body=body
-        )
-        await state.append(row)  # waits for a key, and the next one for it
-        await state.park(await state.append(row), error="the model's answer holds no JSON")
+        learn = row(api, JournalKind.LEARN, LearnBody(unlearned=1, reason="test"))
+        await state.append(learn)  # waits for a key, and the next one for it
+        await state.park(await state.append(learn), error="the model's answer holds no JSON")
         learned = (await receipt(api, "req_1"))["learned"]
         assert (learned["state"], learned["reason"]) == ("parked", "the model's answer holds no JSON")
 
 
-@pytest.mark.parametrize("path", ["/v1/memory/users/default", "/v1/memory/sessions/s1"])
+@pytest.mark.parametrize("path", ["users/default", "sessions/s1"])
 async def test_forgetting_a_user_or_session_forgets_the_receipts(api: Api, path: str) -> None:
     await asked(api, "req_1")
     await captured(api, "req_2", Decided(result="empty"), "something")
-    await api.call("DELETE", path)
+    await api.delete(path)
     for name in ("req_1", "req_2"):
-        assert (await api.call("GET", f"/v1/memory/receipts/{name}")).status_code == 404
+        assert await api.status("GET", f"receipts/{name}") == 404
 
 
 async def test_receipts_that_wait_are_written_when_the_engine_closes(tmp_path: Path) -> None:
     scope = Scope(tenant="acme", user="ann")
-    engine = await _opened(make_engine(tmp_path, own_store=True))
-    await engine.recall(RecallRequest(request_id="req_1", scope=scope, queries=[QUESTION], nonce="abc"))
-    await engine.close(5)
-    engine = await _opened(make_engine(tmp_path, own_store=True))
-    assert await engine.backends().state.receipt(scope, "req_1") is not None
-    await engine.close(5)
+    async with opened(tmp_path) as engine:
+        await engine.recall(RecallRequest(request_id="req_1", scope=scope, queries=[QUESTION], nonce="abc"))
+    async with opened(tmp_path) as engine:
+        assert await engine.backends().state.receipt(scope, "req_1") is not None
 
 
-async def _opened(engine: Engine) -> Engine:
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Engine]:
+    engine = make_engine(folder, own_store=True)
     await engine.start()
     await engine.wait_open()
-    return engine
+    yield engine
+    await engine.close(5)
 
 
 async def test_activity_tells_what_was_learned_newest_first(api: Api) -> None:
@@ -245,14 +225,11 @@ async def test_activity_tells_what_was_learned_newest_first(api: Api) -> None:
     await note(api, Outcome(result="nothing", request_ids=["req_2"]))
     await note(api, Outcome(result="superseded", memory_id="gone", supersedes=memory["id"]))
     state = api.engine.backends().state
-    scope = Scope(tenant=api.tenant, user="default", session="s2")
-    await state.park(await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=b"{}")), error="no JSON")
+    unread = JournalEntry(kind=JournalKind.LEARN, scope=place(api, session="s2"), body=b"{}")
+    await state.park(await state.append(unread), error="no JSON")
 
     async def events(**query: Any) -> list[dict[str, Any]]:
-        answer = await api.call("GET", "/v1/memory/activity", params=query)
-        assert answer.status_code == 200, answer.text
-        data: list[dict[str, Any]] = answer.json()["data"]
-        return data
+        return await api.data("activity", **query)
 
     parked, superseded, stored, written = await events()
     assert (written["result"], written["reason"], written["memory_id"]) == ("stored", "api", memory["id"])
@@ -268,29 +245,24 @@ async def test_statistics_count_by_kind_and_are_the_users_alone(api: Api) -> Non
     await api.store("tea is liked")
     await api.store("tea was hated", valid_to="2021-01-01T00:00:00Z")
     await api.store("tea is brewed", kind="procedural")
-    answer = await api.call("GET", "/v1/memory/stats")
-    assert answer.status_code == 200, answer.text
-    memories = answer.json()["memories"]
+    told = await api.get("stats")
+    memories = told["memories"]
     assert (memories["active"], memories["total"]) == (2, 3)
     assert memories["kinds"]["semantic"] == {"active": 1, "total": 2}
     assert memories["kinds"]["turn"] == {"active": 0, "total": 0}
-    assert answer.json()["queues"]["index"] == {"waiting": 0, "running": 0, "parked": 0}
-    other = await api.call("GET", "/v1/memory/stats", params={"user_id": "other"})
-    assert other.json()["memories"]["total"] == 0
+    assert told["queues"]["index"] == {"waiting": 0, "running": 0, "parked": 0}
+    assert (await api.get("stats", user_id="other"))["memories"]["total"] == 0
 
 
 async def test_what_was_given_up_is_tried_again_on_request(api: Api) -> None:
     state = api.engine.backends().state
-    scope = Scope(tenant=api.tenant, user="default", session="s1")
-    body = msgspec.json.encode(PlanBody())
-    number = await state.append(JournalEntry(kind=JournalKind.LEARN, scope=scope, body=body))
+    number = await state.append(row(api, JournalKind.LEARN, PlanBody()))
     await state.park(number, error="no JSON")
     for user, retried in (("other", 0), ("default", 1), ("default", 0)):
-        answer = await api.call("POST", "/v1/memory/activity/retry", params={"user_id": user})
-        assert (answer.status_code, answer.json()) == (200, {"retried": retried})
-    assert (await state.backlog(scope))["learn"] == {"waiting": 1, "running": 0, "parked": 0}
+        assert await api.ok("POST", f"activity/retry?user_id={user}") == {"retried": retried}
+    assert (await state.backlog(place(api)))["learn"] == {"waiting": 1, "running": 0, "parked": 0}
     reader = msgspec.structs.replace(api.identity(), permissions=frozenset({"memory:read"}))
-    assert (await api.call("POST", "/v1/memory/activity/retry", identity=reader)).status_code == 403
+    assert await api.status("POST", "activity/retry", identity=reader) == 403
 
 
 async def test_a_receipt_tells_what_learning_from_the_turn_cost(api: Api) -> None:
@@ -301,45 +273,39 @@ async def test_a_receipt_tells_what_learning_from_the_turn_cost(api: Api) -> Non
     learned = (await receipt(api, "req_1"))["learned"]
     assert (learned["state"], learned["outcomes"]) == ("done", [])
     assert learned["tokens"]["extract"] == {"input_tokens": 20, "output_tokens": 10}
-    activity = (await api.call("GET", "/v1/memory/activity")).json()["data"]
-    assert all(event["result"] != "tokens" for event in activity)
+    assert all(event["result"] != "tokens" for event in await api.data("activity"))
 
 
 async def test_requests_are_listed_newest_first_page_by_page_and_by_what_they_were_given(api: Api) -> None:
-    memory = await api.store("User's budget for the Hawaii trip is $10,000")
+    memory = await api.store(BUDGET)
     for name in ("req_1", "req_2", "req_3"):
         await asked(api, name, session="s2" if name == "req_2" else "s1")
     await asked(api, "req_4", "Tell me about quantum chromodynamics")
     await asked(api, "req_other", user="somebody")
 
-    async def listed(**query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        cursor: dict[str, str] = {}
-        while True:
-            answer = await api.call("GET", "/v1/memory/receipts", params={**query, **cursor, "limit": "2"})
-            assert answer.status_code == 200, answer.text
-            found += answer.json()["data"]
-            if answer.json()["next_cursor"] is None:
-                return found
-            cursor = {"cursor": answer.json()["next_cursor"]}
+    async def listed(**query: str) -> list[str]:
+        return [one["request_id"] for one in await api.walk("receipts", limit=2, **query)]
 
-    everything = await listed()
-    assert [one["request_id"] for one in everything] == ["req_4", "req_3", "req_2", "req_1"]
-    assert everything[3]["query"] == QUESTION
-    assert (everything[3]["result"], everything[3]["memories"]) == ("injected", 1)
-    assert [one["request_id"] for one in await listed(session_id="s2")] == ["req_2"]
-    assert [one["request_id"] for one in await listed(memory_id=memory["id"])] == ["req_3", "req_2", "req_1"]
-    assert (await api.call("GET", "/v1/memory/receipts", params={"memory_id": "mem_none"})).status_code == 404
-    assert (await api.call("GET", "/v1/memory/receipts", params={"cursor": "bm90"})).status_code == 400
+    assert await listed() == ["req_4", "req_3", "req_2", "req_1"]
+    first = (await api.data("receipts"))[3]
+    assert (first["query"], first["result"], first["memories"]) == (QUESTION, "injected", 1)
+    assert await listed(session_id="s2") == ["req_2"]
+    assert await listed(memory_id=memory["id"]) == ["req_3", "req_2", "req_1"]
+    assert await api.status("GET", "receipts?memory_id=mem_none") == 404
+    assert await api.status("GET", "receipts?cursor=bm90") == 400
+
+
+def streaming(api: Api, path: str = "/v1/memory/activity") -> AbstractAsyncContextManager[httpx.Response]:
+    headers = {IDENTITY_HEADER: msgspec.json.encode(api.identity()).decode(), "accept": "text/event-stream"}
+    return api.client.stream("GET", path, headers=headers)
 
 
 async def test_activity_is_told_as_it_happens(api: Api) -> None:
     """The newest first of all, oldest first, then what comes; as server-sent events, to its user alone."""
     for name in ("one", "two", "three"):
         await api.store(name)
-    headers = {IDENTITY_HEADER: msgspec.json.encode(api.identity()).decode(), "accept": "text/event-stream"}
     told: list[str] = []
-    async with api.client.stream("GET", "/v1/memory/activity?limit=2", headers=headers) as answer:
+    async with streaming(api, "/v1/memory/activity?limit=2") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         async for line in answer.aiter_lines():
             if line.startswith("data: "):
@@ -353,18 +319,16 @@ async def test_activity_is_told_as_it_happens(api: Api) -> None:
 
 
 async def test_streams_of_activity_are_bounded(api: Api) -> None:
-    headers = {IDENTITY_HEADER: msgspec.json.encode(api.identity()).decode(), "accept": "text/event-stream"}
     read: list[AsyncIterator[str]] = []
     async with AsyncExitStack() as open_streams:
         for _ in range(MOST_STREAMS):
-            stream = api.client.stream("GET", "/v1/memory/activity", headers=headers)
-            answer = await open_streams.enter_async_context(stream)
+            answer = await open_streams.enter_async_context(streaming(api))
             read.append(answer.aiter_lines())
             await anext(read[-1])
-        refused = await api.client.get("/v1/memory/activity", headers=headers)
-        assert refused.status_code == 429
+        async with streaming(api) as refused:
+            assert refused.status_code == 429
         assert len(read) == MOST_STREAMS
-        assert (await api.call("GET", "/v1/memory/activity")).status_code == 200
+        await api.get("activity")
 
 
 SCOPE = Scope(tenant="acme", user="ann")
@@ -377,6 +341,13 @@ def request(name: str, scope: Scope = SCOPE) -> RecallRequest:
 def dropped(reason: str) -> float:
     value: float = metrics().receipts_dropped.labels(reason=reason)._value.get()
     return value
+
+
+async def recalled(state: SqliteState, scope: Scope, name: str) -> Recalled:
+    found = await state.receipt(scope, name)
+    assert found is not None
+    assert found.recalled is not None
+    return found.recalled
 
 
 async def test_a_state_that_is_away_costs_the_receipts_and_nothing_else(tmp_path: Path) -> None:
@@ -415,10 +386,7 @@ async def test_a_busy_tenant_does_not_cost_another_its_receipts(tmp_path: Path) 
         keeper.note(request("req_other", other), RecallAnswer(result="empty"))
         await keeper.close()
         assert dropped("full") == before + 2
-        found = await state.receipt(other, "req_other")
-        assert found is not None
-        assert found.recalled is not None
-        assert found.recalled.verdict == "personal"
+        assert (await recalled(state, other, "req_other")).verdict == "personal"
 
 
 async def test_a_receipt_shows_every_injected_candidate_and_the_best_of_the_others(tmp_path: Path) -> None:
@@ -428,9 +396,7 @@ async def test_a_receipt_shows_every_injected_candidate_and_the_best_of_the_othe
         line = Citation(memory_id="m0", turn_id=None, score=0.91234567, snippet="words that are not kept")
         keeper.note(request("req_1"), RecallAnswer(result="injected", citations=[line], candidates=candidates))
         await keeper.close()
-        found = await state.receipt(SCOPE, "req_1")
-        assert found is not None
-        assert found.recalled is not None
-        shown = [one["memory_id"] for one in found.recalled.candidates]
+        found = await recalled(state, SCOPE, "req_1")
+        shown = [one["memory_id"] for one in found.candidates]
         assert shown == ["m0", *(f"m{place}" for place in range(1, LEFT_OUT_SHOWN + 1)), "m49"]
-        assert (found.recalled.memories[0].memory_id, found.recalled.memories[0].score) == ("m0", 0.9123)
+        assert (found.memories[0].memory_id, found.memories[0].score) == ("m0", 0.9123)

@@ -18,13 +18,10 @@ SECRETS = ("xylophonist", "quokkaville", "zzuser", "zzsession")
 
 async def test_no_byte_of_an_erased_user_is_in_a_file_of_the_state_or_the_store(tmp_path: Path) -> None:
     async with serve_engine(make_engine(tmp_path, own_store=True)) as api:
-        messages = [{"role": "user", "content": "I am a xylophonist from Quokkaville"}]
-        body = {"user_id": "zzuser", "session_id": "zzsession", "messages": messages}
-        assert (await api.call("POST", "/v1/memory/turns", json=body)).status_code == 201
+        await api.say("zzsession", "I am a xylophonist from Quokkaville", user_id="zzuser")
         await api.store("Quokkaville is nice", user_id="zzuser", subject="Quokkaville", session_id="zzsession")
         await api.store("kept", user_id="other")
-        gone = await api.call("DELETE", "/v1/memory/users/zzuser")
-        assert gone.json() == {"deleted": 2}
+        assert await api.delete("users/zzuser") == 2
         state, scope = api.engine.backends().state, Scope(tenant=api.tenant, user="zzuser")
         assert await state.outcomes(scope, session=None, limit=10) == []
         assert await state.palace_names(scope) == {}
@@ -37,7 +34,7 @@ async def test_a_blank_name_in_the_path_erases_nobody(tmp_path: Path) -> None:
     async with serve_engine(make_engine(tmp_path)) as api:
         await api.store("kept, of the user that a caller without a name is")
         for blank in ("%20", "%E2%80%A8"):
-            assert (await api.call("DELETE", f"/v1/memory/users/{blank}")).status_code == 400
+            assert await api.status("DELETE", f"users/{blank}") == 400
         assert len(await api.page()) == 1
 
 
@@ -63,16 +60,14 @@ class HangingEmbedder(WordEmbedder):
 async def test_an_erasure_does_not_wait_for_the_vectors_of_what_was_told_before_it(tmp_path: Path) -> None:
     embedder = HangingEmbedder()
     async with serve_engine(make_engine(tmp_path, embedder=embedder, dimension=DIMENSION)) as api:
-        body = {"user_id": "zzuser", "messages": [{"role": "user", "content": "I am a xylophonist"}]}
         async with asyncio.TaskGroup() as calls:
-            told = calls.create_task(api.call("POST", "/v1/memory/turns", json=body))
+            told = calls.create_task(api.say("s1", "I am a xylophonist", user_id="zzuser"))
             await embedder.asked.wait()
-            gone = calls.create_task(api.call("DELETE", "/v1/memory/users/zzuser"))
+            gone = calls.create_task(api.delete("users/zzuser"))
             await embedder.given_up.wait()
             with api.engine.parts.worker.erasing((api.tenant, "zzuser")):
                 embedder.let_go.set()  # a second erasure that comes just then fails at nothing
-        assert (gone.result().status_code, gone.result().json()) == (200, {"deleted": 1})
-        assert told.result().status_code == 201
+        assert (gone.result(), len(told.result())) == (1, 1)
         assert left_in(tmp_path / "state.db") == set()
 
 

@@ -14,6 +14,7 @@ import uvicorn
 
 from memproxy.api.context import Parts
 from memproxy.core.protocol import IDENTITY_HEADER, READY_PATH, Identity
+from memproxy.core.transfer_lines import MEDIA_TYPE
 from memproxy.engine.app import build_app
 from memproxy.engine.engine import Engine
 from memproxy.errors import StoreUnavailable
@@ -135,12 +136,21 @@ class SwitchedStore:
 
 
 class Api:
-    """A client of the engine's routes, as the relay would be one for each caller."""
+    """A client of the engine's routes, as the relay would be one for each caller; by default one who names no user and
+    is ``default``. Paths, but for that of `call`, are below ``/v1/memory``.
+    """
 
-    def __init__(self, client: httpx.AsyncClient, engine: Engine, *, tenant: str = "acme") -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, engine: Engine, *, tenant: str = "acme", caller: Identity | None = None
+    ) -> None:
         self.client = client
         self.engine = engine
         self.tenant = tenant
+        self._caller = caller
+
+    def by(self, caller: Identity) -> "Api":
+        """The same engine, asked by somebody else."""
+        return Api(self.client, self.engine, tenant=caller.tenant, caller=caller)
 
     def identity(self, user: str | None = None, *, project: str | None = None) -> Identity:
         return Identity(tenant=self.tenant, named_user=user, default_user="default", project=project)
@@ -148,10 +158,9 @@ class Api:
     async def call(
         self, method: str, path: str, *, identity: Identity | None = None, **arguments: Any
     ) -> httpx.Response:
-        """One call, by default as a caller who names no user and is ``default``."""
-        headers = {IDENTITY_HEADER: msgspec.json.encode(identity or self.identity()).decode()} | arguments.pop(
-            "headers", {}
-        )
+        """One call of any path, however it is answered."""
+        caller = identity or self._caller or self.identity()
+        headers = {IDENTITY_HEADER: msgspec.json.encode(caller).decode()} | arguments.pop("headers", {})
         return await self.client.request(method, path, headers=headers, **arguments)
 
     async def readiness(self) -> dict[str, str]:
@@ -159,9 +168,74 @@ class Api:
         parts: dict[str, str] = (await self.client.get(READY_PATH)).json()
         return parts
 
+    async def ask(self, method: str, path: str = "", **arguments: Any) -> httpx.Response:
+        """One call below ``/v1/memory``, however it is answered."""
+        return await self.call(method, "/v1/memory" + (f"/{path}" if path and path[0] != "?" else path), **arguments)
+
+    async def ok(self, method: str, path: str = "", *, status: int = 200, **arguments: Any) -> Any:
+        """The JSON of an answer that has this status."""
+        answer = await self.ask(method, path, **arguments)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def status(self, method: str, path: str = "", **arguments: Any) -> int:
+        return (await self.ask(method, path, **arguments)).status_code
+
+    async def refused(self, method: str, path: str = "", **arguments: Any) -> tuple[int, str | None]:
+        """The status of a refusal, and the parameter that it names."""
+        answer = await self.ask(method, path, **arguments)
+        return answer.status_code, answer.json()["error"]["param"]
+
+    async def code(self, method: str, path: str = "", **arguments: Any) -> tuple[int, str | None]:
+        """The status of a refusal, and its code."""
+        answer = await self.ask(method, path, **arguments)
+        return answer.status_code, answer.json()["error"]["code"]
+
+    async def get(self, path: str = "", *, identity: Identity | None = None, **query: Any) -> Any:
+        """What a call for reading answers, one memory among others."""
+        return await self.ok("GET", path, identity=identity, params=query or None)
+
+    async def post(self, path: str = "", *, status: int = 200, identity: Identity | None = None, **body: Any) -> Any:
+        return await self.ok("POST", path, status=status, identity=identity, json=body)
+
+    async def edit(self, name: str, *, identity: Identity | None = None, **fields: Any) -> Any:
+        """Change fields of a memory; the memory."""
+        return await self.ok("PATCH", name, identity=identity, json=fields)
+
+    async def delete(self, path: str = "", *, identity: Identity | None = None, **query: Any) -> int:
+        """How many memories a deletion took at once."""
+        told = await self.ok("DELETE", path, identity=identity, params=query or None)
+        assert set(told) == {"deleted"}, told
+        return int(told["deleted"])
+
+    async def recall(self, query: str, *, identity: Identity | None = None, **fields: Any) -> Any:
+        return await self.post("recall", identity=identity, query=query, **fields)
+
+    async def context(self, query: str) -> str:
+        """The block that a recall gives."""
+        return str((await self.recall(query))["context"])
+
+    async def history(self, name: str, **query: Any) -> list[str]:
+        """The ids of a memory's history, the oldest first."""
+        return [one["id"] for one in await self.data(f"{name}/history", **query)]
+
+    async def judge(self, signal: str, *, status: int = 201, identity: Identity | None = None, **body: Any) -> Any:
+        """Feedback on a memory or a request."""
+        return await self.post("feedback", status=status, identity=identity, signal=signal, **body)
+
+    async def bring(
+        self, *lines: bytes | dict[str, Any], identity: Identity | None = None, **query: Any
+    ) -> dict[str, Any]:
+        """Import lines; what is told of them."""
+        content = b"".join(one if isinstance(one, bytes) else msgspec.json.encode(one) + b"\n" for one in lines)
+        headers = {"content-type": MEDIA_TYPE}
+        sent: dict[str, Any] = {"identity": identity, "params": query, "content": content, "headers": headers}
+        told: dict[str, Any] = await self.ok("POST", "import", **sent)
+        return told
+
     async def store(self, content: str, *, identity: Identity | None = None, **fields: Any) -> dict[str, Any]:
         """Store one memory; the memory."""
-        response = await self.call("POST", "/v1/memory", identity=identity, json={"content": content, **fields})
+        response = await self.ask("POST", identity=identity, json={"content": content, **fields})
         memory: dict[str, Any] = response.json()
         assert response.status_code in {201, 202}, response.text
         if response.status_code == 202:  # it takes longer than the engine lets callers wait
@@ -170,39 +244,41 @@ class Api:
         return memory
 
     async def _shows(self, name: str, identity: Identity | None, whose: dict[str, str]) -> bool:
-        found = await self.call("GET", f"/v1/memory/{name}", identity=identity, params=whose)
-        return found.status_code == 200
+        return await self.status("GET", name, identity=identity, params=whose) == 200
 
     async def say(
         self, session: str, *said: str | dict[str, Any], identity: Identity | None = None, **fields: Any
     ) -> list[str]:
         """Ingest messages (a text is the user's); their turn ids."""
         messages = [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
-        body = {"session_id": session, "messages": messages, **fields}
-        response = await self.call("POST", "/v1/memory/turns", identity=identity, json=body)
-        assert response.status_code == 201, response.text
-        ids: list[str] = response.json()["turn_ids"]
+        told = await self.post("turns", status=201, identity=identity, session_id=session, messages=messages, **fields)
+        ids: list[str] = told["turn_ids"]
         return ids
 
     async def data(self, path: str, *, identity: Identity | None = None, **query: Any) -> list[dict[str, Any]]:
-        """The ``data`` of a list call below ``/v1/memory``."""
-        response = await self.call("GET", f"/v1/memory/{path}", identity=identity, params=query)
-        assert response.status_code == 200, response.text
-        data: list[dict[str, Any]] = response.json()["data"]
+        """The ``data`` of a list call."""
+        data: list[dict[str, Any]] = (await self.get(path, identity=identity, **query))["data"]
         return data
 
     async def page(self, *, identity: Identity | None = None, **query: Any) -> list[dict[str, Any]]:
         """The memories that a list call finds."""
-        response = await self.call("GET", "/v1/memory", identity=identity, params=query)
-        assert response.status_code == 200, response.text
-        data: list[dict[str, Any]] = response.json()["data"]
-        return data
+        return await self.data("", identity=identity, **query)
+
+    async def walk(self, path: str = "", *, limit: int, **query: Any) -> list[dict[str, Any]]:
+        """The ``data`` of all pages of a list call."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = await self.get(path, limit=limit, **query)
+            found += page["data"]
+            assert len(page["data"]) <= limit
+            if page["next_cursor"] is None:
+                return found
+            query["cursor"] = page["next_cursor"]
 
     async def search(self, query: str, *, identity: Identity | None = None, **fields: Any) -> list[dict[str, Any]]:
         """The memories that a search finds, best first."""
-        response = await self.call("POST", "/v1/memory/search", identity=identity, json={"query": query, **fields})
-        assert response.status_code == 200, response.text
-        return [found["memory"] for found in response.json()["data"]]
+        told = await self.post("search", identity=identity, query=query, **fields)
+        return [found["memory"] for found in told["data"]]
 
 
 @contextlib.asynccontextmanager
