@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memproxy.auth.browser import BrowserGuard
-from memproxy.auth.headers import Headers, client_key
+from memproxy.auth.headers import Headers, clean_id, client_key
 from memproxy.auth.identity import chat_user, decode_identity, encode_identity, resolve_scope, resolve_user
 from memproxy.auth.modes import Authenticator, key_hash, make_authenticator
 from memproxy.core.protocol import Identity
@@ -173,36 +173,15 @@ def test_other_names_are_refused_on_loopback(host: str) -> None:
         BrowserGuard(Settings().server).check(headers(host=host))
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        " ",
-        ":8484",
-        "localhost:",
-        "localhost:0",
-        "localhost:65536",
-        "localhost:8484:1",
-        "localhost:+84",
-        "localhost:٣",
-        "ann@localhost",
-        "evil.example@localhost",
-        "localhost@evil.example",
-        "localhost/x",
-        "localhost,evil.example",
-        "localhost evil.example",
-        "localhost%00",
-        "%6cocalhost",
-        "local\x00host",
-        "localhost\n",
-        "[::1]evil.example",
-        "[::1",
-        "[::1%25lo]",
-        "[localhost]",
-        "::1",
-        "ｌocalhost",
-    ],
-)
+NO_HOSTS = [
+    "", " ", ":8484", "localhost:", "localhost:0", "localhost:65536", "localhost:8484:1", "localhost:+84",
+    "localhost:٣", "ann@localhost", "evil.example@localhost", "localhost@evil.example", "localhost/x",
+    "localhost,evil.example", "localhost evil.example", "localhost%00", "%6cocalhost", "local\x00host", "localhost\n",
+    "[::1]evil.example", "[::1", "[::1%25lo]", "[localhost]", "::1", "ｌocalhost",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
 def test_what_is_no_name_and_no_address_is_no_host(host: str) -> None:
     anything = Settings.model_validate({"server": {"allowed_hosts": ["*"]}}).server
     for server in (Settings().server, anything):
@@ -256,3 +235,27 @@ def test_a_foreign_origin_is_refused(origin: str) -> None:
 def test_loopback_addresses_are_known() -> None:
     assert [is_loopback(host) for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]")] == [True] * 5
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", "")] == [False] * 5
+
+
+@pytest.mark.parametrize("name", ["ada", "Ada Löve", "non\u00a0breaking", "zero\u200bwidth", "del\x7f", "未命名", ""])
+def test_an_id_may_have_any_characters_but_control_characters(name: str) -> None:
+    assert clean_id(name, "user") == name
+
+
+@pytest.mark.parametrize("name", ["tab\there", "nul\x00", "half\ud800surrogate", "zero\u200bwidth\x1f"])
+def test_control_characters_and_half_surrogates_are_refused(name: str) -> None:
+    with pytest.raises(RequestError):
+        clean_id(name, "user")
+
+
+@pytest.mark.parametrize("name", [".", "..", " .. "])
+def test_no_name_is_a_step_that_clients_take_out_of_a_path(name: str) -> None:
+    with pytest.raises(RequestError, match="no path"):
+        clean_id(name, "user")
+
+
+def test_a_header_that_is_there_twice_with_one_value_counts_once_and_with_two_is_refused() -> None:
+    twice = Headers([(b"X-Memproxy-User", b"ada"), (b"x-memproxy-user", b" ada ")])
+    assert twice.single(b"x-memproxy-user") == "ada"
+    with pytest.raises(RequestError):
+        Headers([(b"x-memproxy-user", b"ada"), (b"x-memproxy-user", b"ben")]).single(b"x-memproxy-user")

@@ -266,20 +266,10 @@ def test_hashes_differ_for_the_same_key_and_damaged_ones_match_nothing() -> None
     assert one != other
     assert matches(key, one)
     kind, salt, made = one.split("$")
-    damaged = (
-        "",
-        "$$",
-        f"{kind}$$",
-        f"{kind}$1",
-        f"plain${salt}${made}",
-        one[:-4],
-        f"{one}$",
-        f"{kind}${salt}$",
-        "a$b$c$d",
-    )
-    shorter = f"{kind}${salt[:-4]}${made}"
-    stretched = f"scrypt$16384$8$1${salt}${made}"
-    for record in (*damaged, shorter, stretched, f"{kind}${salt}!${made}", f"{kind}$\u00e4${made}"):
+    shorter, stretched = f"{kind}${salt[:-4]}${made}", f"scrypt$16384$8$1${salt}${made}"
+    damaged = ["", "$$", f"{kind}$$", f"{kind}$1", f"plain${salt}${made}", one[:-4], f"{one}$", f"{kind}${salt}$"]
+    damaged += ["a$b$c$d", shorter, stretched, f"{kind}${salt}!${made}", f"{kind}$\u00e4${made}"]
+    for record in damaged:
         assert not is_hash(record)
         assert not matches(key, record)
 
