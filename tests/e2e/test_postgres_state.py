@@ -1,4 +1,4 @@
-"""The state in PostgreSQL under a real server: nothing is lost with a process of ours, nor while it is away."""
+"""State and memories in PostgreSQL, under a real server: nothing is lost with a process of ours or while it is away."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memproxy.stores.sealing import MASTER_KEY, new_master_key
-from tests.e2e.talk import extract_by_rules, found, listed, say, word
+from tests.e2e.talk import chat, extract_by_rules, found, listed, say, word
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.proxy import Proxy, memproxy, running_proxy
 from tests.support.upstream import ScriptedUpstream
@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
-QUESTION = "What is my budget for the Hawaii vacation?"
+TOLD, QUESTION = "My budget for the Hawaii vacation is $10,000.", "What is my budget for the Hawaii vacation?"
 
 
 def state_on(server: PostgresServer) -> dict[str, Any]:
@@ -45,7 +45,7 @@ async def test_what_is_told_is_learned_and_recalled_and_survives_a_kill_of_every
             assert proxy.family("_engine")
             assert not proxy.family("_state"), "no process apart is needed to write"
             assert not (proxy.home / "state.db").exists()
-            await tell(proxy, "My budget for the Hawaii vacation is $10,000.")
+            await tell(proxy, TOLD)
             await tell(proxy, "I also have a dog named Biscuit.")
             await eventually(lambda: found(proxy, "$10,000"), what="it is searchable")
             assert await recalled(proxy, QUESTION) == "injected"
@@ -150,7 +150,7 @@ async def test_one_database_holds_memories_and_state_and_two_relays_may_die(
             "store": {"backend": "postgres", "url": url},
         }
         async with running_proxy(model.base_url, tmp_path / "home", changes) as proxy:
-            await tell(proxy, "My budget for the Hawaii vacation is $10,000.")
+            await tell(proxy, TOLD)
             await eventually(lambda: found(proxy, "$10,000"), what="it is searchable")
             assert await recalled(proxy, QUESTION) == "injected"
             for secret in secrets:
@@ -164,3 +164,30 @@ async def test_one_database_holds_memories_and_state_and_two_relays_may_die(
 
 async def _serves(proxy: Proxy) -> bool:
     return (await proxy.readiness())[0] == 200
+
+
+async def test_what_was_told_outlives_a_stop_of_the_database_and_of_the_proxy(
+    model: ScriptedUpstream, tmp_path: Path
+) -> None:
+    with postgres_server() as server:
+        store = {"store": {"backend": "postgres", "url": server.database()}}
+        async with running_proxy(model.base_url, tmp_path / "home", store) as proxy:
+
+            async def recalled(result: str) -> bool:
+                answer = await say(proxy, QUESTION)
+                assert answer.status == 200
+                return answer.recall.startswith(result)
+
+            assert (await say(proxy, TOLD)).status == 200
+            await eventually(lambda: found(proxy, TOLD), what="it is searchable")
+            assert await recalled("injected")
+            server.stop()
+            await eventually(lambda: recalled("degraded"), what="memory is away and requests are answered")
+            async with proxy.client() as client:  # nothing that is said meanwhile is lost
+                assert (await chat(client, "My locker code is 4471.")).status == 200
+            server.start()
+            await eventually(lambda: recalled("injected"), what="memory is back")
+            await eventually(lambda: found(proxy, "My locker code is 4471."), what="what was said meanwhile is learned")
+            assert await proxy.stop() == 0
+            await proxy.restart()
+            assert await recalled("injected")

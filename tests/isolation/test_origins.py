@@ -11,45 +11,20 @@ from tests.support.upstream import ScriptedUpstream
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ROUTES = [
-    ("GET", "/healthz"),
-    ("GET", "/readyz"),
-    ("GET", "/metrics"),
-    ("GET", "/openapi.json"),
-    ("GET", "/memory"),
-    ("POST", "/mcp"),
-    ("POST", "/v1/chat/completions"),
-    ("POST", "/v1/responses"),
-    ("GET", "/v1/responses/resp_1"),
-    ("GET", "/v1/models"),
-    ("POST", "/v1/files"),
-    ("GET", "/v1/memory"),
-    ("POST", "/v1/memory"),
-    ("DELETE", "/v1/memory"),
-    ("GET", "/v1/memory/some-id"),
-    ("PATCH", "/v1/memory/some-id"),
-    ("DELETE", "/v1/memory/some-id"),
-    ("GET", "/v1/memory/some-id/history"),
-    ("POST", "/v1/memory/turns"),
-    ("POST", "/v1/memory/search"),
-    ("POST", "/v1/memory/recall"),
-    ("GET", "/v1/memory/export"),
-    ("POST", "/v1/memory/import"),
-    ("GET", "/v1/memory/palace"),
-    ("GET", "/v1/memory/entities"),
-    ("GET", "/v1/memory/categories"),
-    ("GET", "/v1/memory/activity"),
-    ("GET", "/v1/memory/stats"),
-    ("GET", "/v1/memory/settings"),
-    ("PUT", "/v1/memory/settings"),
-    ("POST", "/v1/memory/feedback"),
-    ("POST", "/v1/memory/prune"),
-    ("GET", "/v1/memory/audit"),
-    ("GET", "/v1/memory/receipts/req_1"),
-    ("DELETE", "/v1/memory/sessions/s1"),
-    ("DELETE", "/v1/memory/users/default"),
-    ("OPTIONS", "/v1/memory"),
-    ("OPTIONS", "/v1/chat/completions"),
-    ("GET", "/nothing/there"),
+    (method, path)
+    for method, paths in {
+        "GET": "/healthz /readyz /metrics /openapi.json /memory /v1/responses/resp_1 /v1/models /v1/memory "
+        "/v1/memory/some-id /v1/memory/some-id/history /v1/memory/export /v1/memory/palace /v1/memory/entities "
+        "/v1/memory/categories /v1/memory/activity /v1/memory/stats /v1/memory/settings /v1/memory/audit "
+        "/v1/memory/receipts/req_1 /nothing/there",
+        "POST": "/mcp /v1/chat/completions /v1/responses /v1/files /v1/memory /v1/memory/turns /v1/memory/search "
+        "/v1/memory/recall /v1/memory/import /v1/memory/feedback /v1/memory/prune",
+        "PUT": "/v1/memory/settings",
+        "PATCH": "/v1/memory/some-id",
+        "DELETE": "/v1/memory /v1/memory/some-id /v1/memory/sessions/s1 /v1/memory/users/default",
+        "OPTIONS": "/v1/memory /v1/chat/completions",
+    }.items()
+    for path in paths.split()
 ]
 
 
@@ -138,15 +113,10 @@ async def test_a_link_of_another_page_leads_to_nothing_else(
 
 TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
 WRITES = [
-    ("POST", "/v1/memory"),
-    ("POST", "/v1/memory/turns"),
-    ("POST", "/v1/memory/search"),
-    ("POST", "/v1/memory/recall"),
-    ("POST", "/v1/memory/import"),
-    ("POST", "/v1/memory/feedback"),
-    ("POST", "/v1/memory/prune"),
     ("PUT", "/v1/memory/settings"),
     ("PATCH", "/v1/memory/some-id"),
+    ("POST", "/v1/memory"),
+    *(("POST", f"/v1/memory/{name}") for name in ("turns", "search", "recall", "import", "feedback", "prune")),
 ]
 
 
