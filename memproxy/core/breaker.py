@@ -10,10 +10,11 @@ REFUSED_OPEN_S = 0.1  # the pause where connections are refused: that costs no w
 class Breaker:
     """Whether a call is worth trying, by how the last ones went."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_s: float = OPEN_S) -> None:
+        """``open_s`` is the pause after failures, unless connections are refused."""
         self._failures = 0
         self._open_until = 0.0
-        self._pause_s = OPEN_S
+        self._open_s = self._pause_s = open_s
 
     @property
     def open(self) -> bool:
@@ -31,7 +32,7 @@ class Breaker:
     def note_failure(self, *, refused: bool = False) -> None:
         """A call failed; ``refused``: there was nobody to connect to."""
         self._failures += 1
-        self._pause_s = REFUSED_OPEN_S if refused else OPEN_S
+        self._pause_s = REFUSED_OPEN_S if refused else self._open_s
         if self._failures >= FAILURES_TO_OPEN:
             self._open_until = time.monotonic() + self._pause_s
 

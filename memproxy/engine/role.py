@@ -2,13 +2,10 @@
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass, field
-from functools import partial
-
-import msgspec
 
 from memproxy.core.bounded import BoundedCache
+from memproxy.core.breaker import Breaker
 from memproxy.errors import ModelError, ModelRefused, StateUnavailable
 from memproxy.learn.access import ModelAccess
 from memproxy.learn.budget import TokenMeter
@@ -18,21 +15,13 @@ from memproxy.settings import ModelSettings
 
 log = logging.getLogger(__name__)
 
-FAILURES_TO_REST = 3
 REST_S = 30.0
-"""After this many failures in a row a tenant's model is left alone for a while, because requests wait for it."""
+"""After some failures in a row a tenant's model is left alone for a while, because requests wait for it."""
 
 COUNT_S = 0.5
 """The longest that a request waits until its tokens are written down."""
 
-_TENANTS_BYTES = 4 * 1024 * 1024
-
-
-class _Trouble(msgspec.Struct):
-    """What a tenant's calls came to lately: failures in a row, and until when no more are made."""
-
-    failures: int = 0
-    until: float = 0.0
+_TENANTS_BYTES, _BREAKER_BYTES = 4 * 1024 * 1024, 500
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,24 +36,24 @@ class TenantModel:
     source: str
     timeout_s: float
     meter: TokenMeter
-    _troubles: BoundedCache[str, _Trouble] = field(default_factory=partial(BoundedCache, _TENANTS_BYTES))
+    _breakers: BoundedCache[str, Breaker] = field(
+        default_factory=lambda: BoundedCache(_TENANTS_BYTES, lambda _: _BREAKER_BYTES)
+    )
 
     async def ask(self, tenant: str, *, system: str, user: str, json_mode: bool = False) -> str:
         credential = self.access.credential(tenant, self.settings)
         if credential is None:
             raise ModelRefused(f"no request of this tenant said yet how to reach a model for models.{self.source}")
-        trouble = self._troubles.get(tenant) or _Trouble()
-        if trouble.until > time.monotonic():
+        breaker = self._breakers.get(tenant) or Breaker(REST_S)
+        if not breaker.may_try():
             raise ModelError(f"the model of models.{self.source} failed repeatedly and is left alone for a while")
         try:
             reply = await self._answer(credential, system, user, json_mode=json_mode)
         except ModelError:
-            trouble.failures += 1
-            if trouble.failures >= FAILURES_TO_REST:
-                trouble.until = time.monotonic() + REST_S
-            self._troubles.put(tenant, trouble)
+            breaker.note_failure()
+            self._breakers.put(tenant, breaker)
             raise
-        self._troubles.pop(tenant)
+        self._breakers.pop(tenant)
         await self._count(tenant, reply, system + user)
         return reply.text
 

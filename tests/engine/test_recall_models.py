@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from memproxy.core.breaker import FAILURES_TO_OPEN
 from memproxy.core.protocol import (
     CAPTURED_PATH,
     RECALL_PATH,
@@ -20,7 +21,6 @@ from memproxy.core.protocol import (
     UpstreamAccess,
 )
 from memproxy.core.scope import Scope
-from memproxy.engine.role import FAILURES_TO_REST
 from memproxy.metrics import metrics
 from memproxy.settings import Settings
 from tests.support.answers import Answer, Answerer, Received, completion, text_of
@@ -113,12 +113,12 @@ async def test_a_model_that_keeps_failing_is_left_alone(tmp_path: Path, upstream
     upstream.default = hanging
     rewrite = {"mode": "llm", "timeout_s": 0.05}
     async with serve_engine(make_engine(tmp_path, settings=settings(upstream, rewrite=rewrite))) as api:
-        answers = [await recall(api, *BRIEF) for _ in range(FAILURES_TO_REST + 2)]
+        answers = [await recall(api, *BRIEF) for _ in range(FAILURES_TO_OPEN + 2)]
     assert [answer.notes for answer in answers] == (
-        [["rewrite: timeout"]] * FAILURES_TO_REST + [["rewrite: error"]] * 2
+        [["rewrite: timeout"]] * FAILURES_TO_OPEN + [["rewrite: error"]] * 2
     )
     assert {(answer.query, answer.result) for answer in answers} == {(COMPLETED, "empty")}
-    assert len(upstream.received) <= FAILURES_TO_REST
+    assert len(upstream.received) <= FAILURES_TO_OPEN
 
 
 async def test_the_requests_own_model_and_key_are_used_once_they_are_known(
