@@ -19,6 +19,9 @@ from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
 PREFIX = "MEMPROXY__"
 MAX_SHOWN = 80  # longest value in a message, in characters
+MOST_IN_POSTGRES = (
+    50  # of a collection's name; those of its tables are up to ten longer, and cut after 63
+)
 
 REMOTE = (
     "is reachable from other machines, and in auth.mode passthrough nobody but the upstream checks a caller's key; "
@@ -325,6 +328,8 @@ def _wrong_store(store: StoreSettings) -> Iterator[tuple[str, str]]:
         yield "store.url", "must be postgresql://user:password@host/database, because store.backend is postgres"
     if store.backend == "postgres" and store.api_key:
         yield "store.api_key", "is for a Qdrant server; PostgreSQL's password is a part of store.url"
+    if store.backend == "postgres" and len(store.collection) > MOST_IN_POSTGRES:
+        yield "store.collection", f"is longer than {MOST_IN_POSTGRES} characters; PostgreSQL cuts its tables' names"
 
 
 def _wrong_state(settings: Settings) -> Iterator[tuple[str, str]]:

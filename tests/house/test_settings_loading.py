@@ -199,6 +199,10 @@ def test_the_upstream_without_one_in_the_file(files: Files, text: str, environ: 
         ("store: {url: 'http://x'}", "store.url: is for a server; set store.backend: qdrant"),
         ("store: {backend: qdrant, url: x}", "store.url: must be the address of the Qdrant server"),
         ("store: {backend: postgres, url: 'http://x'}", "store.url: must be postgresql://user:password@host/database"),
+        (
+            f"store: {{backend: postgres, url: 'postgresql://x', collection: {'c' * 51}}}",
+            "store.collection: is longer than 50 characters",
+        ),
         ("state: {backend: postgres}", "state.url: must be postgresql://user:password@host/database"),
         ("engine: {workers: 2}", "engine.workers: 2 engines need store.backend: qdrant or postgres"),
         (
