@@ -14,7 +14,8 @@ ALLOWED_ORIGIN = b"access-control-allow-origin"
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _EXPOSED = (
     b"ETag, Location, Retry-After, Idempotency-Replayed, Server-Timing, X-Memproxy-Request-Id, X-Memproxy-Session, "
-    b"X-Memproxy-Recall, X-Memproxy-Memories, X-Memproxy-Memories-New, X-Memproxy-Context, X-Memproxy-Erasure"
+    b"X-Memproxy-Recall, X-Memproxy-Memories, X-Memproxy-Memories-New, X-Memproxy-Context, X-Memproxy-Erasure, "
+    b"X-Memproxy-Write, X-Memproxy-Total, X-Memproxy-Next-Cursor"
 )
 """Headers that pages may read beside those that they always may."""
 
