@@ -1,6 +1,7 @@
 """One HTTP request as the relay sees it: its ASGI scope, its body within a limit, and whether its client is there."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from types import TracebackType
@@ -21,6 +22,9 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 LOOK_AFTER_S = 0.2
 """Most answers are complete before this; only longer ones pay for a task that waits for the client to leave."""
+
+DISCARD_S = 2.0
+"""How long the rest of a body that is too large is read on, for a client that reads its answer only after sending."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -166,6 +170,18 @@ class Request:
     async def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         await self.begin(status, headers)
         await self.end(b"" if self.method == "HEAD" else body)
+
+    async def answer_sender(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Answer a client that still sends its body, and throw that away for a while: a connection that is closed with
+        bytes unread is reset, and the answer with it.
+        """
+        await self.begin(status, headers)
+        await self.write(body)
+        with contextlib.suppress(TimeoutError, ClientGone):
+            async with asyncio.timeout(DISCARD_S):
+                while not self.received_all:
+                    await self._part()
+        await self.end()
 
 
 class Hangups:

@@ -14,6 +14,7 @@ from memproxy.auth.experiment import Experiment
 from memproxy.errors import (
     AuthUnavailable,
     BodyTimeout,
+    BodyTooLarge,
     ConfigError,
     MemoryUnavailable,
     MemproxyError,
@@ -275,7 +276,10 @@ async def _refuse(request: Request, error: MemproxyError) -> int:
         log.warning("an answer broke off: %s", error.message)
         return error.status
     status, headers, body = error_response(error)
-    await request.answer(status, headers, body)
+    if isinstance(error, BodyTooLarge):
+        await request.answer_sender(status, headers, body)
+    else:
+        await request.answer(status, headers, body)
     return status
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from memproxy.serve.server import MOST_HEADER_BYTES
-from tests.relay.rig import Rig, connection
+from tests.relay.rig import Rig, Running, connection
 from tests.support.answers import Answer, chat_events, completion, stream
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import LONGEST_S
@@ -51,6 +51,15 @@ async def test_an_offer_of_another_protocol_is_declined_and_its_body_read(
     assert got.count(b"HTTP/1.1 200 OK") == 2
     assert upstream.last.json["model"] == "m"
     assert upstream.last.header("http2-settings") is None
+
+
+async def test_a_client_that_sends_all_of_too_large_a_body_before_it_reads_gets_its_answer(running: Running) -> None:
+    size = 20_000_000
+    sent = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+    async with running(server={"max_body_bytes": 1000}) as relay:
+        got = await exchanged(relay, sent)
+    assert got.startswith(b"HTTP/1.1 413 ")
+    assert got.count(b"body_too_large") == 1
 
 
 @pytest.mark.parametrize(
