@@ -19,9 +19,7 @@ from memproxy.settings.yaml_file import Substitution, kind_of, parse, read
 
 PREFIX = "MEMPROXY__"
 MAX_SHOWN = 80  # longest value in a message, in characters
-MOST_IN_POSTGRES = (
-    50  # of a collection's name; those of its tables are up to ten longer, and cut after 63
-)
+MOST_IN_POSTGRES = 50  # of a collection's name; those of its tables are up to ten longer, and cut after 63
 
 REMOTE = (
     "is reachable from other machines, and in auth.mode passthrough nobody but the upstream checks a caller's key; "
