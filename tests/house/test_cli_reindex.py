@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,9 +19,8 @@ SAID = ("My name is Ann", "I live in Berlin", "I have a dog named Biscuit")
 
 
 def settings(dimension: int) -> Settings:
-    return Settings(
-        embedding=EmbeddingSettings(provider="none", dimension=dimension), learn=LearnSettings(enabled=False)
-    )
+    embedding = EmbeddingSettings(provider="none", dimension=dimension)
+    return Settings(embedding=embedding, learn=LearnSettings(enabled=False))
 
 
 async def say(*texts: str, dimension: int) -> None:
@@ -39,12 +37,6 @@ async def contents(dimension: int) -> set[str]:
 
 def silent(done: int, total: int) -> None:
     assert done <= total
-
-
-async def parts(dimension: int) -> dict[str, Any]:
-    async with installation(settings(dimension)) as here:
-        told: dict[str, Any] = await here.call("GET", READY_PATH)
-    return told
 
 
 def test_without_a_server_the_refused_store_is_opened_and_rebuilt(home: Path) -> None:
@@ -64,7 +56,8 @@ async def test_a_server_whose_store_was_refused_rebuilds_and_then_serves_it(home
     async with served(home, settings(8)) as engine:
         assert engine.readiness()["store"].startswith("refused")
         await upkeep.reindex(settings(8), silent)
-        assert (await parts(8))["worker"] == "ready"
+        async with installation(settings(8)) as here:
+            assert (await here.call("GET", READY_PATH))["worker"] == "ready"
         await say("I work as a nurse", dimension=8)
         assert await contents(8) == {*SAID, "I work as a nurse"}
     assert await contents(8) == {*SAID, "I work as a nurse"}

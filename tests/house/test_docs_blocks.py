@@ -113,7 +113,8 @@ def ran(blocks: list[Block], proxy: Proxy, folder: Path) -> str:
         "MEMPROXY__EMBEDDING__PROVIDER": "none",
         "MEMPROXY__SERVER__PORT": str(proxy.port),
     }
-    shell = ["bash", "-euo", "pipefail", "-c", _watched(text)]
+    watched = f"trap 'echo \"this line failed: $BASH_COMMAND\" >&2' ERR\n{text}"
+    shell = ["bash", "-euo", "pipefail", "-c", watched]
     done = subprocess.run(
         shell if block.language == "bash" else [sys.executable, "-c", text],
         cwd=folder,
@@ -126,10 +127,6 @@ def ran(blocks: list[Block], proxy: Proxy, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{block.where}\n{done.stdout}\n{done.stderr[-3000:]}"
     return done.stdout
-
-
-def _watched(text: str) -> str:
-    return f"trap 'echo \"this line failed: $BASH_COMMAND\" >&2' ERR\n{text}"
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -131,13 +131,8 @@ async def test_every_query_of_rules_and_boards_is_answered_and_every_metric_is_t
                 if not await server.query(asked):
                     empty.append(expression)
             told = set(expressions()) - set(empty)
-            for wanted in (
-                "memproxy_experiment_seconds",
-                'memory="injected"',
-                "memproxy_control",
-                "recall_stage",
-                "up{",
-            ):
+            experiment = ("memproxy_experiment_seconds", 'memory="injected"')
+            for wanted in (*experiment, "memproxy_control", "recall_stage", "up{"):
                 assert any(wanted in expression for expression in told), f"{wanted}: {empty}"
             assert len(told) > 40, empty
             recorded = await server.asked("rules", type="record")

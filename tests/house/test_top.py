@@ -40,9 +40,8 @@ async def server(folders: Folders) -> AsyncIterator[Proxy]:
             async def are_counted() -> bool:
                 return bool(json.loads((await top(proxy, "--json")).stdout)["store_points"])
 
-            await eventually(
-                are_counted, what="the engine has looked how many points there are"
-            )  # it does now and then
+            # it does now and then
+            await eventually(are_counted, what="the engine has looked how many points there are")
             yield proxy
 
 

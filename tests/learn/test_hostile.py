@@ -138,12 +138,10 @@ async def test_planted_through_the_api_it_stays_in_its_block(tmp_path: Path) -> 
 
 def test_however_it_is_worded_no_line_of_a_block_is_left() -> None:
     for trust in Trust:
-        chosen = [
-            Scored(memory=planted_as(text, place, trust), score=0.9, signals={}) for place, text in enumerate(ATTACKS)
-        ]
-        block = assemble(
-            chosen, query="what do you know", nonce="0123456789ab", max_tokens=100_000, heading=None, now=NOON
-        )
+        stored = [fact(f"memory-{place}", trust=trust, content=text) for place, text in enumerate(ATTACKS)]
+        chosen = [Scored(memory=memory, score=0.9, signals={}) for memory in stored]
+        how: dict[str, Any] = {"query": "what do you know", "nonce": "0123456789ab", "heading": None, "now": NOON}
+        block = assemble(chosen, max_tokens=100_000, **how)
         assert len(block.text.splitlines()) == len(ATTACKS) + 3
         assert_closed(block.text)
 
@@ -162,10 +160,6 @@ async def test_what_plants_instructions_is_recalled_only_where_the_user_said_it(
     unknown = [text for text in ATTACKS if not plants(strip_blocks(text))]
     assert given == (list(ATTACKS) if role == "user" else unknown)
     assert len(unknown) <= MOST_UNKNOWN
-
-
-def planted_as(text: str, place: int, trust: Trust) -> Memory:
-    return fact(f"memory-{place}", trust=trust, content=text)
 
 
 async def recalled(api: Api, text: str) -> str:

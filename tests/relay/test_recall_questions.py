@@ -75,16 +75,12 @@ async def both(upstream: ScriptedUpstream, state: SqliteState, folder: Path) -> 
     serving = tasks.start(server.serve(), "serve")
     try:
         await engine.wait_open()
-        await eventually(lambda: _exists(folder / "engine.sock"), what="the engine listens")
+        await eventually((folder / "engine.sock").exists, what="the engine listens")
         async with running_relay(upstream.base_url, state, folder, engine_runs=False, recall=recall) as relay:
             yield relay, engine
     finally:
         server.leave()
         await serving
-
-
-async def _exists(path: Path) -> bool:
-    return path.exists()
 
 
 ODD = {
@@ -121,42 +117,19 @@ async def test_memories_of_a_clock_far_off_are_recalled(
     upstream: ScriptedUpstream, state: SqliteState, tmp_path: Path, year: int
 ) -> None:
     async with both(upstream, state, tmp_path) as (relay, engine):
-        probe = await relay.chat(QUESTION)
-        tenant = await _tenant(state, probe.headers["x-memproxy-session"])
-        scope = Scope(tenant=tenant, user="default")
+        scope = Scope(tenant="anonymous", user="default")
         stamp = engine.parts.clock.now().replace(year=year, month=12, day=31)
         memory = Memory(
-            id="far", tenant=tenant, user_id="default", kind=Kind.SEMANTIC, created_at=stamp, updated_at=stamp,
+            id="far", tenant=scope.tenant, user_id="default", kind=Kind.SEMANTIC, created_at=stamp, updated_at=stamp,
             content="User's budget for the Hawaii trip is $10,000", valid_from=stamp if year == 1970 else None,
         )  # fmt: skip
-        body = PlanBody(upserts=[memory])
-        await _applied(engine, scope, body)
+        plan, worker = msgspec.json.encode(PlanBody(upserts=[memory])), engine.backends().parts.worker
+        row = await worker.submit(JournalEntry(kind=JournalKind.PLAN, scope=scope, body=plan))
+        assert await worker.applied(row, 30)
         answer = await relay.chat("What was my budget for the Hawaii trip last week, in June 1970 and 200 years ago?")
         assert answer.headers["x-memproxy-recall"].startswith(("injected", "empty"))
         assert (await relay.chat(QUESTION)).headers["x-memproxy-recall"] == "injected"
         assert f"[{year}-12-31]" in upstream.last.body.decode()
-
-
-async def _tenant(state: SqliteState, _session: str) -> str:
-    def claim(db: Any) -> str:
-        return str(db.execute("SELECT tenant FROM receipts").fetchone()[0])
-
-    found = await eventually(lambda: _read(state, claim), what="a receipt names the tenant")
-    assert found is not None
-    return found
-
-
-async def _read(state: SqliteState, query: Any) -> str | None:
-    try:
-        return str(await state._file.read(query))
-    except TypeError:
-        return None
-
-
-async def _applied(engine: Engine, scope: Scope, body: PlanBody) -> None:
-    worker = engine.backends().parts.worker
-    number = await worker.submit(JournalEntry(kind=JournalKind.PLAN, scope=scope, body=msgspec.json.encode(body)))
-    assert await worker.applied(number, 30)
 
 
 @pytest.mark.parametrize(

@@ -44,16 +44,12 @@ async def test_a_response_is_given_memory_and_captured(
 ) -> None:
     upstream.script(answered("resp_1"))
     answer = await ask(relay, QUESTION)
-    assert answer.content == upstream_bytes("resp_1")
+    assert answer.content == json.dumps(response("Ten thousand.", id="resp_1")).encode()
     assert answer.headers["x-memproxy-recall"] == "injected"
     assert "fact number 0" in upstream.last.json["instructions"]
     assert relay.engine.asked[0].queries == [QUESTION]
     session = answer.headers["x-memproxy-session"]
     assert await captured(state) == [(session, [("user", QUESTION), ("assistant", "Ten thousand.")])]
-
-
-def upstream_bytes(name: str) -> bytes:
-    return json.dumps(response("Ten thousand.", id=name)).encode()
 
 
 async def test_a_chain_is_one_session_and_its_block_is_kept_nowhere(

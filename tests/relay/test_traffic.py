@@ -75,7 +75,9 @@ async def test_recorded_exchanges_pass_byte_for_byte_and_are_captured_as_said(
         relay.engine.recall = nothing
     said: dict[str, tuple[str, str]] = {}
     for number, (name, body, answer) in enumerate(exchanges(crlf="CRLF" in mode)):
-        upstream.default = partial(_always, answer)  # what was refused with memory in it is sent again without
+        upstream.default = partial(
+            lambda answer, _received: answer, answer
+        )  # what was refused with memory in it is sent again without
         off = {"x_memproxy_memory": "off"} if mode == "off" else {}
         got = await relay.post(body, x_memproxy_user=f"u{number}", **off)
         raw = b"".join(part for part in answer.parts if isinstance(part, bytes))
@@ -89,10 +91,6 @@ async def test_recorded_exchanges_pass_byte_for_byte_and_are_captured_as_said(
         return
     for request_id, (name, text) in said.items():
         assert captured.get(request_id, "").strip() == text.strip(), name
-
-
-def _always(answer: Answer, _received: object) -> Answer:
-    return answer
 
 
 def assert_sent(sent: bytes, body: bytes, *, injected: bool, name: str) -> None:
