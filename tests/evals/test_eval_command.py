@@ -2,38 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memproxy.commands import app
 from memproxy.errors import ConfigError
 from memproxy.evals import gate_verdicts as gate
 from memproxy.evals.retrieval import Options
+from tests.evals.conftest import Evaluate
 from tests.evals.gate_memory import of_locomo
-from tests.evals.test_locomo import SAMPLE
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "locomo.json"
-    path.write_text(json.dumps(SAMPLE), "utf-8")
-    return path
-
-
-def evaluate(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(app, ["eval", *map(str, arguments)])
-    if result.exception is not None:
-        raise result.exception
-    return result.output
-
-
-def test_locomo_is_measured_for_every_recipe(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "figures.json"
-    printed = evaluate("locomo", "--data", data, "--lexical", "--recipe", "default", "--recipe", "bm25", "--json", out)
+def test_locomo_is_measured_for_every_recipe(sample: Path, evaluate: Evaluate) -> None:
+    printed, report = evaluate("locomo", "--data", sample, "--lexical", "--recipe", "default", "--recipe", "bm25")
     assert "turn_recall@10" in printed
-    report: dict[str, Any] = json.loads(out.read_text("utf-8"))
     assert (report["questions"], report["turns"], report["embedder"]) == (2, 2, "none")
     assert set(report["recipes"]) == {"default", "bm25"}
     assert set(report["differences"]) == {"bm25"}
@@ -44,10 +25,8 @@ def test_locomo_is_measured_for_every_recipe(data: Path, tmp_path: Path) -> None
     assert report["recipes"]["default"]["questions"][1]["gold"] == {"D2:1@conv-1": 1}
 
 
-def test_pooled_and_smoke_are_told_in_the_report(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "figures.json"
-    evaluate("locomo", "--data", data, "--lexical", "--pooled", "--smoke", "--json", out)
-    report = json.loads(out.read_text("utf-8"))
+def test_pooled_and_smoke_are_told_in_the_report(sample: Path, evaluate: Evaluate) -> None:
+    _, report = evaluate("locomo", "--data", sample, "--lexical", "--pooled", "--smoke")
     assert (report["pooled"], report["smoke"], report["data"]) == (True, True, "locomo.json")
 
 
@@ -59,9 +38,11 @@ def test_pooled_and_smoke_are_told_in_the_report(data: Path, tmp_path: Path) -> 
         (("--lexical", "--json", "/no/such/folder/out.json"), "--json"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_reason(data: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    sample: Path, evaluate: Evaluate, arguments: tuple[str, ...], says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
-        evaluate("locomo", "--data", data, *arguments)
+        evaluate("locomo", "--data", sample, *arguments)
 
 
 GATE_LINES = [
@@ -71,36 +52,33 @@ GATE_LINES = [
 ]
 
 
-def test_the_gate_is_measured_by_kind_and_by_first_person_words(tmp_path: Path) -> None:
-    lines, out = tmp_path / "gate.jsonl", tmp_path / "figures.json"
-    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
-    evaluate("gate", "--data", lines, "--json", out)
-    report = json.loads(out.read_text("utf-8"))
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "gate.jsonl"
+    path.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
+    return path
+
+
+def test_the_gate_is_measured_by_kind_and_by_first_person_words(lines: Path, evaluate: Evaluate) -> None:
+    _, report = evaluate("gate", "--data", lines)
     assert report["kinds"]["personal-memory"]["all"] == {"lines": 1, "searched": 1, "rate": 1.0}
     assert report["kinds"]["greeting"]["no_first_person"]["rate"] == 0.0
     assert report["kinds"]["general-fact"]["first_person"]["rate"] == 1.0
     assert [one["text"] for one in report["wrong"]] == ["Where did I leave the lamp?"]
 
 
-async def test_what_the_gate_lets_pass_needlessly_is_put_to_a_memory(data: Path, tmp_path: Path) -> None:
-    lines = tmp_path / "gate.jsonl"
-    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
+async def test_what_the_gate_lets_pass_needlessly_is_put_to_a_memory(sample: Path, lines: Path, tmp_path: Path) -> None:
     options = Options(recipes=["default"], lexical=True, cache=tmp_path)
-    counts = await of_locomo(gate.evaluate(gate.load(lines)), data, options)
+    counts = await of_locomo(gate.evaluate(gate.load(lines)), sample, options)
     assert counts == {"general-fact": {"asked": 1, "injected": 0, "rate": 0.0}}
 
 
-def test_the_gate_of_a_configuration_is_measured(tmp_path: Path) -> None:
-    lines, out, config = tmp_path / "gate.jsonl", tmp_path / "figures.json", tmp_path / "config.yaml"
-    lines.write_text("\n".join(map(json.dumps, GATE_LINES)), "utf-8")
-    for told, rate in (
-        ("gate: {skip: [fact]}", 1.0),
-        ("gate: {skip: [greeting]}", 0.0),
-        ("gate: {enabled: false}", 1.0),
-    ):
-        config.write_text(told, "utf-8")
-        evaluate("gate", "--data", lines, "--config", config, "--tenant", "acme", "--json", out)
-        assert json.loads(out.read_text("utf-8"))["kinds"]["greeting"]["all"]["rate"] == rate
+def test_the_gate_of_a_configuration_is_measured(tmp_path: Path, lines: Path, evaluate: Evaluate) -> None:
+    config = tmp_path / "config.yaml"
+    for told, rate in (("skip: [fact]", 1.0), ("skip: [greeting]", 0.0), ("enabled: false", 1.0)):
+        config.write_text(f"gate: {{{told}}}", "utf-8")
+        _, report = evaluate("gate", "--data", lines, "--config", config, "--tenant", "acme")
+        assert report["kinds"]["greeting"]["all"]["rate"] == rate
 
 
 def test_a_file_that_is_no_gate_data_is_refused(tmp_path: Path) -> None:

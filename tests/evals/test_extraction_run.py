@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from memproxy.commands import app
 from memproxy.core.protocol import UpstreamAccess
 from memproxy.errors import ConfigError
 from memproxy.evals import extraction
@@ -17,6 +15,7 @@ from memproxy.evals.dialogues import Dialogue, Ended, Judged, Stored
 from memproxy.evals.extraction import Options, of_group
 from memproxy.models.embedding import NoEmbedder
 from memproxy.ports import ChatModel, Credential, ModelReply
+from tests.evals.conftest import Evaluate
 from tests.evals.test_extraction import OWN
 
 TYPES = ("facts", "corrections", "contradictions", "retractions", "opinions", "imports", "nothing", "hostile")
@@ -126,28 +125,18 @@ async def test_a_garbage_extractor_recalls_nothing() -> None:
     some = [one for one in SOME if one.type in ("facts", "corrections", "nothing")]
     figures = of_group(await run(some, Garbage()))
     assert (figures["recall"].value, figures["precision"].value, figures["clean"].value) == (0.0, 0.0, 0.0)
-    assert (figures["corrections"].value, figures["corrections_of_known"].value) == (
-        0.0,
-        pytest.approx(float("nan"), nan_ok=True),
-    )
+    assert figures["corrections"].value == 0.0
+    assert figures["corrections_of_known"].value == pytest.approx(float("nan"), nan_ok=True)
 
 
-def evaluate(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(app, ["eval", "extraction", *map(str, arguments)])
-    if result.exception is not None:
-        raise result.exception
-    return result.output
-
-
-def test_the_command_runs_a_file_by_rules_and_writes_the_figures(tmp_path: Path) -> None:
-    own, out = tmp_path / "own.yaml", tmp_path / "figures.json"
+def test_the_command_runs_a_file_by_rules_and_writes_the_figures(tmp_path: Path, evaluate: Evaluate) -> None:
+    own = tmp_path / "own.yaml"
     said = "{user: My dog is called Biscuit and he is brown}, {assistant: Nice}"
     sessions = f"[{{at: 2024-05-01T12:00:00Z, said: [{said}]}}]"
     gold = "[{match: [biscuit], says: a dog, from: My dog}]"
     own.write_text(f"type: facts\ndialogues:\n  - {{id: dog, sessions: {sessions}, stored: {gold}}}\n", "utf-8")
-    printed = evaluate("--data", own, "--json", out, "--verbose")
+    printed, report = evaluate("extraction", "--data", own, "--verbose")
     assert "seconds per dialogue" in printed
-    report = json.loads(out.read_text("utf-8"))
     assert (report["data"], report["mode"], report["dialogues"]) == ("own.yaml", "verbatim", 1)
     assert report["groups"]["all"]["counts"]["required"] == 1
 

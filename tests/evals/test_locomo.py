@@ -6,33 +6,7 @@ import pytest
 
 from memproxy.errors import ConfigError
 from memproxy.evals import locomo
-
-SAMPLE = [
-    {
-        "sample_id": "conv-1",
-        "conversation": {
-            "speaker_a": "Ann",
-            "speaker_b": "Ben",
-            "session_2_date_time": "12:05 am on 1 June, 2023",
-            "session_2": [{"speaker": "Ben", "dia_id": "D2:1", "text": "Rex is my dog."}],
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [{"speaker": "Ann", "dia_id": "D1:1", "text": "I moved to Lisbon."}],
-        },
-        "qa": [
-            {"question": "Where does Ann live?", "category": 4, "evidence": ["D1:1; D2:1"]},
-            {"question": "Who is Rex?", "category": 1, "evidence": ["D2:1"]},
-            {"question": "No evidence", "category": 3, "evidence": []},
-            {"question": "Unknown turn", "category": 5, "evidence": ["D9:9"]},
-        ],
-    }
-]
-
-
-@pytest.fixture
-def sample(tmp_path: Path) -> Path:
-    path = tmp_path / "locomo.json"
-    path.write_text(json.dumps(SAMPLE), "utf-8")
-    return path
+from tests.evals.conftest import SAMPLE
 
 
 def test_dates_are_read() -> None:

@@ -1,17 +1,15 @@
 """Answers over what is recalled: `--qa` from end to end with a scripted reader and judge on a real socket."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memproxy.commands import app
 from memproxy.errors import ConfigError, ModelRefused
 from memproxy.evals.answers import read_verdict, token_f1
-from tests.evals.test_locomo import SAMPLE
+from tests.evals.conftest import Evaluate
 from tests.support.threaded import QuietHandler, ThreadedServer, serving
 
 
@@ -54,23 +52,16 @@ def models() -> Iterator[Scripted]:
 
 
 @pytest.fixture
-def run(models: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(
+    models: Scripted, sample: Path, evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], dict[str, Any]]:
+    """Runs it; the figures of the answers."""
     monkeypatch.setenv("OPENAI_BASE_URL", models.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-eval")
     monkeypatch.setenv("MEMPROXY__MODELS__READER__MODEL", "reader-1")
     monkeypatch.setenv("MEMPROXY__MODELS__JUDGE__MODEL", "judge-1")
-    data, out = tmp_path / "locomo.json", tmp_path / "figures.json"
-    data.write_text(json.dumps(SAMPLE), "utf-8")
-
-    def evaluate() -> dict[str, Any]:
-        fixed = ["eval", "locomo", "--data", str(data), "--lexical", "--json", str(out), "--cache", str(tmp_path)]
-        result = CliRunner().invoke(app, [*fixed, "--qa"])
-        if result.exception is not None:
-            raise result.exception
-        read: dict[str, Any] = json.loads(out.read_text("utf-8"))["qa"]
-        return read
-
-    return evaluate
+    arguments = ("locomo", "--data", sample, "--lexical", "--cache", tmp_path, "--qa")
+    return lambda: evaluate(*arguments)[1]["qa"]
 
 
 def test_the_reader_answers_from_the_block_and_the_judge_decides(run: Any, models: Scripted) -> None:
