@@ -138,7 +138,8 @@ async def test_only_what_was_never_recalled_and_is_called_wrong_is_deleted(api: 
     assert gone["expires_at"] is not None
 
 
-async def test_dreams_are_listed_newest_first_and_belong_to_their_user(api: Api) -> None:
+async def test_dreams_are_listed_newest_first_belong_to_their_user_and_go_with_him(api: Api) -> None:
+    await api.store("Ann likes chess")
     ids = [(await dream(api))["id"] for _ in range(3)]
     assert [one["id"] for one in await api.data("dreams")] == ids[::-1]
     assert [one["id"] for one in await api.data("dreams", limit=2)] == ids[:0:-1]
@@ -147,6 +148,8 @@ async def test_dreams_are_listed_newest_first_and_belong_to_their_user(api: Api)
     for method, path in (("GET", ""), ("POST", "/undo")):
         for name in (ids[0], "dream_none"):
             assert await ben.status(method, f"dreams/{name}{path}") == 404
+    assert await api.status("DELETE", "users/default") in {200, 202, 204}
+    assert await api.status("GET", f"dreams/{ids[0]}") == 404
 
 
 async def test_one_dream_of_a_user_at_a_time(api: Api) -> None:
@@ -154,13 +157,6 @@ async def test_one_dream_of_a_user_at_a_time(api: Api) -> None:
     statuses = await asyncio.gather(*(api.status("POST", "dream", json={}) for _ in range(3)))
     assert sorted(statuses)[:2] == [200, 409]
     assert len(await api.data("dreams")) == statuses.count(200)
-
-
-async def test_a_users_dreams_go_with_the_user(api: Api) -> None:
-    await api.store("Ann likes chess")
-    told = await dream(api)
-    assert await api.status("DELETE", "users/default") in {200, 202, 204}
-    assert await api.status("GET", f"dreams/{told['id']}") == 404
 
 
 async def test_a_key_for_one_project_cannot_dream(api: Api) -> None:

@@ -61,15 +61,12 @@ async def test_a_header_and_a_field_that_disagree_are_refused(alice: Api) -> Non
         assert await alice.refused(method, path, json=body) == (400, "user_id")
 
 
-async def test_nobody_named_is_refused_where_there_is_no_default_user(own_api: Api) -> None:
+async def test_no_identity_no_user_and_no_permission_are_told_apart(own_api: Api) -> None:
+    assert (await own_api.client.get("/v1/memory")).status_code == 401
     nobody = own_api.by(Identity(tenant="acme"))
     assert await nobody.status("POST", json={"content": "x"}) == 400
     for path in ("", "some-id"):
         assert await nobody.status("GET", path) == 400
-
-
-async def test_no_identity_is_401_and_a_missing_permission_403(own_api: Api) -> None:
-    assert (await own_api.client.get("/v1/memory")).status_code == 401
     reader = own_api.by(Identity(tenant="acme", default_user="alice", permissions=frozenset({"memory:read"})))
     await reader.page()
     assert await reader.code("POST", json={"content": "x"}) == (403, "forbidden")

@@ -138,14 +138,11 @@ async def test_a_project_sees_its_own_memories_and_those_of_no_project(api: Api)
     assert await api.status("GET", other["id"], identity=identity) == 404
 
 
-async def test_an_expired_memory_is_not_there_any_more(api: Api) -> None:
+async def test_an_expired_memory_is_not_there_any_more_and_one_that_would_be_at_once_is_refused(api: Api) -> None:
     memory = await api.store("short-lived", expires_at="2999-01-01T00:00:00Z")
     await api.edit(memory["id"], expires_at="2020-01-01T00:00:00Z")
     assert await api.page() == []
     assert await api.status("GET", memory["id"]) == 404
-
-
-async def test_a_memory_that_would_be_expired_at_once_is_refused_by_its_field(api: Api) -> None:
     body = {"content": "too late", "expires_at": "2020-01-01T00:00:00Z"}
     assert await api.refused("POST", json=body) == (400, "expires_at")
 
@@ -212,7 +209,7 @@ async def test_a_forgotten_memory_is_gone(api: Api) -> None:
     assert [one["id"] for one in await api.search("plan")] == [kept["id"]]
 
 
-async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
+async def test_forgetting_by_scope_takes_exactly_that_scope_and_without_one_nothing(api: Api) -> None:
     for user in ("alice", "bob"):
         await api.store("general", user_id=user)
         await api.store("project", user_id=user, project_id="atlas")
@@ -221,6 +218,9 @@ async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
     async def left(user: str) -> list[str]:
         return sorted(memory["content"] for memory in await api.page(user_id=user))
 
+    refused = await api.ok("DELETE", status=400, identity=api.identity("alice"))
+    assert "without a scope" in refused["error"]["message"]
+    assert await left("alice") == ["general", "project", "session"]
     assert await api.delete(user_id="alice", session_id="s1") == 1
     assert await left("alice") == ["general", "project"]
     assert await api.delete(user_id="alice", identity=api.identity("alice", project="borealis")) == 0
@@ -229,13 +229,6 @@ async def test_forgetting_by_scope_takes_exactly_that_scope(api: Api) -> None:
     assert await api.delete(user_id="alice") == 1
     assert await left("alice") == []
     assert await left("bob") == ["general", "project", "session"]
-
-
-async def test_nothing_is_deleted_without_a_scope(api: Api) -> None:
-    await api.store("kept")
-    refused = await api.ok("DELETE", status=400)
-    assert "without a scope" in refused["error"]["message"]
-    assert len(await api.page()) == 1
 
 
 async def test_a_session_and_a_user_can_be_forgotten(api: Api) -> None:

@@ -38,10 +38,12 @@ async def test_a_memory_of_a_file(api: Api, trust: str, kind: str) -> None:
     assert not await injected(api)
 
 
-async def test_what_the_user_said_himself_is_given_as_his_words(api: Api) -> None:
+async def test_what_the_user_said_himself_is_given_as_his_words_until_it_is_said_to_be_anothers(api: Api) -> None:
     stored = await api.store(PLANTED)
     assert stored["metadata"] == {}
     assert await injected(api)
+    assert (await api.edit(stored["id"], trust="tool"))["metadata"] == {"planted": True}
+    assert not await injected(api)
 
 
 async def test_the_mark_of_a_message_stays_whatever_metadata_is_written(api: Api) -> None:
@@ -58,12 +60,6 @@ async def test_an_edit_marks_what_it_makes_one_and_takes_the_mark_from_what_is_n
     assert not await injected(api)
     assert (await api.edit(stored["id"], content=HARMLESS))["metadata"] == {"page": 3}
     assert await injected(api)
-
-
-async def test_what_was_taken_for_the_users_own_is_marked_when_it_is_said_to_be_anothers(api: Api) -> None:
-    stored = await api.store(PLANTED)
-    assert (await api.edit(stored["id"], trust="tool"))["metadata"] == {"planted": True}
-    assert not await injected(api)
 
 
 async def test_a_garden_may_be_planted(api: Api) -> None:

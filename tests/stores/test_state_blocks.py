@@ -21,6 +21,7 @@ LINES = [
     BlockLine(text="- two [m:2]", memory_id="m2"),
     BlockLine(text="<close>"),
 ]
+OTHER_SESSION = Scope(tenant=ANN.tenant, user=ANN.user, session="s2")
 SECRET = [BlockLine(text="- the word is xyzzy [m:3]", memory_id="m3")]
 
 
@@ -40,21 +41,13 @@ async def found(state: SqliteState, scope: Scope, *messages: str) -> dict[str, l
     return (await state.find_blocks(scope, messages)).blocks
 
 
-async def test_a_block_comes_back_line_by_line(state: SqliteState) -> None:
+async def test_a_block_comes_back_line_by_line_to_its_owner_and_session_alone(state: SqliteState) -> None:
+    many = [BlockLine(text=f"- line {number} [m:{number}]", memory_id=f"m{number}") for number in range(70)]
     assert await save(state, ANN, "a")
-    assert await found(state, ANN, "a", "b") == {"a": LINES}
-
-
-async def test_a_block_of_many_lines_keeps_their_order(state: SqliteState) -> None:
-    lines = [BlockLine(text=f"- line {number} [m:{number}]", memory_id=f"m{number}") for number in range(70)]
-    assert await save(state, ANN, "a", lines)
-    assert await found(state, ANN, "a") == {"a": lines}
-
-
-async def test_a_block_is_found_by_its_owner_and_session_alone(state: SqliteState) -> None:
-    await save(state, ANN, "a")
-    for other in (BEN, FOREIGN_ANN, Scope(tenant=ANN.tenant, user=ANN.user, session="s2")):
-        assert await found(state, other, "a") == {}
+    assert await save(state, ANN, "many", many)
+    assert await found(state, ANN, "a", "many", "b") == {"a": LINES, "many": many}
+    for other in (BEN, FOREIGN_ANN, OTHER_SESSION):
+        assert await found(state, other, "a", "many") == {}
 
 
 async def test_a_later_block_of_a_message_takes_its_place_and_an_empty_one_removes_it(state: SqliteState) -> None:
@@ -66,18 +59,14 @@ async def test_a_later_block_of_a_message_takes_its_place_and_an_empty_one_remov
 
 
 async def test_an_erased_memorys_line_leaves_every_block_of_its_owner(state: SqliteState) -> None:
-    other = Scope(tenant=ANN.tenant, user=ANN.user, session="s2")
-    for scope in (ANN, other, BEN):
+    for scope in (ANN, OTHER_SESSION, BEN):
         await save(state, scope, "a")
     assert await state.drop_from_blocks(ANN, ["m1", "unknown"]) == 2
     left = [line for line in LINES if line.memory_id != "m1"]
-    assert [await found(state, scope, "a") for scope in (ANN, other, BEN)] == [{"a": left}, {"a": left}, {"a": LINES}]
-
-
-async def test_a_frame_without_lines_is_no_block(state: SqliteState) -> None:
-    await save(state, ANN, "a")
-    await state.drop_from_blocks(ANN, ["m1", "m2"])
-    assert await found(state, ANN, "a") == {}
+    for scope, lines in ((ANN, left), (OTHER_SESSION, left), (BEN, LINES)):
+        assert await found(state, scope, "a") == {"a": lines}
+    await state.drop_from_blocks(ANN, ["m2"])
+    assert await found(state, ANN, "a") == {}, "a frame without lines is no block"
 
 
 async def test_all_blocks_of_an_owner_can_be_dropped(state: SqliteState) -> None:
@@ -129,13 +118,12 @@ async def test_old_blocks_are_pruned(state: SqliteState, file: Path) -> None:
 async def test_a_state_goes_as_a_whole_with_the_first_turn_that_it_rests_on(state: SqliteState) -> None:
     rests_on = [BlockLine(text=RESTS_ON, memory_id=f"t{number}") for number in range(40)]
     kept = [BlockLine(text='{"topic":"xyzzy"}'), *rests_on]
-    other = Scope(tenant=ANN.tenant, user=ANN.user, session="s2")
-    for scope in (ANN, BEN, other):
-        assert await save(state, scope, STATE, kept if scope is not other else [kept[0], rests_on[1]])
+    for scope, lines in ((ANN, kept), (BEN, kept), (OTHER_SESSION, [kept[0], rests_on[1]])):
+        assert await save(state, scope, STATE, lines)
     await save(state, ANN, "a")
     await state.drop_from_blocks(ANN, ["t7"])
     assert await found(state, ANN, STATE, "a") == {"a": LINES}
-    assert await found(state, other, STATE) == {STATE: [kept[0], rests_on[1]]}
+    assert await found(state, OTHER_SESSION, STATE) == {STATE: [kept[0], rests_on[1]]}
     assert await found(state, BEN, STATE) == {STATE: kept}
     await state.drop_from_blocks(ANN, ["t1"])
-    assert await found(state, other, STATE) == {}
+    assert await found(state, OTHER_SESSION, STATE) == {}

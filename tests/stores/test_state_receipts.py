@@ -37,17 +37,15 @@ async def learn_row(state: SqliteState, scope: Scope = ANN) -> int:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_parts_come_in_any_order_and_make_one_receipt(state: SqliteState, order: tuple[int, int]) -> None:
+async def test_parts_come_in_any_order_and_make_one_receipt_of_their_owner(
+    state: SqliteState, order: tuple[int, int]
+) -> None:
     parts = [part(recalled=RECALLED), part(decided=DECIDED, seconds=5)]
     for place in order:
         await state.note_receipts([parts[place]])
     found = await state.receipt(ANN, "req_1")
     assert found is not None
     assert (found.recalled, found.decided, found.scope) == (RECALLED, DECIDED, ANN)
-
-
-async def test_a_receipt_is_its_owners_alone(state: SqliteState) -> None:
-    await state.note_receipts([part(recalled=RECALLED)])
     assert await state.receipt(BEN, "req_1") is None
     assert await state.receipt(FOREIGN_ANN, "req_1") is None
     assert await state.receipt(session("another", ANN), "req_1") is not None
