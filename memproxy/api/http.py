@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar, get_args
+from urllib.parse import unquote
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -179,8 +180,12 @@ def read_query(request: Request, model: type[Model]) -> Model:
     """The query string, checked.
 
     Raises:
-        RequestError: a parameter is unknown or wrong (named in ``param``).
+        RequestError: a parameter is unknown or wrong (named in ``param``), or something in it is not UTF-8.
     """
+    try:
+        unquote(request.scope["query_string"].decode("latin-1"), errors="strict")
+    except UnicodeDecodeError as error:  # two such names would become one
+        raise RequestError("The query is not UTF-8, percent-encoded.") from error
     kinds = _kinds(model)
     values: dict[str, list[object]] = {}
     for name, text in request.query_params.multi_items():

@@ -206,6 +206,12 @@ async def test_odd_ids_are_simply_not_found(api: Api) -> None:
             assert await api.status(method, name) == 404, (method, name)
 
 
+async def test_names_of_a_query_that_are_not_utf_8_are_refused_and_never_taken_for_one_another(api: Api) -> None:
+    await api.store("kept", user_id="M\N{REPLACEMENT CHARACTER}ller")
+    assert (await api.call("GET", "/v1/memory?user_id=M%FCller")).status_code == 400
+    assert (await api.call("GET", "/v1/memory?user_id=M%EF%BF%BDller")).json()["data"]
+
+
 async def test_a_body_over_the_limit_is_413(tmp_path: Path) -> None:
     engine = make_engine(tmp_path, settings=Settings(server=ServerSettings(max_body_bytes=1_000)))
     async with serve_engine(engine) as api:
