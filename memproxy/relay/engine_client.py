@@ -302,7 +302,9 @@ probe for failed, and a relay that serves chat for dead.
 """
 
 API_TIMEOUT_S = 70.0
-"""For API calls: longer than the longest one (``/turns?wait=true`` answers after 55 s)."""
+"""How long an API call waits for its answer (``/turns?wait=true`` comes after 55 s), and for each further part of it.
+All of it may take longer: an export has as many lines as its user has memories.
+"""
 
 LOADING = "loading"
 BUSY = "degraded: it does not say how it is in time"
@@ -341,8 +343,16 @@ class NotSent(EngineUnavailable):
 class EngineClient:
     """Calls the engine. ``notices`` go to it without an answer."""
 
-    def __init__(self, socket: Path, *, deadline_s: float, start_patience_s: float = START_PATIENCE_S) -> None:
+    def __init__(
+        self,
+        socket: Path,
+        *,
+        deadline_s: float,
+        start_patience_s: float = START_PATIENCE_S,
+        api_timeout_s: float = API_TIMEOUT_S,
+    ) -> None:
         self._socket = socket
+        self._api_timeout_s = api_timeout_s
         self._deadline_s = deadline_s + HOP_ALLOWANCE_S
         self._start_patience_s = start_patience_s
         self._connections = EngineConnections(socket)
@@ -529,9 +539,11 @@ class EngineClient:
         if not self._loaded or time.monotonic() - self._answered_at >= FRESH_S:
             await self._wait_until_ready()
         try:
-            response = await self._pool.request(
-                method, _url(raw_path), headers=headers, data=body, timeout=aiohttp.ClientTimeout(total=API_TIMEOUT_S)
-            )
+            patience = aiohttp.ClientTimeout(total=None, sock_read=self._api_timeout_s)
+            async with asyncio.timeout(self._api_timeout_s):
+                response = await self._pool.request(
+                    method, _url(raw_path), headers=headers, data=body, timeout=patience
+                )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             kind = NotSent if isinstance(error, aiohttp.ClientConnectorError) else EngineUnavailable
             raise kind(

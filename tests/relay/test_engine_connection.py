@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from memproxy.relay.engine_client import EngineConnections, Response
+from memproxy.core.protocol import READY_PATH
+from memproxy.errors import EngineUnavailable
+from memproxy.relay.engine_client import EngineClient, EngineConnections, Response
 from tests.relay.rig import unix_server
+from tests.support.opening import opening
 from tests.support.waiting import LONGEST_S
 
 Script = Callable[[bytes], Awaitable[bytes]]
@@ -94,3 +97,31 @@ async def test_what_is_no_http_is_an_error(hop: EngineConnections, tmp_path: Pat
     async with await asyncio.start_unix_server(talk, str(tmp_path / "engine.sock")):
         with pytest.raises(ConnectionAbortedError):
             await hop.call("/call", b"one", within_s=LONGEST_S)
+
+
+async def test_an_answer_of_the_api_may_take_long_as_a_whole_and_no_part_of_it(tmp_path: Path) -> None:
+    silent = asyncio.Event()
+
+    async def ready(_request: web.Request) -> web.Response:
+        return web.json_response({"store": "ready", "state": "ready"})
+
+    async def export(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for number in range(6):
+            await answer.write(b"%d" % number)
+            await asyncio.sleep(0.4)
+        await silent.wait()
+        return answer
+
+    app = web.Application()
+    app.router.add_get(READY_PATH, ready)
+    app.router.add_get("/v1/memory/export", export)
+    client = EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S, api_timeout_s=1.5)
+    async with unix_server(app, tmp_path / "engine.sock"), opening(client):
+        _, _, parts = await client.api("GET", "/v1/memory/export", {}, b"")
+        got = [await anext(parts) for _ in range(6)]
+        with pytest.raises(EngineUnavailable):
+            await anext(parts)
+        silent.set()
+    assert b"".join(got) == b"012345"
