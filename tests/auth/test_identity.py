@@ -135,12 +135,6 @@ def test_a_header_and_a_project_or_agent_that_disagree_are_refused() -> None:
             resolve_scope(identity, **other)
 
 
-async def test_a_header_given_twice_with_different_values_is_refused() -> None:
-    twice = Headers([(b"x-memproxy-user", b"ada"), (b"X-Memproxy-User", b"bob")])
-    with pytest.raises(RequestError, match="twice"):
-        await authenticator().identify(twice)
-
-
 @pytest.mark.parametrize("value", ["a" * 257, "a\x00b", "a\nb"])
 async def test_unusable_ids_are_refused(value: str) -> None:
     with pytest.raises(RequestError):
@@ -254,8 +248,8 @@ def test_no_name_is_a_step_that_clients_take_out_of_a_path(name: str) -> None:
         clean_id(name, "user")
 
 
-def test_a_header_that_is_there_twice_with_one_value_counts_once_and_with_two_is_refused() -> None:
+async def test_a_header_that_is_there_twice_with_one_value_counts_once_and_with_two_is_refused() -> None:
     twice = Headers([(b"X-Memproxy-User", b"ada"), (b"x-memproxy-user", b" ada ")])
-    assert twice.single(b"x-memproxy-user") == "ada"
-    with pytest.raises(RequestError):
-        Headers([(b"x-memproxy-user", b"ada"), (b"x-memproxy-user", b"ben")]).single(b"x-memproxy-user")
+    assert (await authenticator().identify(twice)).named_user == "ada"
+    with pytest.raises(RequestError, match="twice"):
+        await authenticator().identify(Headers([(b"x-memproxy-user", b"ada"), (b"X-Memproxy-User", b"ben")]))

@@ -16,10 +16,12 @@ def memory(name: str, content: str = "text", tokens: bytes = b"") -> Read:
     return Read(made, tokens)
 
 
-def test_what_was_read_is_known_until_it_is_written() -> None:
-    recent = RecentMemories()
+def test_what_was_read_is_known_as_it_was_read_last_until_it_is_written() -> None:
+    recent, changed = RecentMemories(), memory("a", "other")
     recent.add([("a", memory("a")), ("b", memory("b"))], writes=recent.writes)
     assert set(recent.get(["a", "b", "c"])) == {"a", "b"}
+    recent.add([("a", changed)], writes=recent.writes)
+    assert recent.get(["a"])["a"] is changed
     recent.forget(["a"])
     assert set(recent.get(["a", "b"])) == {"b"}
     recent.clear()
@@ -48,14 +50,6 @@ def test_bounds_hold_and_the_newest_state_is_given(reads: list[tuple[str, int]],
         assert len(known) <= most
         assert sum(len(one.memory.content) + len(one.tokens) for one in known.values()) <= characters
         assert all(newest[place] is one for place, one in known.items())
-
-
-def test_a_changed_copy_replaces_the_former() -> None:
-    recent, first = RecentMemories(), memory("a")
-    recent.add([("a", first)], writes=recent.writes)
-    changed = memory("a", "other")
-    recent.add([("a", changed)], writes=recent.writes)
-    assert recent.get(["a"])["a"] is changed
 
 
 def test_what_was_used_stays_longer_than_what_was_not() -> None:

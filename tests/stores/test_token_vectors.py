@@ -55,29 +55,18 @@ async def test_candidates_have_the_tokens_that_were_written_and_memories_do_not(
     page = await store.page(ANN, MemoryFilter(), limit=9)
     assert sorted(page.memories, key=lambda one: one.id) == [turn("t1"), turn("t2")]
     assert {one.memory.id: one.tokens for one in (await store.point_page(ANN, limit=9)).points} == expected
+    listed = await backend(store).scroll(ALL, limit=9)
+    assert sorted(one.payload["content"] for one in listed) == ["content of t1", "content of t2"]
+    assert not [one for one in listed if TOKEN_VECTORS in one.payload], "lists and neighbours are read without"
 
 
-async def test_tokens_are_replaced_with_their_point(store: MemoryStore) -> None:
-    await store.upsert(ANN, [late("t1")])
-    assert await found(store) == {"t1": TOKENS}
-    await store.upsert(ANN, [late("t1", TOKENS[:51])])
-    assert await found(store) == {"t1": TOKENS[:51]}
-    await store.upsert(ANN, [late("t1", b"")])
-    assert await found(store) == {"t1": b""}
-
-
-async def test_the_tokens_of_a_text_go_when_it_changes_and_stay_when_it_does_not(store: MemoryStore) -> None:
-    await store.upsert(ANN, [late("t1"), late("t2")])
+async def test_tokens_are_replaced_with_their_point_and_go_when_its_text_alone_changes(store: MemoryStore) -> None:
+    for tokens in (b"", TOKENS[:51], b"", TOKENS):
+        await store.upsert(ANN, [late("t1", tokens), late("t2")])
+        assert await found(store) == {"t1": tokens, "t2": TOKENS}
     await store.set_fields(ANN, {"t1": {"content": "another"}, "t2": {"active": False}})
     assert await found(store) == {"t1": b"", "t2": TOKENS}
     assert (await store.get(ANN, ["t1"]))["t1"].content == "another"
-
-
-async def test_lists_and_neighbours_are_read_without_them(store: MemoryStore) -> None:
-    await store.upsert(ANN, [late("t1")])
-    (one,) = await backend(store).scroll(ALL, limit=9)
-    assert one.payload["content"] == "content of t1"
-    assert TOKEN_VECTORS not in one.payload
 
 
 async def test_a_point_of_before_and_one_that_is_damaged_are_found_without_tokens(store: MemoryStore) -> None:
