@@ -192,7 +192,7 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
 
 async def _forget_by(api: Backends, scope: Scope, plan: PlanBody) -> tuple[int, bool]:
     """Delete by a plan, in the journal's order: what waits to be written before it is deleted, too. With it goes what
-    the state holds of the owner, or of the session (`learn.erasure`), be it later. Answers how many memories went of
+    the state holds of the owner, or of the session (`learn.index`), be it later. Answers how many memories went of
     those that match and that the scope sees, and whether that is done.
     """
     gone = plan.delete_where or Deletion()

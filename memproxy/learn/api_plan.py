@@ -498,7 +498,7 @@ async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int
         for turn in here:
             lost += await _drop_learned(view, turn)
     view.sweep(gone)
-    if gone == Deletion():  # all slots of the user go (`learn.erasure`); what was encrypted cannot be read any more
+    if gone == Deletion():  # all slots of the user go (`learn.index`); what was encrypted cannot be read any more
         return 0
     swept = await _all(view, msgspec.structs.replace(matching(gone), kinds=FACTS))
     for memory in swept:

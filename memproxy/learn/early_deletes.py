@@ -115,7 +115,7 @@ def _decoded(row: JournalRow) -> _Deletions | None:
 
 
 def _erases(deletions: _Deletions, row: JournalRow) -> bool:
-    """Whether the deletion takes the earlier row out of the journal (`erasure.complete`)."""
+    """Whether the deletion takes the earlier row out of the journal (`index.erase_what_is_left`)."""
     session, where = row.entry.scope.session, deletions.delete_where
     if deletions.undo_session is not None:
         return deletions.undo_session == session

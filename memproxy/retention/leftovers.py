@@ -16,7 +16,7 @@ _AT_ONCE = 200  # memories read in one call
 
 
 async def forget_queries_of(state: ReceiptStore, scope: Scope, gone: Sequence[Memory]) -> None:
-    """Erase the queries that deleted messages became. (`learn.erasure` has erased the names of their places.)
+    """Erase the queries that deleted messages became. (`learn.index` has erased the names of their places.)
 
     Raises:
         StateUnavailable: some may be left.

@@ -63,7 +63,7 @@ class Entries(WorkingStore, Protocol):
 
 
 class InRedis(RedisWorking):
-    """Working memory in Redis, erased as `learn.erasure` does it."""
+    """Working memory in Redis, erased as `learn.index` does it."""
 
     async def forget(self, scope: Scope, *, session: str | None) -> None:
         await self.forget_working(scope, session)

@@ -35,7 +35,7 @@ class Working:
     state: SqliteState
 
     async def forget(self, scope: Scope, *, session: str | None) -> None:
-        """As `learn.erasure` does."""
+        """As `learn.index` does."""
         await self.state.forget(scope, session=session)
         if isinstance(self.entries, RedisWorking):
             await self.entries.forget_working(scope, session)
