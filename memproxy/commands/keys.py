@@ -18,7 +18,7 @@ from memproxy.auth.proxy_keys import RECORD_SECONDS
 from memproxy.commands.installation import of_state
 from memproxy.commands.options import Config, Json, OneTenant, Unread, a_text, named, quiet_settings, show
 from memproxy.core.audit import COMMAND_LINE, AuditEntry
-from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, is_hash, new_key
+from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS, KeyRecord, hashed, new_key
 from memproxy.errors import ConfigError
 from memproxy.settings import Settings
 from memproxy.settings.home import home_dir, secret
@@ -245,8 +245,6 @@ def line(record: KeyRecord) -> str:
     """One key as the list shows it."""
     now = datetime.now(UTC)
     ended = "revoked" if record.revoked_at else "" if record.holds(now) else "expired"
-    if not ended and not is_hash(record.hash):
-        ended = "of an earlier version: make it anew"
     until = f"until {record.expires_at:%Y-%m-%d}" if record.expires_at and not ended else ended or "valid"
     bound = [f"{what} {name}" for what, name in (("user", record.user), ("project", record.project)) if name]
     allowed = ",".join(sorted(record.permissions))

@@ -274,12 +274,10 @@ def test_hashes_differ_for_the_same_key_and_damaged_ones_match_nothing() -> None
         assert not matches(key, record)
 
 
-def test_a_key_of_an_earlier_version_is_listed_as_one_to_make_anew() -> None:
+def test_a_key_that_holds_is_listed_as_valid() -> None:
     key, record = keys.make_key(tenant="acme")
     assert matches(key, record.hash)
     assert "valid" in keys.line(record)
-    earlier = msgspec.structs.replace(record, hash="scrypt$16384$8$1$c2FsdHNhbHQ=$aGFzaA==")
-    assert "make it anew" in keys.line(earlier)
 
 
 async def test_a_key_revoked_elsewhere_ends_at_once(tmp_path: Path) -> None:
