@@ -43,7 +43,7 @@ from memproxy.serve.launch import (
     reveal,
 )
 from memproxy.settings import Settings
-from memproxy.settings.home import home_dir, secret
+from memproxy.settings.home import home_dir, secret, state_path, store_path
 from memproxy.settings.loading import conflicts
 from memproxy.settings.reference import settings_of, value_at
 from memproxy.wiring.files import check_files, check_not_moved, memory_for
@@ -167,6 +167,26 @@ class Silence:
         self.lasts_s = 0.0 if answered else self.lasts_s + PROBE_EVERY_S
         longest = LONGEST_WORK_S if works else HUNG_AFTER_S
         return self.lasts_s >= (longest if self._answered else max(longest, LONGEST_START_S))
+
+
+class Replaced:
+    """Notices that a file or folder was deleted and made anew while a process has the old one open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid: int | None = None
+        self._inode: int | None = None
+
+    def since(self, pid: int | None) -> bool:
+        """Whether it was replaced since the first call for this process. A missing file counts as not replaced."""
+        try:
+            now = self.path.stat().st_ino
+        except OSError:
+            now = None
+        if pid != self._pid:
+            self._pid, self._inode = pid, now
+        self._inode = self._inode if self._inode is not None else now
+        return now is not None and now != self._inode
 
 
 log = logging.getLogger(__name__)
@@ -339,6 +359,10 @@ class Supervisor:
         self._settings = settings
         self._read = read
         self._had_terminal = has_terminal()
+        home, is_embedded = Path(launch.home), settings.state.backend == "sqlite"
+        self._opened = [state_path(settings.state, home)] if is_embedded else []
+        if settings.store.backend == "edge":
+            self._opened.append(store_path(settings.store, home))
         first = Path(launch.engine_socket)
         others = [f"{first.stem}-{index}{first.suffix}" for index in range(2, settings.engine.workers + 1)]
         sockets = [str(first), *(str(first.with_name(name)) for name in others)]
@@ -352,7 +376,7 @@ class Supervisor:
         ]
         # what the engine had claimed is taken back when it opens the state anew, not before
         states = [Child(STATE, alone, environment, rests=self._engines[0])]
-        self._states = states if settings.state.backend == "sqlite" else []
+        self._states = states if is_embedded else []
         self._children = [*self._relays, *self._engines, *self._states]
         self._stop = asyncio.Event()
         self.in_order = True
@@ -392,8 +416,13 @@ class Supervisor:
     async def _watch_engine(self, engine: Child) -> None:
         """End an engine that hangs, so that a fresh one takes its place; requests go on without it meanwhile."""
         socket = engine.launch.engine_socket
-        silence, work = Silence(), LongWork(socket)
+        silence, work, opened = Silence(), LongWork(socket), [Replaced(path) for path in self._opened]
         while True:
+            pid = engine.pid
+            if replaced := [file.path for file in opened if file.since(pid)]:
+                log.error("%s was replaced while the engine had it open; starting the engine again", replaced[0])
+                for child in (*self._states, engine):
+                    child.restart()
             await asyncio.sleep(PROBE_EVERY_S)
             pid, answered = engine.pid, await answers(socket, ENGINE_PROBE)
             if silence.is_too_long(pid, answered=answered, works=work.is_of(pid)):

@@ -37,6 +37,7 @@ BUSY_PAUSE_MS = 1
 """Pause before it is looked again whether another process's transaction has ended: SQLite's own get too long."""
 
 WIPE_PAUSE_S = 0.01  # pause between two tries to empty the write-ahead log, in which others may write
+GONE_S = 5.0  # how long to wait for a deleted file to come back before a new one is made
 GLANCE_S = 0.005
 """A read on the caller's own thread takes 0.02 ms. After one that took longer than this (it waited for a disk) there
 is none for `GLANCE_PAUSE_S`."""
@@ -65,6 +66,8 @@ class SqliteFile:
     Args:
         checkpoint_pages: pages in the write-ahead log after which a commit of this process brings them into the file,
             which takes it as long as the disk does. Where another process does so sooner, none of ours waits for it.
+        renews: where the file was deleted or replaced while it was open, go on with what is there, or with a new one.
+            For a process that keeps nothing of the old one; others fail until they are started again.
         reads_only: another process writes for this one (docs/decisions/0032). The file is there already, in its
             newest form.
     """
@@ -75,10 +78,14 @@ class SqliteFile:
         *,
         sync: Literal["normal", "full"],
         checkpoint_pages: int = CHECKPOINT_PAGES,
+        renews: bool = False,
         reads_only: bool = False,
     ) -> None:
         self.path = path
         self._path_text = os.fspath(path)
+        self._renews = renews
+        self._gone_since: float | None = None
+        self._held: int | None = None
         self._held_up: set[_Kind] = set()
         self._sync = sync
         self._checkpoint_pages = checkpoint_pages
@@ -197,6 +204,7 @@ class SqliteFile:
 
         def guarded() -> Result:
             try:
+                self._renewed()
                 return work()
             except (sqlite3.DataError, UnicodeEncodeError) as error:
                 raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
@@ -232,12 +240,35 @@ class SqliteFile:
             db.close()
             raise
         self._inode = self.path.stat().st_ino
+        self._held = os.open(self.path, os.O_PATH) if self._renews and hasattr(os, "O_PATH") else None
         self._db, self._glances = db, glances
 
     def _close(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             db.close()
+        held, self._held = self._held, None
+        if held is not None:
+            os.close(held)
+
+    def _renewed(self) -> None:
+        """In the file's thread: open the file anew where ours is deleted for good, or where another is in its place."""
+        if not self._renews or self._inode is None or (self._db is not None and not self._is_gone()):
+            return
+        self._glances = None  # closed by whoever uses it last
+        self._close()
+        self._open()
+        self._gone_since = None
+        log.error("the state's file %s was deleted or replaced while in use; going on with the one there", self.path)
+
+    def _is_gone(self) -> bool:
+        """Whether ours is not there, and will not be again: one that was moved away may come back."""
+        try:
+            return os.stat(self._path_text).st_ino != self._inode  # noqa: PTH116 - as in `_opened`
+        except FileNotFoundError:
+            self._gone_since = self._gone_since or time.monotonic()
+            deleted = self._held is not None and os.fstat(self._held).st_nlink == 0
+            return deleted and time.monotonic() - self._gone_since > GONE_S
 
     def _opened(self) -> SqliteDb:
         if self._db is None:

@@ -85,7 +85,8 @@ class SqliteState(StateOwners):
         """
         self._spares = spares
         self._reads_only = reads_only
-        file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, reads_only=reads_only)
+        renews = spares and not self.seals  # keys of users are in the file that was there
+        file = SqliteFile(path, sync=sync, checkpoint_pages=checkpoint_pages, renews=renews, reads_only=reads_only)
         tasks = TaskOwner("state")
         super().__init__(SqliteDatabase(file, tasks), tasks, masters, path, durable=sync == "full")
         self._file = file

@@ -7,7 +7,7 @@ from types import TracebackType
 import pytest
 
 from memproxy.serve.launch import LongWork
-from memproxy.serve.supervisor import HUNG_AFTER_S, LONGEST_START_S, LONGEST_WORK_S, PROBE_EVERY_S, Silence
+from memproxy.serve.supervisor import HUNG_AFTER_S, LONGEST_START_S, LONGEST_WORK_S, PROBE_EVERY_S, Replaced, Silence
 from tests.support.engine import make_engine, serve_engine
 from tests.support.waiting import eventually
 
@@ -31,6 +31,18 @@ def test_a_new_one_is_not_blamed_for_the_silence_of_the_one_before() -> None:
     silence, few = Silence(), int(HUNG_AFTER_S / PROBE_EVERY_S)
     assert not any(probes(silence, 1, True, *[False] * (few - 1)))
     assert not any(probes(silence, 2, *[False] * (few - 1)))
+
+
+def test_a_state_file_is_replaced_for_the_process_that_had_another_one(tmp_path: Path) -> None:
+    file, away, replaced = tmp_path / "state.db", tmp_path / "away", Replaced(tmp_path / "state.db")
+    assert not replaced.since(1)
+    file.touch()
+    assert not replaced.since(1), "its start made it"
+    file.rename(away)
+    assert not replaced.since(1), "it may come back"
+    file.touch()
+    assert replaced.since(1)
+    assert not replaced.since(2), "that one has opened the new one"
 
 
 def probes_until_ended(*, works: bool) -> float:
