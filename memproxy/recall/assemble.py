@@ -81,9 +81,9 @@ def assemble(
     if not lines:
         return Block()
     return Block(
-        text="\n".join((*frame[:2], *(one.shown for one in lines), frame[2])),
+        text="\n".join((*frame[:2], *(line.shown for line in lines), frame[2])),
         tokens=tokens,
-        citations=[_citation(one.scored, one.text) for one in lines],
+        citations=[_citation(line.scored, line.text) for line in lines],
     )
 
 
@@ -113,11 +113,11 @@ def _date(memory: Memory) -> datetime:
 def _who(memory: Memory, now: datetime) -> str:
     if memory.kind is Kind.TURN:
         return f"{memory.trust.value} said"
-    what = "episode" if memory.kind is Kind.EPISODIC else "fact"
+    label = "episode" if memory.kind is Kind.EPISODIC else "fact"
     if not memory.active and memory.valid_to is not None:
-        what += ", holds until" if memory.valid_to > now else " of the past, held until"
-        what += f" {memory.valid_to:%Y-%m-%d}"
-    return what if memory.trust is Trust.USER else f"{what}, by {memory.trust.value}"
+        label += ", holds until" if memory.valid_to > now else " of the past, held until"
+        label += f" {memory.valid_to:%Y-%m-%d}"
+    return label if memory.trust is Trust.USER else f"{label}, by {memory.trust.value}"
 
 
 def _citation(scored: Scored, text: str) -> Citation:

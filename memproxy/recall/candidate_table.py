@@ -94,9 +94,9 @@ class CandidateTable:
         self.places = places
         self.counted = counted
         self._by_words = by_words
-        every = result.candidates
-        self.candidates = every if places is None else [every[index] for index in places.tolist()]
-        self.memories = [one.memory for one in self.candidates]
+        all_candidates = result.candidates
+        self.candidates = all_candidates if places is None else [all_candidates[index] for index in places.tolist()]
+        self.memories = [candidate.memory for candidate in self.candidates]
 
     def only(
         self, places: Sequence[int], *, silent: Set[int] = frozenset(), by_words: bool = False
@@ -128,12 +128,12 @@ class CandidateTable:
 
     @per_candidate
     def _cosine(self) -> Array:
-        return np.array([np.nan if one.cosine is None else one.cosine for one in self.candidates], dtype=float)
+        return np.array([np.nan if hit.cosine is None else hit.cosine for hit in self.candidates], dtype=float)
 
     @per_candidate
     def bm25(self) -> Array:
         """Raw, 0 when no term matches."""
-        return np.array([one.bm25 or 0.0 for one in self.candidates], dtype=float)
+        return np.array([hit.bm25 or 0.0 for hit in self.candidates], dtype=float)
 
     @lazy
     def numbers(self) -> list[Array]:
@@ -221,7 +221,7 @@ class CandidateTable:
         question_topics = topics.nearness(vector)
         nothing = bytes(4 * len(question_topics))
         candidate_topics = [
-            topics.read(one, reading) or nothing for one, reading in zip(self.candidates, readings, strict=True)
+            topics.read(hit, reading) or nothing for hit, reading in zip(self.candidates, readings, strict=True)
         ]
         near = np.frombuffer(b"".join(candidate_topics), np.float32).reshape(-1, len(question_topics)) * question_topics
         best: Array = near.max(axis=1).astype(float)
@@ -299,11 +299,11 @@ class CandidateTable:
         """The best of each candidate's `similarities` and of those that the turns beside it tell: what an assistant
         answers tells nothing of what the user asks about himself.
         """
-        own, silent = self.similarities, self.not_my_words > 0
-        best = own.copy()
+        nearness, silent = self.similarities, self.not_my_words > 0
+        best = nearness.copy()
         for places in self.around:
-            there = ((places != NOBODY) & ~silent[places]).nonzero()[0]  # many stand alone
-            best[there] = np.fmax(best[there], own[places[there]])
+            rows = ((places != NOBODY) & ~silent[places]).nonzero()[0]  # many stand alone
+            best[rows] = np.fmax(best[rows], nearness[places[rows]])
         return best
 
     @lazy
@@ -311,18 +311,18 @@ class CandidateTable:
         """The places of the turns said right before and right after, `NOBODY` where they are no candidates; of one that
         counts, only such that count.
         """
-        order = here = self.turns_in_order
+        order = own_places = self.turns_in_order
         if self.places is not None:
             places = np.full(len(self.result.candidates), NOBODY)
             places[self.places] = np.arange(len(self.places))
             order = order[places[order] != NOBODY]
-            here = places[order]
-        before, after = self._adjoining(order, here)
+            own_places = places[order]
+        predecessors, successors = self._adjoining(order, own_places)
         if self.counted is None:
-            return before, after
-        there = self.counted[here]
-        counted_before, counted_after = self._adjoining(order[there], here[there])
-        return np.where(self.counted, counted_before, before), np.where(self.counted, counted_after, after)
+            return predecessors, successors
+        counts = self.counted[own_places]
+        counted_before, counted_after = self._adjoining(order[counts], own_places[counts])
+        return np.where(self.counted, counted_before, predecessors), np.where(self.counted, counted_after, successors)
 
     def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
         """The values of the neighbours at these places, 0 where there is none."""
@@ -339,20 +339,20 @@ class CandidateTable:
         return in_order
 
     def _adjoining(
-        self, order: NDArray[np.intp], here: NDArray[np.intp]
+        self, order: NDArray[np.intp], own_places: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`around` of turns in ``order`` (places in the whole table), which are ``here`` in this one."""
         session = (self if self.whole is None else self.whole).session[order]
         microsecond, seq = (self.numbers[name].view(np.int64)[order] for name in (MICROSECOND, PLACE))
-        apart = microsecond[1:] - microsecond[:-1]
+        gap = microsecond[1:] - microsecond[:-1]
         follows = seq[1:] == seq[:-1] + 1
         # messages of one call may have times of their own
-        near = np.where(apart == 0, follows, (follows | (seq[1:] == 0)) & (apart <= _ADJOINING))
+        near = np.where(gap == 0, follows, (follows | (seq[1:] == 0)) & (gap <= _ADJOINING))
         adjoin = near & (session[1:] == session[:-1])
-        before, after = np.full((2, len(self.candidates)), NOBODY)
-        preceding, following = here[:-1][adjoin], here[1:][adjoin]
-        before[following], after[preceding] = preceding, following
-        return before, after
+        predecessors, successors = np.full((2, len(self.candidates)), NOBODY)
+        preceding, following = own_places[:-1][adjoin], own_places[1:][adjoin]
+        predecessors[following], successors[preceding] = preceding, following
+        return predecessors, successors
 
 
 def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -57,8 +57,8 @@ class Deadline:
         """A model was done without: told in the receipt, the metrics and the log. That a tenant's way to its model is
         not known yet is no failure.
         """
-        why = "timeout" if isinstance(error.__cause__, TimeoutError) else error.code.removeprefix("model_")
-        self.notes.append(f"{stage}: {why}")
+        reason = "timeout" if isinstance(error.__cause__, TimeoutError) else error.code.removeprefix("model_")
+        self.notes.append(f"{stage}: {reason}")
         if not isinstance(error, ModelRefused):
             metrics().internal_errors.labels(where=f"recall.{stage}").inc()
             log.warning("recall goes on without its %s model: %s", stage, error.message)

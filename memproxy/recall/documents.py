@@ -14,8 +14,8 @@ OWN_WEIGHT = 3
 """How often a turn's own words count against one time for its neighbours' (see docs/decisions on recall)."""
 
 _OF_THE_USER = tuple(
-    (re.compile(pattern), own)
-    for pattern, own in (
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
         ("User's ", "My "),
         ("User is ", "I am "),
         ("User has ", "I have "),
@@ -53,24 +53,24 @@ def in_first_person(fact: str) -> str:
     """A fact as extraction writes them ("User works at a museum") in the words of its user, roughly."""
     if not fact.startswith("User"):
         return fact
-    for pattern, own in _OF_THE_USER:
+    for pattern, replacement in _OF_THE_USER:
         if (match := pattern.match(fact)) is not None:
-            return match.expand(own) + fact[match.end() :]
+            return match.expand(replacement) + fact[match.end() :]
     return fact
 
 
-def bm25_text(memory: Memory, before: Memory | None, after: Memory | None) -> str:
+def bm25_text(memory: Memory, predecessor: Memory | None, successor: Memory | None) -> str:
     """What is searched by words: its own text above all, its tags and category, its date in words ("8 May 2023"), and
     for a turn the messages around it.
 
     A turn is often found by what stands next to it: the question before an answer, the remark after a picture. But what
     only asks for something of the user's own lends nothing: asked often, its words would be those of many turns.
     """
-    near = [one for one in (before, after) if one is not None and not only_asks(one)]
-    own = [_with_speaker(memory)] * (OWN_WEIGHT if near else 1)
+    near = [neighbour for neighbour in (predecessor, successor) if neighbour is not None and not only_asks(neighbour)]
+    own_text = [_with_speaker(memory)] * (OWN_WEIGHT if near else 1)
     labels = [*memory.tags, *memory.entities, (memory.category or "").replace("/", " "), _date(memory)]
-    around = [_with_speaker(one)[:_NEIGHBOUR_CHARACTERS] for one in near]
-    return "\n".join(part for part in (*own, *labels, *around) if part)
+    around = [_with_speaker(neighbour)[:_NEIGHBOUR_CHARACTERS] for neighbour in near]
+    return "\n".join(part for part in (*own_text, *labels, *around) if part)
 
 
 def _date(memory: Memory) -> str:
@@ -89,9 +89,9 @@ def word_scores(lexical: LexicalEncoder, query: str, texts: Sequence[str]) -> li
     terms = set(lexical.encode_query(query).indices)
     documents = [lexical.encode_document(text) for text in texts]
     weights = [
-        {term: weight for term, weight in zip(one.indices, one.values, strict=True) if term in terms}
-        for one in documents
+        {term: weight for term, weight in zip(document.indices, document.values, strict=True) if term in terms}
+        for document in documents
     ]
-    held = Counter(term for one in weights for term in one)
+    held = Counter(term for text_weights in weights for term in text_weights)
     idf = {term: math.log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for term, count in held.items()}
-    return [sum(weight * idf[term] for term, weight in one.items()) for one in weights]
+    return [sum(weight * idf[term] for term, weight in text_weights.items()) for text_weights in weights]

@@ -49,7 +49,7 @@ def asks_for_past(question: str) -> bool:
 
 def likeliest_facts(scored: Sequence[Scored], floor: float) -> list[Scored]:
     """The likeliest facts at the floor, best first; what they took the place of may be given."""
-    return [one for one in scored if one.memory.kind is not Kind.TURN and one.score >= floor][:FACTS]
+    return [hit for hit in scored if hit.memory.kind is not Kind.TURN and hit.score >= floor][:FACTS]
 
 
 async def with_former(
@@ -61,25 +61,25 @@ async def with_former(
     Raises:
         StoreUnavailable: the store does not answer.
     """
-    before: dict[str, list[Scored]] = {one.memory.id: [] for one in facts}
-    heads = {one.memory.id: one.memory for one in facts}
-    looked_up = {one.memory.id for one in scored}
+    predecessors: dict[str, list[Scored]] = {fact.memory.id: [] for fact in facts}
+    heads = {fact.memory.id: fact.memory for fact in facts}
+    looked_up = {candidate.memory.id for candidate in scored}
     for step in range(1, STEPS + 1):
         stored = await store.get(scope, sorted(_names(heads.values(), looked_up)))
         looked_up |= stored.keys()
         heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
-        for one in facts:
-            former = heads.get(one.memory.id)
+        for fact in facts:
+            former = heads.get(fact.memory.id)
             if former is not None and _held(former, holds_at):
-                signals = one.signals | {PAST: float(step)}
-                before[one.memory.id].append(msgspec.structs.replace(one, memory=former, signals=signals))
+                signals = fact.signals | {PAST: float(step)}
+                predecessors[fact.memory.id].append(msgspec.structs.replace(fact, memory=former, signals=signals))
         if not heads:
             break
-    return [each for one in scored for each in (one, *before.get(one.memory.id, ()))]
+    return [entry for candidate in scored for entry in (candidate, *predecessors.get(candidate.memory.id, ()))]
 
 
 def _names(heads: Iterable[Memory], looked_up: set[str]) -> set[str]:
-    return {one.supersedes for one in heads if one.supersedes is not None} - looked_up
+    return {head.supersedes for head in heads if head.supersedes is not None} - looked_up
 
 
 def _held(memory: Memory, holds_at: datetime | None) -> bool:

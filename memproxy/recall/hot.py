@@ -156,7 +156,7 @@ class Hot:
         except (CacheUnavailable, TimeoutError):
             return []
         now = self._clock.now()
-        return [one for one in cached or () if _may_see(scope, one) and is_gone(one, now) is None]
+        return [memory for memory in cached or () if _may_see(scope, memory) and is_gone(memory, now) is None]
 
     async def facts(self, scope: Scope, limits: Limits, count: int) -> list[Scored] | None:
         """The stable facts of the scope, as `listed.stable_facts`; None: they are not kept, or the request wants others
@@ -166,9 +166,9 @@ class Hot:
             return None
         now = self._clock.now()
         stable = [
-            one for one in await self.memories(scope) if one.kind in STABLE_KINDS and listed.holds(one, limits, now)
+            fact for fact in await self.memories(scope) if fact.kind in STABLE_KINDS and listed.holds(fact, limits, now)
         ]
-        newest = sorted(stable, key=lambda one: one.created_at, reverse=True)
+        newest = sorted(stable, key=lambda fact: fact.created_at, reverse=True)
         return listed.most_important(newest, count) or None
 
     async def hold(self, scope: Scope, number: int) -> None:
@@ -183,7 +183,7 @@ class Hot:
         self._held.pop(number, None)
 
     def _is_held(self, owner: OwnerKey) -> bool:
-        return any(of == owner and until > monotonic() for of, until in self._held.values())
+        return any(held_owner == owner and until > monotonic() for held_owner, until in self._held.values())
 
     def _heard(self, change: Change | None) -> None:
         """Others changed something. What all processes share they have changed there, too."""
@@ -198,7 +198,7 @@ class Hot:
     async def _changed(self, scope: Scope, written: Sequence[Memory] | None) -> None:
         """The store changed. New verbatim turns make nothing kept wrong: they may only displace it."""
         owner = scope.owner
-        if written is None or any(one.kind is not Kind.TURN for one in written):
+        if written is None or any(memory.kind is not Kind.TURN for memory in written):
             if isinstance(self._cache, HotInProcess):
                 self._changes.publish(Change(*owner, What.REPLACED))  # others keep them, too
             await self._forget(owner)
@@ -254,16 +254,16 @@ class Hot:
         kinds = tuple(kind for kind in self._limits.kinds if kind is not Kind.TURN)
         where = MemoryFilter(kinds=kinds, active=True, quarantined=False, now=now)
         if kinds:
-            memories = [one async for page in listed.pages(self._store, scope, where) for one in page]
-        of_facts = [one for one in memories if one.kind in STABLE_KINDS and listed.holds(one, self._limits, now)]
-        facts = [one.memory for one in listed.most_important(of_facts, self._facts)]
+            memories = [memory async for page in listed.pages(self._store, scope, where) for memory in page]
+        of_facts = [fact for fact in memories if fact.kind in STABLE_KINDS and listed.holds(fact, self._limits, now)]
+        facts = [fact.memory for fact in listed.most_important(of_facts, self._facts)]
         if Kind.TURN in self._limits.kinds:
             where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False, telling=True, now=now)
             memories += (await self._store.page(scope, where, limit=2 * self._most)).memories
-        good = [one for one in memories if is_gone(one, now) is None and not tells_nothing(one)]
-        best = sorted(good, key=lambda one: -score(one, WEIGHTS, now=now))[: self._most]
-        chosen = {(one.session_id if one.kind is Kind.TURN else None, one.id): one for one in (*best, *facts)}
-        return [(score(one, WEIGHTS, now=now), one) for one in chosen.values()]
+        good = [memory for memory in memories if is_gone(memory, now) is None and not tells_nothing(memory)]
+        best = sorted(good, key=lambda memory: -score(memory, WEIGHTS, now=now))[: self._most]
+        chosen = {(item.session_id if item.kind is Kind.TURN else None, item.id): item for item in (*best, *facts)}
+        return [(score(memory, WEIGHTS, now=now), memory) for memory in chosen.values()]
 
 
 def _may_see(scope: Scope, memory: Memory) -> bool:

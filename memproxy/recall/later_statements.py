@@ -90,9 +90,9 @@ def successors(candidates: Sequence[Candidate]) -> tuple[dict[int, int], set[int
     indexes of those whose place it takes, as they say no more: who moved has the name told with the old address.
     """
     messages = {
-        index: one.tokens for index, one in enumerate(candidates) if one.tokens and one.memory.kind is Kind.TURN
+        index: hit.tokens for index, hit in enumerate(candidates) if hit.tokens and hit.memory.kind is Kind.TURN
     }
-    memories = [one.memory for one in candidates]
+    memories = [candidate.memory for candidate in candidates]
     terms = {index: len(key_terms(memories[index].content, _TERMS)) for index in messages}
     tells = functools.cache(lambda index: telling(memories[index].content))
     about, instead = {}, set()
@@ -117,20 +117,20 @@ def followed_by(
     """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes
     long and is asked of these alone.
     """
-    others, first = [other for other in messages if other != index], memories[index].created_at
-    if not any(memories[other].created_at > first for other in others):
+    other_indexes, first = [other for other in messages if other != index], memories[index].created_at
+    if not any(memories[other].created_at > first for other in other_indexes):
         return {}
-    likely = _follows(messages[index], [messages[other] for other in others]).tolist()
+    likely = _follows(messages[index], [messages[other] for other in other_indexes]).tolist()
     return {
         other: value
-        for other, value in zip(others, likely, strict=True)
+        for other, value in zip(other_indexes, likely, strict=True)
         if value >= LATER and memories[other].created_at > first and tells(other) >= PLAINLY
     }
 
 
-def _follows(earlier: bytes, others: Sequence[bytes]) -> Array:
+def _follows(earlier: bytes, texts: Sequence[bytes]) -> Array:
     """The log odds that each of the others takes the place of an earlier text, if it was said later."""
-    towards, back = mutual(earlier, others)
+    towards, back = mutual(earlier, texts)
     return BIAS + TOWARDS * _beside_others(towards) + BACK * _beside_others(back)
 
 

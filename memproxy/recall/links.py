@@ -88,7 +88,7 @@ async def followed(
     """Everything ``scored`` for a question, and what ``search`` finds for it with its relations resolved by stored
     facts.
     """
-    facts = [one.memory for one in scored if one.memory.kind is not Kind.TURN]
+    facts = [candidate.memory for candidate in scored if candidate.memory.kind is not Kind.TURN]
     seeds: list[Memory] = []
     name = ""
     while len(seeds) < MOST_HOPS and (phrase := phrase_of(question)) is not None:
@@ -100,7 +100,7 @@ async def followed(
         question = replaced(question, phrase, name)
     if not seeds:
         return list(scored)
-    beyond = [one for one in await search(question) if _is_about(one.memory, name)]
+    beyond = [candidate for candidate in await search(question) if _is_about(candidate.memory, name)]
     return _joined(scored, beyond, len(seeds), frozenset(seed.id for seed in seeds))
 
 
@@ -111,7 +111,7 @@ def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None
     relations = list(_edges(facts))
     named = subject_name(phrase.name)
     # "the dog" is Biscuit where a fact says that Biscuit is a dog
-    names = {named, *(subject_name(one.subject) for _, one in relations if _is_one_of(one, named))} - {USER}
+    names = {named, *(subject_name(edge.subject) for _, edge in relations if _is_one_of(edge, named))} - {USER}
     if named == USER:
         names = {USER}
     ends: dict[str, tuple[Memory, str]] = {}
@@ -136,7 +136,7 @@ def _edges(facts: Iterable[Memory]) -> Iterator[tuple[Memory, Edge]]:
             continue
         if fact.subject and fact.object:
             yield fact, Edge(fact.subject, fact.predicate or "", fact.object)
-        yield from ((fact, Edge(one.subject, one.predicate, one.object)) for one in fact.relations if not one.valid_to)
+        yield from ((fact, Edge(rel.subject, rel.predicate, rel.object)) for rel in fact.relations if not rel.valid_to)
 
 
 def _is_one_of(edge: Edge, kind: str) -> bool:
@@ -180,12 +180,12 @@ def _joined(scored: Sequence[Scored], beyond: Sequence[Scored], hops: int, seeds
     """Merge both, each memory once, best first; what was found ``beyond`` that many hops counts less (see `strength`).
     Seeds, the facts that led there, keep their own score.
     """
-    by_key = {one.key: one for one in scored}
-    for one in beyond:
-        before = by_key.get(one.key)
-        if one.memory.id not in seeds and (before is None or strength(before) < one.score):
-            signals = one.signals | {HOPS: float(hops)}
-            by_key[one.key] = msgspec.structs.replace(one, score=one.score * DECAY**hops, signals=signals)
+    by_key = {candidate.key: candidate for candidate in scored}
+    for hit in beyond:
+        existing = by_key.get(hit.key)
+        if hit.memory.id not in seeds and (existing is None or strength(existing) < hit.score):
+            signals = hit.signals | {HOPS: float(hops)}
+            by_key[hit.key] = msgspec.structs.replace(hit, score=hit.score * DECAY**hops, signals=signals)
     return best_first(list(by_key.values()))
 
 

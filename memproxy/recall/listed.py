@@ -38,7 +38,7 @@ def asks_by_day(query: Query) -> bool:
 
 
 def _is_time(term: str, now: datetime) -> bool:
-    return term.isdigit() or any(timerange.spans(f"{before} {term}", now) for before in ("last", "in", "on"))
+    return term.isdigit() or any(timerange.spans(f"{preposition} {term}", now) for preposition in ("last", "in", "on"))
 
 
 async def of_days(store: MemoryStore, scope: Scope, where: MemoryFilter, query: Query) -> list[Scored]:
@@ -51,7 +51,9 @@ async def of_days(store: MemoryStore, scope: Scope, where: MemoryFilter, query: 
     earliest = min(span.start for span in query.spans)
     async for page in pages(store, scope, where):
         memories += [
-            one for one in page if any(span.days_away(one.valid_from or one.created_at) == 0 for span in query.spans)
+            item
+            for item in page
+            if any(span.days_away(item.valid_from or item.created_at) == 0 for span in query.spans)
         ]
         if page and page[-1].created_at < earliest:
             break

@@ -81,13 +81,13 @@ class OtherWords:
 
     def encoded(self, text: str) -> SparseVector:
         """The query with the other forms of its words in full, and what means the like for a part."""
-        own = self._lexical.encode_query(text).indices
-        if len(own) > MOST_TERMS:
-            return SparseVector(indices=list(own), values=[1.0] * len(own))
-        forms = _others(own, self._forms)
-        alike = _others((*own, *forms), self._alike)
+        query_terms = self._lexical.encode_query(text).indices
+        if len(query_terms) > MOST_TERMS:
+            return SparseVector(indices=list(query_terms), values=[1.0] * len(query_terms))
+        forms = _others(query_terms, self._forms)
+        alike = _others((*query_terms, *forms), self._alike)
         weights = dict.fromkeys((*alike, *_others(alike, self._forms)), ALIKE_WEIGHT)
-        weights.update(dict.fromkeys((*forms, *own), 1.0))
+        weights.update(dict.fromkeys((*forms, *query_terms), 1.0))
         return SparseVector(indices=list(weights), values=list(weights.values()))
 
     def _beside(self, groups: str) -> Mapping[int, tuple[int, ...]]:
@@ -95,10 +95,12 @@ class OtherWords:
         related: dict[int, dict[int, None]] = {}
         for group in groups.split(","):
             terms = [self._lexical.encode_query(word).indices for word in group.split()]
-            together = dict.fromkeys(term for one in terms for term in one)
+            together = dict.fromkeys(term for word_terms in terms for term in word_terms)
             for term in together:
                 related.setdefault(term, {}).update(together)
-        return MappingProxyType({term: tuple(one for one in beside if one != term) for term, beside in related.items()})
+        return MappingProxyType(
+            {term: tuple(other for other in mates if other != term) for term, mates in related.items()}
+        )
 
 
 def _others(terms: Iterable[int], beside: Mapping[int, Sequence[int]]) -> list[int]:

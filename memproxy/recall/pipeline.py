@@ -185,7 +185,7 @@ class Recall:
             memories = await self._hot.memories(request.scope)
             texts = [bm25_text(memory, None, None) for memory in memories]
             words = word_scores(self._lexical, query, texts)
-            candidates = [Candidate(memory=one, bm25=bm25) for one, bm25 in zip(memories, words, strict=True) if bm25]
+            candidates = [Candidate(memory=hot, bm25=bm25) for hot, bm25 in zip(memories, words, strict=True) if bm25]
             if not candidates or (request.only_if_told and not speaks_of(query, candidates)):
                 return nothing
             hybrid = HybridQuery(bm25=self._other_words.encoded(query))
@@ -232,7 +232,7 @@ class Recall:
             only_told = sought.only_if_told and len(parts) == 1
             searches = [await self._find(sought, part, only_if_told=only_told) for part in parts]
             scored = searches[0] if len(searches) == 1 else merged(searches)
-        if self._settings.rewrite.mode == "hyde" and all(one.score < sought.limits.floor for one in scored):
+        if self._settings.rewrite.mode == "hyde" and all(candidate.score < sought.limits.floor for candidate in scored):
             query, scored = await self._by_statement(sought, query, scored)
         scored = await self._with_former(sought, await self._linked(sought, query, scored))
         if self._reranker is None or not scored or not sought.rerank:
@@ -260,7 +260,7 @@ class Recall:
     async def _linked(self, sought: _Sought, query: str, scored: list[Scored]) -> list[Scored]:
         """The candidates with those behind a relation in the query; without them when there is no time."""
         phrase = links.phrase_of(query) if self._recipe.hops else None
-        if phrase is None or links.follow(phrase, (one.memory for one in scored)) is None:
+        if phrase is None or links.follow(phrase, (candidate.memory for candidate in scored)) is None:
             return scored
         try:
             with sought.deadline.stage("hops"):
@@ -277,9 +277,9 @@ class Recall:
         facts, now = likeliest_facts(scored, sought.limits.floor), self._clock.now()
         past = asks_for_past(sought.messages[-1])
         if past:
-            for one in scored:
-                one.signals.pop(REPLACED, None)
-        elif not (facts := [one for one in facts if begins(one.memory) > now]):
+            for candidate in scored:
+                candidate.signals.pop(REPLACED, None)
+        elif not (facts := [fact for fact in facts if begins(fact.memory) > now]):
             return scored
         try:
             with sought.deadline.stage("former"):
@@ -391,10 +391,10 @@ class Recall:
         )
         if not stable:
             return judged
-        kept_ids = frozenset(one.memory.id for one in judged.kept)
+        kept_ids = frozenset(candidate.memory.id for candidate in judged.kept)
         every = msgspec.structs.replace(limits, floor=0.0, limit=len(stable))
         added = select(stable, every, present=present, shown=shown | kept_ids, now=now)
-        return judged.followed_by([one for one in added if one.scored.memory.id not in kept_ids])
+        return judged.followed_by([candidate for candidate in added if candidate.scored.memory.id not in kept_ids])
 
     def _assemble(self, judged: Judgements, query: str, request: RecallRequest, limits: Limits) -> Block:
         return assemble(
@@ -409,4 +409,4 @@ class Recall:
 
 
 def _is_profile(scored: Sequence[Scored]) -> bool:
-    return any(topics.PROFILE in one.signals for one in scored)
+    return any(topics.PROFILE in candidate.signals for candidate in scored)

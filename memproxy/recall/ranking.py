@@ -59,8 +59,8 @@ class Ranker:
 
     def read(self, candidates: Sequence[Candidate]) -> list[Reading]:
         """The reading of each candidate's surface; one that is made is kept beside the candidate."""
-        earlier, read = readings_of([one.notes for one in candidates]), self._reader.of
-        return [reading or read(one.memory, one.notes) for reading, one in zip(earlier, candidates, strict=True)]
+        earlier, read = readings_of([candidate.notes for candidate in candidates]), self._reader.of
+        return [reading or read(hit.memory, hit.notes) for reading, hit in zip(earlier, candidates, strict=True)]
 
     def bears(self, searched: HybridQuery, candidates: Sequence[Candidate]) -> bool:
         """Whether one of them bears on a topic that the question is near to (`topics.Topics.bears`)."""
@@ -106,12 +106,12 @@ class Ranker:
         candidates, scores = table.candidates, odds.tolist()
         signals = _signals(table, columns, places)
         places = range(len(candidates)) if places is None else places
-        for index, named in zip(places, signals, strict=True):
+        for index, entry in zip(places, signals, strict=True):
             if index in replaced:
-                named[REPLACED] = 1.0
+                entry[REPLACED] = 1.0
         return [
-            Scored(memory=candidates[index].memory, score=scores[index], signals=named, notes=candidates[index].notes)
-            for index, named in zip(places, signals, strict=True)
+            Scored(memory=candidates[index].memory, score=scores[index], signals=entry, notes=candidates[index].notes)
+            for index, entry in zip(places, signals, strict=True)
         ]
 
     def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
@@ -120,7 +120,7 @@ class Ranker:
         """
         whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
         statements = profile(candidates, self.read(candidates), self.topics, topic)
-        about, outdated = later_statements.successors([one for one, _ in statements])
+        about, outdated = later_statements.successors([candidate for candidate, _ in statements])
         order: list[int] = []
 
         def put(index: int) -> None:
@@ -181,15 +181,15 @@ def set_aside(query: str, candidates: Sequence[Candidate]) -> tuple[Set[int], Se
     """
     noise = {
         index
-        for index, one in enumerate(candidates)
-        if one.memory.superseded_by is not None or repeats(one.memory, query)
+        for index, hit in enumerate(candidates)
+        if hit.memory.superseded_by is not None or repeats(hit.memory, query)
     }
-    facts = (one.memory for index, one in enumerate(candidates) if one.memory.kind is not _TURN and index not in noise)
+    facts = (hit.memory for index, hit in enumerate(candidates) if hit.memory.kind is not _TURN and index not in noise)
     sources = {turn for fact in facts for turn in fact.turn_ids}
     told_by_fact = {
-        index for index, one in enumerate(candidates) if one.memory.kind is _TURN and one.memory.id in sources
+        index for index, hit in enumerate(candidates) if hit.memory.kind is _TURN and hit.memory.id in sources
     }
-    said_again = _older_copies({index: one.memory for index, one in enumerate(candidates) if index not in noise})
+    said_again = _older_copies({index: hit.memory for index, hit in enumerate(candidates) if index not in noise})
     return (told_by_fact - noise) | said_again, noise
 
 
@@ -213,12 +213,12 @@ def repeats(memory: Memory, query: str) -> bool:
 def best_first(scored: Sequence[Scored]) -> list[Scored]:
     """By descending score; ties go to the newer memory, then by id."""
     ordered = sorted(scored, key=attrgetter("score"), reverse=True)
-    scores = [one.score for one in ordered]
+    scores = [hit.score for hit in ordered]
     if all(map(gt, scores, scores[1:])):
         return ordered  # no ties, as nearly always
 
-    def rank(one: Scored) -> tuple[Any, ...]:
-        return (-one.score, -one.memory.created_at.timestamp(), one.memory.id)
+    def rank(hit: Scored) -> tuple[Any, ...]:
+        return (-hit.score, -hit.memory.created_at.timestamp(), hit.memory.id)
 
     return sorted(ordered, key=rank)
 
@@ -229,11 +229,11 @@ def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
     """
     best: dict[tuple[str | None, str], Scored] = {}
     total: dict[tuple[str | None, str], float] = {}
-    for one in (one for search in searches for one in search):
-        total[one.key] = total.get(one.key, 0.0) + one.score
-        if one.key not in best or best[one.key].score < one.score:
-            best[one.key] = one
-    return sorted(best.values(), key=lambda one: (-total[one.key], -one.score))
+    for hit in (hit for search in searches for hit in search):
+        total[hit.key] = total.get(hit.key, 0.0) + hit.score
+        if hit.key not in best or best[hit.key].score < hit.score:
+            best[hit.key] = hit
+    return sorted(best.values(), key=lambda hit: (-total[hit.key], -hit.score))
 
 
 def looked_at(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -242,12 +242,12 @@ def looked_at(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate
     """
     most = recipe.candidates
     # a search for more than a recipe wants was asked for so many by somebody
-    if query.tokens is None or query.limit > recipe.by_tokens or any(one.tokens for one in candidates):
+    if query.tokens is None or query.limit > recipe.by_tokens or any(hit.tokens for hit in candidates):
         return list(candidates)
-    near = sorted((one for one in candidates if one.cosine is not None), key=lambda one: -(one.cosine or 0.0))
-    matching = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))
-    best = {id(one) for one in (*near[:most], *matching[:most])}
-    return [one for one in candidates if id(one) in best or one.memory.kind is not _TURN]
+    near = sorted((hit for hit in candidates if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0.0))
+    matching = sorted((hit for hit in candidates if hit.bm25), key=lambda hit: -(hit.bm25 or 0.0))
+    best = {id(hit) for hit in (*near[:most], *matching[:most])}
+    return [hit for hit in candidates if id(hit) in best or hit.memory.kind is not _TURN]
 
 
 SHOWN_SIGNALS = frozenset(
@@ -266,7 +266,7 @@ def _signals(table: CandidateTable, columns: Columns, places: Sequence[int] | No
         del signals[row]["cosine"]
     for name in [name for name, column in columns.items() if name in SHOWN_SIGNALS and column is not table.nothing]:
         values = columns[name][rows]
-        there = values.nonzero()[0]  # most columns are 0 for all
-        for row, value in zip(there.tolist(), values[there].tolist(), strict=True):
+        non_zero = values.nonzero()[0]  # most columns are 0 for all
+        for row, value in zip(non_zero.tolist(), values[non_zero].tolist(), strict=True):
             signals[row][name] = value
     return signals

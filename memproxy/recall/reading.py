@@ -87,12 +87,12 @@ def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
     derived: list[Any] = list(map(attrgetter("derived"), notes))
     if set(map(type, derived)) <= {Reading}:
         return derived  # as nearly always
-    return [one if isinstance(one, Reading) else None for one in derived]
+    return [reading if isinstance(reading, Reading) else None for reading in derived]
 
 
 def numbers_of(readings: Sequence[Reading]) -> NDArray[np.float64]:
     """The `Reading.numbers` of several: a row for each number, a column for each reading."""
-    return np.frombuffer(b"".join([one.numbers for one in readings])).reshape(-1, NUMBERS).T.copy()
+    return np.frombuffer(b"".join([reading.numbers for reading in readings])).reshape(-1, NUMBERS).T.copy()
 
 
 class Reader:
@@ -145,7 +145,7 @@ class Reader:
         held = np.zeros((len(terms), len(readings)), dtype=np.bool_)
         if not terms:
             return held
-        index = index or WordIndex([one.letters for one in readings])
+        index = index or WordIndex([reading.letters for reading in readings])
         rows = {term: row for row, term in enumerate(terms)}
         for word, places in self._likely(query, rows.keys(), index):
             for term in self._terms_of(word):

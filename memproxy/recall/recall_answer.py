@@ -23,7 +23,7 @@ class Judgement(RecallAnswer, frozen=True, kw_only=True):
         shown = {citation.memory_id for citation in self.citations}
         listed = self.judged.explained(most) if most else []
         fields = {name: getattr(self, name) for name in RecallAnswer.__struct_fields__}
-        return RecallAnswer(**fields | {"candidates": [_explain(one, shown) for one in listed]})
+        return RecallAnswer(**fields | {"candidates": [_explain(candidate, shown) for candidate in listed]})
 
 
 def answered(
@@ -33,7 +33,7 @@ def answered(
     them can be asked for later.
     """
     shown = {citation.memory_id for citation in block.citations}
-    memories = [one.memory for one in judged.kept]
+    memories = [candidate.memory for candidate in judged.kept]
     answer = Judgement(
         result="injected" if block.text else "empty",
         context=block.text,
@@ -43,7 +43,7 @@ def answered(
         query=query,
         floor=floor,
         notes=deadline.notes,
-        expiring={one.id: one.expires_at for one in memories if one.expires_at is not None and one.id in shown},
+        expiring={line.id: line.expires_at for line in memories if line.expires_at is not None and line.id in shown},
         judged=judged,
     )
     return answer.explained(explained) if explained else answer
@@ -51,13 +51,13 @@ def answered(
 
 def _explain(judged: Judged, shown: set[str]) -> dict[str, Any]:
     """One candidate of a receipt: its signals, and why it is not in the block (``budget``: no room was left)."""
-    one, memory = judged.scored, judged.scored.memory
+    scored, memory = judged.scored, judged.scored.memory
     injected = judged.rejected is None and memory.id in shown
     return {
         "memory_id": memory.id,
         "kind": memory.kind.value,
-        "score": round(one.score, 4),
-        "signals": {name: round(value, 4) for name, value in one.signals.items()},
+        "score": round(scored.score, 4),
+        "signals": {name: round(value, 4) for name, value in scored.signals.items()},
         "injected": injected,
         "rejected": None if injected else judged.rejected or "budget",
     }

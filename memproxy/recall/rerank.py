@@ -52,7 +52,7 @@ class ModelReranker:
 
     async def rerank(self, tenant: str, query: str, texts: Sequence[str]) -> list[float]:
         memories = [{"number": number, "text": self._quoted(text)} for number, text in enumerate(texts, 1)]
-        lines = [json.dumps(one, ensure_ascii=False) for one in memories]
+        lines = [json.dumps(memory, ensure_ascii=False) for memory in memories]
         query_line = json.dumps({"query": self._quoted(shorten(query))}, ensure_ascii=False)
         parts = ["Query (data):", query_line, "", "Memories (data):", *lines, "", "Answer with the JSON object only."]
         answer = await self._model.ask(tenant, system=self._prompt, user="\n".join(parts), json_mode=True)
@@ -88,8 +88,10 @@ class LocalReranker:
             if time.monotonic() - self._failed_at > _RETRY_S:
                 self._loading = self._load_again()
             raise ModelUnavailable(f"the local reranking model is not there: {self._state}")
-        read = [text[:_READ_CHARACTERS] for text in texts]
-        scoring = asyncio.get_running_loop().run_in_executor(self._worker, self._model, query[:_READ_CHARACTERS], read)
+        inputs = [text[:_READ_CHARACTERS] for text in texts]
+        scoring = asyncio.get_running_loop().run_in_executor(
+            self._worker, self._model, query[:_READ_CHARACTERS], inputs
+        )
         try:
             async with asyncio.timeout(self._timeout_s):
                 return [_logistic(score) for score in await scoring]
@@ -160,11 +162,11 @@ async def reranked(reranker: Reranker, tenant: str, query: str, scored: Sequence
         ModelError: the model cannot be asked, or its answer cannot be read.
     """
     best, rest = scored[:RERANKED], scored[RERANKED:]
-    judged = await reranker.rerank(tenant, query, [one.memory.content for one in best])
-    corrected = [_corrected(one, score) for one, score in zip(best, judged, strict=True)]
+    judged = await reranker.rerank(tenant, query, [candidate.memory.content for candidate in best])
+    corrected = [_corrected(candidate, score) for candidate, score in zip(best, judged, strict=True)]
     return best_first([*corrected, *rest])
 
 
-def _corrected(one: Scored, judged: float) -> Scored:
-    score = (1 - MODEL_SHARE) * one.score + MODEL_SHARE * judged
-    return msgspec.structs.replace(one, score=score, signals=one.signals | {"rerank": judged})
+def _corrected(candidate: Scored, judged: float) -> Scored:
+    score = (1 - MODEL_SHARE) * candidate.score + MODEL_SHARE * judged
+    return msgspec.structs.replace(candidate, score=score, signals=candidate.signals | {"rerank": judged})

@@ -263,13 +263,13 @@ def _odds(
     sums = weighted(columns, order, len(members), shared.nothing) if sums is None else sums
     free_sums, counted = free(order, columns, sums), shared.counted
 
-    def level_odds(some: NDArray[np.bool_], count: int | None = None) -> Array:
+    def level_odds(subset: NDArray[np.bool_], count: int | None = None) -> Array:
         alone, nothing = shared.alone, shared.nothing
         seen_features = features(
-            shared.question, columns, sums, free_sums, some, alone=alone, nothing=nothing, count=count
+            shared.question, columns, sums, free_sums, subset, alone=alone, nothing=nothing, count=count
         )
         odds = weighted(seen_features, level, len(members), nothing)
-        return in_order(odds, sums, some) if shared.ranked else odds
+        return in_order(odds, sums, subset) if shared.ranked else odds
 
     if counted is None or not np.logical_or.reduce(members & counted):
         return level_odds(members)

@@ -107,7 +107,7 @@ class Judgements(Sequence[Judged]):
     @property
     def kept(self) -> list[Scored]:
         """The candidates that pass every check."""
-        return [one.scored for one in self._judged if one.rejected is None]
+        return [candidate.scored for candidate in self._judged if candidate.rejected is None]
 
     def __len__(self) -> int:
         return len(self._judged) + len(self._rest)
@@ -128,16 +128,16 @@ class Judgements(Sequence[Judged]):
         """The candidates that are kept, and ``most`` of those left out, in their order."""
         most += len(self.kept)
         more = self._rest[: max(0, most - len(self._judged))]
-        others = [one for one in self._judged[most:] if one.rejected is None]
-        return [*self._judged[:most], *(Judged(one, self._reason(one)) for one in more), *others]
+        kept_later = [candidate for candidate in self._judged[most:] if candidate.rejected is None]
+        return [*self._judged[:most], *(Judged(hit, self._reason(hit)) for hit in more), *kept_later]
 
-    def followed_by(self, others: Sequence[Judged]) -> "Judgements":
+    def followed_by(self, added: Sequence[Judged]) -> "Judgements":
         """With others at the end."""
-        return Judgements([*self, *others], (), self._reason)
+        return Judgements([*self, *added], (), self._reason)
 
     def _all(self) -> list[Judged]:
         if self._rest:
-            self._judged += [Judged(one, self._reason(one)) for one in self._rest]
+            self._judged += [Judged(candidate, self._reason(candidate)) for candidate in self._rest]
             self._rest = ()
         return self._judged
 
@@ -159,20 +159,20 @@ def select(
     """
     trusted = tuple(trust for trust in Trust if trust.level >= limits.min_trust.level)
 
-    def reason(one: Scored) -> str | None:
-        later = REPLACED if REPLACED in one.signals else None
-        return is_gone(one.memory, now, past=PAST in one.signals) or later or _is_unwanted(one, limits, trusted)
+    def reason(hit: Scored) -> str | None:
+        later = REPLACED if REPLACED in hit.signals else None
+        return is_gone(hit.memory, now, past=PAST in hit.signals) or later or _is_unwanted(hit, limits, trusted)
 
     count = _worth_judging(scored, limits.floor, shown)
     first, rest = scored[:count], scored[count:]
     candidates: list[Judged] = []
-    for one in first:
-        why = reason(one)
-        if shown and one.memory.id in shown:
-            why = "shown"
-        elif why is None and repeats(one.memory, query):
-            why = "question"
-        candidates.append(Judged(one, why))
+    for hit in first:
+        rejected = reason(hit)
+        if shown and hit.memory.id in shown:
+            rejected = "shown"
+        elif rejected is None and repeats(hit.memory, query):
+            rejected = "question"
+        candidates.append(Judged(hit, rejected))
     selection = _Selection(limits, present, query, elbow, first=candidates, rest=rest, reason=reason)
     judged = selection.judged
     for candidate in candidates:
@@ -186,19 +186,19 @@ def select(
 def why_left_out(scored: Sequence[Scored], limits: Limits, query: str, *, now: datetime) -> list[str | None]:
     """Why a recall for this query leaves each of these out. A message that tells nothing is no candidate of it."""
     asks_assistant = Query(query, now).type.assistant_said
-    candidates = [one for one in scored if asks_assistant or not tells_nothing(one.memory)]
+    candidates = [hit for hit in scored if asks_assistant or not tells_nothing(hit.memory)]
     judged = select(candidates, limits, present=frozenset(), now=now, query=query)
-    reasons = {id(one.scored): one.rejected for one in judged}
-    why = "tells_nothing"
-    return [reasons.get(id(one), why) for one in scored]
+    reasons = {id(candidate.scored): candidate.rejected for candidate in judged}
+    rejected = "tells_nothing"
+    return [reasons.get(id(hit), rejected) for hit in scored]
 
 
 def _worth_judging(scored: Sequence[Scored], floor: float, shown: Set[str]) -> int:
     """The number of leading candidates after which all are below the floor and none was shown before."""
     count = len(scored)
     while count:
-        one = scored[count - 1]
-        if not one.score < floor or HOPS in one.signals or (shown and one.memory.id in shown):
+        hit = scored[count - 1]
+        if not hit.score < floor or HOPS in hit.signals or (shown and hit.memory.id in shown):
             break
         count -= 1
     return count
@@ -239,16 +239,16 @@ class _Selection:
     @lazy
     def _told_turns(self) -> frozenset[str]:
         """The turns that are told by themselves or by a fact."""
-        telling = [one.scored.memory for one in self._first if one.rejected is None or one.rejected == "shown"]
+        telling = [hit.scored.memory for hit in self._first if hit.rejected is None or hit.rejected == "shown"]
         return frozenset(name for memory in telling for name in _tells(memory))
 
     @lazy
     def _turns(self) -> dict[str, list[Memory]]:
         """The turns among the candidates by their ids, of which clients may use one in several sessions."""
         turns: dict[str, list[Memory]] = {}
-        for one in (*(judged.scored for judged in self._first), *self._rest):
-            if one.memory.kind is _TURN:
-                turns.setdefault(one.memory.id, []).append(one.memory)
+        for hit in (*(judged.scored for judged in self._first), *self._rest):
+            if hit.memory.kind is _TURN:
+                turns.setdefault(hit.memory.id, []).append(hit.memory)
         return turns
 
     def _are_held(self, turn_ids: Sequence[str]) -> bool:
@@ -261,31 +261,31 @@ class _Selection:
     def _learned(self) -> dict[str, set[str]]:
         """The facts that may be given, or are left out for their score alone, by the turns that they come from."""
         learned: dict[str, set[str]] = {}
-        for one in self._first:
-            if _is_fact(one.scored.memory) and one.rejected in (None, "shown", "score"):
-                _note(learned, one.scored.memory)
+        for candidate in self._first:
+            if _is_fact(candidate.scored.memory) and candidate.rejected in (None, "shown", "score"):
+                _note(learned, candidate.scored.memory)
         for scored in self._rest:
             if _is_fact(scored.memory) and self._reason(scored) == "score":
                 _note(learned, scored.memory)
         return learned
 
-    def judge(self, one: Scored, reason: str | None) -> None:
+    def judge(self, candidate: Scored, reason: str | None) -> None:
         """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
         displaces turns before it (`_told_by`).
         """
-        reason = reason or self._repetition(one.memory) or self._drop(one)
-        displaced = self._told_by(one) if reason in (None, "shown") else []
+        reason = reason or self._repetition(candidate.memory) or self._drop(candidate)
+        displaced = self._told_by(candidate) if reason in (None, "shown") else []
         if reason is None and len(self._kept) - len(displaced) >= self._limit:
             reason, displaced = "limit", []
         for index in displaced:
             self.judged[index] = Judged(self._kept.pop(index), "fact")
         if reason is None:
-            self._kept[len(self.judged)] = one
-            self._lowest = min(self._lowest, _odds(one))
-            self._seen_digests.add(text_digest(one.memory.content))
-        if reason in (None, "shown") and one.memory.kind is not Kind.TURN:
-            _note(self._given_facts, one.memory)
-        self.judged.append(Judged(one, reason))
+            self._kept[len(self.judged)] = candidate
+            self._lowest = min(self._lowest, _odds(candidate))
+            self._seen_digests.add(text_digest(candidate.memory.content))
+        if reason in (None, "shown") and candidate.memory.kind is not Kind.TURN:
+            _note(self._given_facts, candidate.memory)
+        self.judged.append(Judged(candidate, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
         """A turn that says no more than its facts that are given says nothing new; nor does an episode all of whose
@@ -300,9 +300,9 @@ class _Selection:
             return "present"
         return "present" if text_digest(memory.content) in self._seen_digests else None
 
-    def _drop(self, one: Scored) -> str | None:
+    def _drop(self, candidate: Scored) -> str | None:
         """Whether its score lies far below those that are kept."""
-        return "elbow" if self._kept and _odds(one) < self._lowest - self._elbow else None
+        return "elbow" if self._kept and _odds(candidate) < self._lowest - self._elbow else None
 
     def _told_by(self, fact: Scored) -> list[int]:
         """The places of kept turns that this fact came from, if they do not score much better and say no more. As they
@@ -391,9 +391,9 @@ def is_gone(memory: Memory, now: datetime, *, past: bool = False) -> str | None:
     return None
 
 
-def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str | None:
+def _is_unwanted(candidate: Scored, limits: Limits, trusted: Sequence[Trust]) -> str | None:
     """Which of the limits a memory does not meet; ``trusted`` are the sources that they allow."""
-    memory = one.memory
+    memory = candidate.memory
     if memory.kind not in limits.kinds:
         return "kind"
     if memory.trust not in trusted:
@@ -404,5 +404,5 @@ def _is_unwanted(one: Scored, limits: Limits, trusted: Sequence[Trust]) -> str |
         return "confidence"
     if memory.metadata.get(PERMISSION) is True:
         return "permission"
-    below = one.score < limits.floor and (HOPS not in one.signals or strength(one) < limits.floor)
+    below = candidate.score < limits.floor and (HOPS not in candidate.signals or strength(candidate) < limits.floor)
     return "score" if below else None

@@ -42,26 +42,26 @@ def higher(floor: float) -> float:
 
 def speaks_of(query: str, candidates: Sequence[Candidate]) -> bool:
     """Whether what was found for the query speaks of it."""
-    if any(one.cosine is not None and one.cosine >= NEAR for one in candidates):
+    if any(hit.cosine is not None and hit.cosine >= NEAR for hit in candidates):
         return True
     stems = list(dict.fromkeys(term[:_STEM] for term in key_terms(spaced(query), _TERMS)))
-    matching = sorted((one for one in candidates if one.bm25), key=lambda one: -(one.bm25 or 0.0))[:_READ]
+    matching = sorted((hit for hit in candidates if hit.bm25), key=lambda hit: -(hit.bm25 or 0.0))[:_READ]
     if not stems or not matching:
         return False
-    held = [_held(stems, one.memory.content[:_READ_CHARACTERS].lower()) for one in matching]
+    held = [_held(stems, hit.memory.content[:_READ_CHARACTERS].lower()) for hit in matching]
     names = {name.lower()[:_STEM] for name in _NAME.findall(query)}
-    if any(names & one for one in held):
+    if any(names & stems_of_text for stems_of_text in held):
         return True
-    counts = Counter(stem for one in held for stem in one)
+    counts = Counter(stem for stems_of_text in held for stem in stems_of_text)
     weights = {stem: math.log(1 + len(matching) / (counts[stem] + 1)) for stem in stems}
     enough = HELD * sum(weights.values())
-    return any(sum(weights[stem] for stem in one) > enough for one in held)
+    return any(sum(weights[stem] for stem in stems_of_text) > enough for stems_of_text in held)
 
 
 def _held(stems: Sequence[str], low: str) -> frozenset[str]:
     """The stems that a word of the text begins with."""
-    there = tuple(stem for stem in stems if stem in low)
-    if not there:
+    contained = tuple(stem for stem in stems if stem in low)
+    if not contained:
         return frozenset()
-    text_words = [word for word in words(spaced(low)) if word.startswith(there)]
-    return frozenset(stem for stem in there if any(word.startswith(stem) for word in text_words))
+    text_words = [word for word in words(spaced(low)) if word.startswith(contained)]
+    return frozenset(stem for stem in contained if any(word.startswith(stem) for word in text_words))

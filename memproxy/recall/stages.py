@@ -81,12 +81,12 @@ def neighbours(table: CandidateTable) -> Columns:
     the turn after it has. (What BM25 says of a turn has its neighbours' words in it already.) What an assistant answers
     says nothing of what the user asks about himself.
     """
-    before, after = table.around
-    question = (1 - table.not_my_words) * table.beside(table.surface("question"), before)
+    predecessor, successor = table.around
+    question = (1 - table.not_my_words) * table.beside(table.surface("question"), predecessor)
     return {
         "answers": question,
-        "answers_match": question * np.maximum(table.beside(table.strength, before), 0.0),
-        "after_coverage": table.beside(table.coverage, after),
+        "answers_match": question * np.maximum(table.beside(table.strength, predecessor), 0.0),
+        "after_coverage": table.beside(table.coverage, successor),
     }
 
 
@@ -97,9 +97,9 @@ def sessions(table: CandidateTable) -> Columns:
     strength, session = table.strength, table.session
     matching = table.among_counted((strength > 0) & (table.is_turn > 0)).nonzero()[0]
     # those of each session together, its best first
-    there = matching[np.lexsort((-strength[matching], session[matching]))]
-    behind = np.arange(len(there)) - session[there].searchsorted(session[there])
-    best = there[behind < BEST_OF_SESSION]
+    grouped = matching[np.lexsort((-strength[matching], session[matching]))]
+    behind = np.arange(len(grouped)) - session[grouped].searchsorted(session[grouped])
+    best = grouped[behind < BEST_OF_SESSION]
     total = np.bincount(session[best], strength[best], minlength=int(session.max(initial=-1)) + 1)
     return {
         "session": table.is_turn * total[session] / BEST_OF_SESSION,
@@ -214,8 +214,8 @@ def _order(times: Array, counted: NDArray[np.bool_] | None) -> Array:
     """0 for the oldest to 1 for the newest of those that count; others as those that stand beside them."""
     if counted is None:
         return times.argsort().argsort() / (len(times) - 1)
-    others = np.sort(times[counted])
-    return np.minimum(1.0, others.searchsorted(times) / max(1, len(others) - 1))
+    counted_times = np.sort(times[counted])
+    return np.minimum(1.0, counted_times.searchsorted(times) / max(1, len(counted_times) - 1))
 
 
 def _reciprocal(values: Array) -> Array:

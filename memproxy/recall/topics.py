@@ -94,13 +94,13 @@ class Topics:
         except EmbedderUnavailable as error:
             log.info("the examples of topics are embedded later: %s", error.message)
             return
-        self.take(topics, dict(zip(texts, (np.asarray(one.parts[0], np.float64) for one in embedded), strict=True)))
+        self.take(topics, dict(zip(texts, (np.asarray(made.parts[0], np.float64) for made in embedded), strict=True)))
 
     def take(self, topics: Mapping[str, _Topic], vectors: Mapping[str, Vectors]) -> None:
         """The vectors of all examples."""
         self._tells = [np.stack([vectors[text] for text in topic.tells]) for topic in topics.values()]
         self._asks = [np.stack([vectors[text] for text in topic.asks]) for topic in topics.values()]
-        self._inventories = {index: one.inventory for index, one in enumerate(topics.values()) if one.inventory}
+        self._inventories = {index: topic.inventory for index, topic in enumerate(topics.values()) if topic.inventory}
         self._unlike = np.stack([vectors[text] for topic in topics.values() for text in topic.unlike])
         self._everything = list(topics).index(EVERYTHING)
 
@@ -113,9 +113,9 @@ class Topics:
         if question is None or not self.has_vectors:
             return None
         vector = np.asarray(question)
-        other = _near(self._unlike, vector)
+        unlike = _near(self._unlike, vector)
         near = {index: _near(self._asks[index], vector) for index in self._inventories}
-        near_enough = [index for index, value in near.items() if value >= max(other, self._inventories[index])]
+        near_enough = [index for index, value in near.items() if value >= max(unlike, self._inventories[index])]
         return max(near_enough, key=near.__getitem__, default=None)
 
     def is_everything(self, topic: int) -> bool:
@@ -141,7 +141,7 @@ class Topics:
         question_topics = self.nearness(question) if self.has_vectors else np.zeros(0)
         if not len(question_topics) or question_topics.max() < BEARS:
             return False
-        memory_topics = (self.read(one, reading) for one, reading in zip(candidates, readings, strict=True))
+        memory_topics = (self.read(candidate, reading) for candidate, reading in zip(candidates, readings, strict=True))
         return any(
             float((np.frombuffer(near, np.float32) * question_topics).max()) >= BEARS for near in memory_topics if near
         )
@@ -168,13 +168,13 @@ def profile(
     """
     whole = topics.is_everything(topic)
     near = [
-        np.frombuffer(topics.read(one, reading) or b"", np.float32)
-        for one, reading in zip(candidates, readings, strict=True)
+        np.frombuffer(topics.read(candidate, reading) or b"", np.float32)
+        for candidate, reading in zip(candidates, readings, strict=True)
     ]
-    learned = {turn for one in candidates if one.memory.kind is not Kind.TURN for turn in one.memory.turn_ids}
+    learned = {turn for hit in candidates if hit.memory.kind is not Kind.TURN for turn in hit.memory.turn_ids}
     groups: dict[int, list[tuple[tuple[float, ...], int]]] = {}
-    for index, one in enumerate(candidates):
-        memory, topical = one.memory, near[index]
+    for index, candidate in enumerate(candidates):
+        memory, topical = candidate.memory, near[index]
         is_turn = memory.kind is Kind.TURN
         if memory.superseded_by is not None or (is_turn and memory.id in learned):
             continue
