@@ -48,8 +48,8 @@ class BrowserGuard:
         host = self._checked_host(headers, any_address=is_health)
         origins = headers.all(b"origin")
         for origin in origins:
-            own = {f"http://{host.lower()}", f"https://{host.lower()}"}
-            if origin.rstrip("/").lower() not in self._origins | own:
+            own_origins = {f"http://{host.lower()}", f"https://{host.lower()}"}
+            if origin.rstrip("/").lower() not in self._origins | own_origins:
                 raise Forbidden(
                     f"Origin {origin!r} may not call this server: add it to server.cors_origins.", code="origin_refused"
                 )

@@ -101,15 +101,15 @@ def _key_of(entry: Mapping[str, Any], algorithms: Sequence[str]) -> SigningKey |
     is_for_signatures = use in (None, "sig") and may_verify
     kind, curve = entry.get("kty"), entry.get("crv")
     fitting = [name for name in algorithms if kind == _TYPES[name[:2]] and curve == _CURVES.get(name)]
-    own = [name for name in fitting if entry.get("alg") in (None, name)]
-    if not own or not is_for_signatures or not isinstance(kid, str | None):
+    declared = [name for name in fitting if entry.get("alg") in (None, name)]
+    if not declared or not is_for_signatures or not isinstance(kid, str | None):
         return None
     try:
-        key = jwt.PyJWK({name: entry[name] for name in _PUBLIC & entry.keys()}, own[0]).key
+        key = jwt.PyJWK({name: entry[name] for name in _PUBLIC & entry.keys()}, declared[0]).key
     except UNUSABLE as error:
         log.warning("a key of the identity provider cannot be used: %s (kid %.80r)", type(error).__name__, kid)
         return None
-    usable = usable_algorithms(key, own)
+    usable = usable_algorithms(key, declared)
     return SigningKey(kid, key, usable) if usable else None
 
 

@@ -32,9 +32,9 @@ class Rates:
         self._state = state
         self._now = now
 
-    def bounds(self, what: str) -> bool:
+    def bounds(self, resource: str) -> bool:
         """Whether these (`CHAT`, `TURNS`) are counted at all."""
-        return any(self._per_minute[what])
+        return any(self._per_minute[resource])
 
     async def chat(self, tenant: str, user: str | None) -> None:
         """Count one chat request; ``user`` None: nobody is named, it counts for the tenant alone.
@@ -68,9 +68,9 @@ class Rates:
         if usage.used >= limit:
             raise _refused(usage)
 
-    async def _spend(self, what: str, tenant: str, user: str | None, *, amount: int) -> None:
-        per_tenant, per_user = self._per_minute[what]
-        charge = Charge(tenant=tenant, what=what, seconds=MINUTE, amount=amount, limit=per_tenant)
+    async def _spend(self, resource: str, tenant: str, user: str | None, *, amount: int) -> None:
+        per_tenant, per_user = self._per_minute[resource]
+        charge = Charge(tenant=tenant, what=resource, seconds=MINUTE, amount=amount, limit=per_tenant)
         charges = [charge] if per_tenant is not None else []
         if user is not None and per_user is not None:
             charges.append(msgspec.structs.replace(charge, user=user, limit=per_user))
@@ -86,7 +86,7 @@ def _refused(over: Spent) -> TooManyRequests:
     return limit_reached(whose, charge.what, words, wait_s=over.wait_s)
 
 
-def limit_reached(whose: str, what: str, words: str, *, wait_s: int, code: str | None = None) -> TooManyRequests:
+def limit_reached(whose: str, resource: str, words: str, *, wait_s: int, code: str | None = None) -> TooManyRequests:
     """The refusal by ``limits.<whose>.<what>``, counted."""
-    metrics().limits_reached.labels(limit=what, of=whose).inc()
-    return TooManyRequests(f"limits.{whose}.{what} is {words}", retry_after_s=wait_s, code=code)
+    metrics().limits_reached.labels(limit=resource, of=whose).inc()
+    return TooManyRequests(f"limits.{whose}.{resource} is {words}", retry_after_s=wait_s, code=code)

@@ -50,4 +50,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size(self) -> int:
         """Bytes of the files in the backup's folder."""
-        return sum(one.packed for one in self.files.values())
+        return sum(file.packed for file in self.files.values())

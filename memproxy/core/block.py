@@ -128,7 +128,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     opening: _Delimiter | None = None
     end: int | None = None
     is_own = False
-    for number, delimiter in enumerate(one for one in _delimiters(text) if one.end is not None):
+    for number, delimiter in enumerate(delimiter for delimiter in _delimiters(text) if delimiter.end is not None):
         if number == _MOST_DELIMITERS:
             end = None
             break
@@ -157,18 +157,18 @@ def _delimiters(text: str) -> Iterator[_Delimiter]:
     starts = list(accumulate((len(part) for part in parts[:-1]), initial=0))
     at = folded.find(NAME)
     while at >= 0:
-        behind = at + len(NAME)
-        before = folded[max(0, at - _LEAD) : at].rstrip()
-        closes = before.endswith("/")
-        before = before[:-1].rstrip() if closes else before
-        if before.endswith("<"):
-            start = max(0, at - _LEAD) + len(before) - 1
-            bracket = folded.find(">", behind, behind + _ATTRIBUTES)
-            end = None if bracket < 0 or folded[behind].isalnum() else _position(bracket + 1, starts)
+        name_end = at + len(NAME)
+        prefix = folded[max(0, at - _LEAD) : at].rstrip()
+        closes = prefix.endswith("/")
+        prefix = prefix[:-1].rstrip() if closes else prefix
+        if prefix.endswith("<"):
+            start = max(0, at - _LEAD) + len(prefix) - 1
+            bracket = folded.find(">", name_end, name_end + _ATTRIBUTES)
+            end = None if bracket < 0 or folded[name_end].isalnum() else _position(bracket + 1, starts)
             # the id that it names, however it is quoted or escaped
-            nonce = folded[behind:bracket].partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/") if end else ""
+            nonce = folded[name_end:bracket].partition("=")[2].strip(" \t\r\n\"'“”„‘’`\\/") if end else ""
             yield _Delimiter(_position(start, starts), end, closes, nonce)
-        at = folded.find(NAME, behind)
+        at = folded.find(NAME, name_end)
 
 
 def _position(index: int, starts: list[int]) -> int:
@@ -181,10 +181,10 @@ def _folding() -> dict[int, str]:
     """For `str.translate`: a text of the same length in what it looks like, as far as a delimiter may be in it."""
     forms = {code: _INVISIBLE for unseen in _UNSEEN for code in unseen}
     for code in (code for codes in _COMPATIBLE for code in codes if code not in forms):
-        plain = [one for one in unicodedata.normalize("NFKD", chr(code)).lower() if not unicodedata.combining(one)]
+        plain = [c for c in unicodedata.normalize("NFKD", chr(code)).lower() if not unicodedata.combining(c)]
         if len(plain) == 1 and plain[0] != chr(code):
             forms[code] = plain[0]
     forms |= {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
-    for letter, others in _LOOK_ALIKES.items():
-        forms |= {ord(form): letter for other in others for form in (other, other.upper()) if len(form) == 1}
+    for letter, look_alikes in _LOOK_ALIKES.items():
+        forms |= {ord(form): letter for other in look_alikes for form in (other, other.upper()) if len(form) == 1}
     return forms

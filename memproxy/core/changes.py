@@ -36,8 +36,8 @@ class Change(NamedTuple):
     @classmethod
     def decoded(cls, text: str) -> "Change":
         """What `encoded` gave."""
-        tenant, user, what = json.loads(bytes.fromhex(text))
-        return cls(tenant, user, What(what))
+        tenant, user, kind = json.loads(bytes.fromhex(text))
+        return cls(tenant, user, What(kind))
 
 
 OnChange = Callable[[Change | None], None]

@@ -51,7 +51,7 @@ def command_in(text: str) -> Command | None:
                     if (target := _slot(bare, template)) is not None:
                         command = Command(name="forget", language=language, target=target, in_messages=kind == "forget")
                         candidates.append((len(template), command, target not in phrases["nothing_named"]))
-    _, best, names_something = max(candidates, key=lambda one: one[0], default=(0, None, False))
+    _, best, names_something = max(candidates, key=lambda entry: entry[0], default=(0, None, False))
     if best is None or not names_something:
         return None
     # the name of one thing: short, and no further sentence begins in it
@@ -63,7 +63,7 @@ def line(command: Command, which: str, items: Sequence[str] = (), *, count: int 
     """The answer in the command's language: which of the data's, with these memories (the best first) of ``count``."""
     phrases = _data()[command.language]["say"]
     count = len(items) if count is None else count
-    shown = "; ".join(f"“{shortened(one)}”" for one in items[:MOST_ITEMS])
+    shown = "; ".join(f"“{shortened(item)}”" for item in items[:MOST_ITEMS])
     unnamed = count - min(len(items), MOST_ITEMS)
     if unnamed > 0 and which == "about":
         shown = phrases["more"].format(items=shown, m=unnamed)
@@ -72,7 +72,7 @@ def line(command: Command, which: str, items: Sequence[str] = (), *, count: int 
 
 def shortened(text: str) -> str:
     """A memory on one line, within its room, and nothing in it that a client would render."""
-    whole = " ".join("".join(one if one.isprintable() else " " for one in text).split()).translate(_INERT).rstrip(".。")
+    whole = " ".join("".join(c if c.isprintable() else " " for c in text).split()).translate(_INERT).rstrip(".。")
     return whole if len(whole) <= MOST_OF_ITEM else whole[: MOST_OF_ITEM - 1].rstrip() + "…"
 
 
@@ -82,7 +82,7 @@ def _data() -> dict[str, dict[str, Any]]:
         files("memproxy.core").joinpath("control_phrases.json").read_text("utf-8")
     )
     for phrases in data.values():
-        phrases |= {name: [_plain(one) for one in listed] for name, listed in phrases.items() if name != "say"}
+        phrases |= {name: [_plain(phrase) for phrase in listed] for name, listed in phrases.items() if name != "say"}
     return data
 
 
@@ -98,9 +98,9 @@ def _without_politeness(text: str, polite: Sequence[str]) -> str:
             text = rest.strip(_ENDS)
             break
     first, _, rest = text.partition(" ")
-    second, _, behind = rest.partition(" ")
-    if behind and second.strip(_ENDS) in polite:
-        text = f"{first} {behind}"
+    second, _, tail = rest.partition(" ")
+    if tail and second.strip(_ENDS) in polite:
+        text = f"{first} {tail}"
     for word in polite:
         if text.endswith(word) and (rest := text[: -len(word)]) and not (rest[-1].isalpha() and word[0].isascii()):
             return rest.strip(_ENDS)
@@ -109,7 +109,7 @@ def _without_politeness(text: str, polite: Sequence[str]) -> str:
 
 def _slot(text: str, template: str) -> str | None:
     """What stands in a template's place."""
-    before, _, behind = template.partition("{x}")
-    if len(text) <= len(before) + len(behind) or not (text.startswith(before) and text.endswith(behind)):
+    head, _, tail = template.partition("{x}")
+    if len(text) <= len(head) + len(tail) or not (text.startswith(head) and text.endswith(tail)):
         return None
-    return text[len(before) : len(text) - len(behind)].strip()
+    return text[len(head) : len(text) - len(tail)].strip()

@@ -130,16 +130,16 @@ class Dream(msgspec.Struct, kw_only=True):
             self.notes.append(sentence)
 
 
-def noted(before: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
+def noted(old: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
     """The changed fields of a memory, with a note in its metadata of how it was before this dream."""
-    was = msgspec.to_builtins({name: getattr(before, name) for name in fields if name != "metadata"})
-    plain = without(before.metadata, DREAMS)
-    after = without(fields.get("metadata", before.metadata), DREAMS)
+    was = msgspec.to_builtins({name: getattr(old, name) for name in fields if name != "metadata"})
+    plain = without(old.metadata, DREAMS)
+    after = without(fields.get("metadata", old.metadata), DREAMS)
     became = msgspec.to_builtins({name: value for name, value in fields.items() if name != "metadata"})
     if after != plain:
         was["metadata"], became["metadata"] = plain, after
     note = {"id": dream, "at": now.isoformat(), "was": was, "became": became}
-    earlier = [one for one in marks_of(before) if datetime.fromisoformat(one["at"]) + UNDOABLE > now]
+    earlier = [mark for mark in marks_of(old) if datetime.fromisoformat(mark["at"]) + UNDOABLE > now]
     return {**fields, "metadata": after | {DREAMS: [*earlier, note]}}
 
 
@@ -152,7 +152,7 @@ def made_by(memory: Memory, dream: str, now: datetime) -> Memory:
 def marks_of(memory: Memory) -> Sequence[dict[str, Any]]:
     """What dreams noted on a memory, oldest first; what is not theirs to read (a client's own) is nothing."""
     notes = memory.metadata.get(DREAMS)
-    return [one for one in notes if _is_mark(one)] if isinstance(notes, list) else ()
+    return [note for note in notes if _is_mark(note)] if isinstance(notes, list) else ()
 
 
 class _Fields(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ def _is_mark(value: object) -> bool:
 
 def mark_of(memory: Memory, dream: str) -> dict[str, Any] | None:
     """What this dream noted on a memory; None where it did not touch it."""
-    return next((one for one in marks_of(memory) if one["id"] == dream), None)
+    return next((mark for mark in marks_of(memory) if mark["id"] == dream), None)
 
 
 def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
@@ -191,14 +191,14 @@ def restored(memory: Memory, dream: str, now: datetime) -> dict[str, Any]:
         fields["updated_at"] = msgspec.to_builtins(now)
     metadata = without(memory.metadata, DREAMS)
     if "metadata" in was:
-        before, after = was["metadata"], became.get("metadata", {})
-        for name in before.keys() | after.keys():
-            if metadata.get(name) == after.get(name):
+        old_metadata, new_metadata = was["metadata"], became.get("metadata", {})
+        for name in old_metadata.keys() | new_metadata.keys():
+            if metadata.get(name) == new_metadata.get(name):
                 metadata.pop(name, None)
-                metadata |= {name: before[name]} if name in before else {}
+                metadata |= {name: old_metadata[name]} if name in old_metadata else {}
         # the keys as they stood before: an export is compared byte for byte
-        metadata = {name: metadata[name] for name in before if name in metadata} | metadata
-    notes = [one for one in marks_of(memory) if one["id"] != dream]
+        metadata = {name: metadata[name] for name in old_metadata if name in metadata} | metadata
+    notes = [mark for mark in marks_of(memory) if mark["id"] != dream]
     return fields | {"metadata": metadata | ({DREAMS: notes} if notes else {})}
 
 

@@ -89,7 +89,7 @@ _NOT_NAMES = frozenset(
     certainly sounds glad happy good well also then maybe perhaps however yeah oh
     """.split()  # noqa: SIM905
 )
-_TITLES = frozenset(one.removesuffix(".") for one in ABBREVIATIONS if one[0].isupper())
+_TITLES = frozenset(name.removesuffix(".") for name in ABBREVIATIONS if name[0].isupper())
 _NO_VOWELS = "[A-Z][b-df-hj-np-tv-xz]{1,3}"
 ABBREVIATED = rf"(?<!\w)(?:{'|'.join(sorted(_TITLES))}|{_NO_VOWELS})\.[ ]"
 """An abbreviation whose full stop stands within a name (``St. Louis``), as a regular expression."""
@@ -168,8 +168,8 @@ def _in_text(text: str) -> Iterator[Mention]:
             begins.append(words_of_name)
             continue
         inside.add(words_of_name[0])
-        before = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
-        yield _looked_at(name, before.group(1) if before else "")
+        preceding = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
+        yield _looked_at(name, preceding.group(1) if preceding else "")
     for words_of_name in begins:
         if words_of_name[0] in inside:
             yield _looked_at(" ".join(words_of_name), "")
@@ -250,20 +250,20 @@ def edges(memory: Memory) -> list[Relation]:
     """What a memory states as relations, with their validity: its own triple, then those it lists, each once."""
     stated = list(memory.relations)
     if memory.subject and memory.predicate and memory.object:
-        own = Relation(subject=memory.subject, predicate=memory.predicate, object=memory.object)
+        own_edge = Relation(subject=memory.subject, predicate=memory.predicate, object=memory.object)
         # Listed as well, it may have a validity of its own.
-        own = next((one for one in stated if _triple(one) == _triple(own)), own)
-        stated = [own, *(one for one in stated if _triple(one) != _triple(own))]
+        own_edge = next((edge for edge in stated if _triple(edge) == _triple(own_edge)), own_edge)
+        stated = [own_edge, *(edge for edge in stated if _triple(edge) != _triple(own_edge))]
     return [
         msgspec.structs.replace(
-            one, valid_from=one.valid_from or memory.valid_from, valid_to=one.valid_to or memory.valid_to
+            edge, valid_from=edge.valid_from or memory.valid_from, valid_to=edge.valid_to or memory.valid_to
         )
-        for one in stated
+        for edge in stated
     ]
 
 
-def _triple(one: Relation) -> tuple[str, str, str]:
-    return (subject_name(one.subject), predicate_name(one.predicate)[0], slug(one.object))
+def _triple(edge: Relation) -> tuple[str, str, str]:
+    return (subject_name(edge.subject), predicate_name(edge.predicate)[0], slug(edge.object))
 
 
 class Census:
@@ -280,27 +280,28 @@ class Census:
 
     def add(self, memory: Memory) -> None:
         """Count what one memory names."""
-        for one in mentions(memory):
-            if one.first:
-                self._unsure.append((one, memory.created_at))
+        for mention in mentions(memory):
+            if mention.first:
+                self._unsure.append((mention, memory.created_at))
             else:
-                self._firsts.add(one.name.split(" ", 1)[0])
-                self._count(one, memory.created_at)
+                self._firsts.add(mention.name.split(" ", 1)[0])
+                self._count(mention, memory.created_at)
 
-    def _count(self, one: Mention, at: datetime) -> None:
-        key = self._same.get(subject_name(one.name), subject_name(one.name))
+    def _count(self, mention: Mention, at: datetime) -> None:
+        key = self._same.get(subject_name(mention.name), subject_name(mention.name))
         if key == self._same.get(USER, USER):
             return
         self._counts[key] += 1
-        self._spelled.setdefault(key, Counter())[one.name] += 1
-        self._typed.setdefault(key, Counter())[one.type] += one.weight
+        self._spelled.setdefault(key, Counter())[mention.name] += 1
+        self._typed.setdefault(key, Counter())[mention.type] += mention.weight
         self._last_seen[key] = max(at, self._last_seen.get(key, at))
 
     def entities(self) -> dict[str, Entity]:
         """The entities, by key. A sentence's first word is counted to a name if any memory begins a name with it."""
         unsure, self._unsure = self._unsure, []
-        for one, at in unsure:
-            self._count(_looked_at(f"{one.first} {one.name}", "") if one.first in self._firsts else one, at)
+        for mention, at in unsure:
+            whole = f"{mention.first} {mention.name}"
+            self._count(_looked_at(whole, "") if mention.first in self._firsts else mention, at)
         return {
             key: Entity(
                 name=self._spelled[key].most_common(1)[0][0],

@@ -70,7 +70,7 @@ def compare(share: float, users: Mapping[str, Sequence[Counts]]) -> Comparison:
     means = {arm: {name: _mean(users.get(arm, ()), name, per) for name, per in MEASURES.items()} for arm in ARMS}
     results: dict[str, ArmResult] = {}
     for arm in ARMS:
-        total = {name: sum(one.get(name, 0) for one in users.get(arm, ())) for name in COUNTED}
+        total = {name: sum(counts.get(name, 0) for counts in users.get(arm, ())) for name in COUNTED}
         judged = sum(total[name] for name in SIGNALS)
         results[arm] = ArmResult(
             users=len(users.get(arm, ())),
@@ -109,10 +109,10 @@ def _mean(users: Sequence[Counts], name: str, per: str) -> _Mean:
     return ratio, squares * drawn / (drawn - 1) / below**2
 
 
-def _less(one: _Mean, other: _Mean) -> _Mean:
-    if one is None or other is None:
+def _less(mean: _Mean, other: _Mean) -> _Mean:
+    if mean is None or other is None:
         return None
-    return one[0] - other[0], None if one[1] is None or other[1] is None else one[1] + other[1]
+    return mean[0] - other[0], None if mean[1] is None or other[1] is None else mean[1] + other[1]
 
 
 def _interval(mean: _Mean) -> Interval | None:

@@ -94,17 +94,17 @@ def retracted_at(memory: Memory) -> datetime | None:
     return _noted(memory, RETRACTED_AT)
 
 
-def is_older(one: Memory, other: Memory) -> bool:
-    """Whether ``one`` speaks of an earlier state than ``other``. Stated beginnings decide if both have one; else what
-    was said later is newer, whatever time it speaks of ("I have lived in Rome since 2020" corrects). What had ended
-    when it was said ("I lived in Berlin until 2023") is older than what goes on. A record (nobody said it in a
+def is_older(memory: Memory, other: Memory) -> bool:
+    """Whether ``memory`` speaks of an earlier state than ``other``. Stated beginnings decide if both have one; else
+    what was said later is newer, whatever time it speaks of ("I have lived in Rome since 2020" corrects). What had
+    ended when it was said ("I lived in Berlin until 2023") is older than what goes on. A record (nobody said it in a
     conversation) stands at its beginning.
     """
-    if one.valid_to is not None and one.valid_to <= said_at(one) and other.valid_to is None:
+    if memory.valid_to is not None and memory.valid_to <= said_at(memory) and other.valid_to is None:
         return True
-    if states_beginning(one) and (states_beginning(other) or not (SAID in one.metadata or one.turn_ids)):
-        return begins(one) < begins(other)
-    return said_at(one) < last_said_at(other)
+    if states_beginning(memory) and (states_beginning(other) or not (SAID in memory.metadata or memory.turn_ids)):
+        return begins(memory) < begins(other)
+    return said_at(memory) < last_said_at(other)
 
 
 def states_beginning(memory: Memory) -> bool:
@@ -114,10 +114,10 @@ def states_beginning(memory: Memory) -> bool:
 
 def position(candidate: Memory, chain: Sequence[Memory]) -> int:
     """The candidate's index in the chain: how many of it stand before the candidate in time."""
-    here = len(chain)
-    while here and is_older(candidate, chain[here - 1]):
-        here -= 1
-    return here
+    index = len(chain)
+    while index and is_older(candidate, chain[index - 1]):
+        index -= 1
+    return index
 
 
 def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
@@ -131,37 +131,37 @@ def place(candidate: Memory, chain: Sequence[Memory], *, now: datetime) -> Effec
     """Put the candidate where it belongs in a chain of supersession (oldest first): the newest is active and closes
     those before it, one that comes late is stored as superseded. Where all was taken back nothing becomes active.
     """
-    here = position(candidate, chain)
-    before = chain[here - 1] if here else None
-    after = chain[here] if here < len(chain) else None
-    new = msgspec.structs.replace(candidate, supersedes=before.id if before else candidate.supersedes)
-    changes = trimmed(chain[: here - 1] if here else [], begins(new), now=now)
-    if before is not None:
-        changes[before.id] = ended(before, begins(new), now=now) | {"superseded_by": new.id}
-        retracted, by = retracted_at(before), str(before.metadata.get(RETRACTED_BY))
-        if after is None and retracted is not None:
+    index = position(candidate, chain)
+    predecessor = chain[index - 1] if index else None
+    successor = chain[index] if index < len(chain) else None
+    new = msgspec.structs.replace(candidate, supersedes=predecessor.id if predecessor else candidate.supersedes)
+    changes = trimmed(chain[: index - 1] if index else [], begins(new), now=now)
+    if predecessor is not None:
+        changes[predecessor.id] = ended(predecessor, begins(new), now=now) | {"superseded_by": new.id}
+        retracted, by = retracted_at(predecessor), str(predecessor.metadata.get(RETRACTED_BY))
+        if successor is None and retracted is not None:
             if by not in new.turn_ids:  # else its own message took back what it takes the place of
                 new = msgspec.structs.replace(new, **take_back(new, by, retracted, now=new.updated_at))
-            changes[before.id]["metadata"] = without(before.metadata, RETRACTED_BY, RETRACTED_AT)
-    if after is not None:
-        end = min(begins(later) for later in chain[here:])
-        new = msgspec.structs.replace(new, superseded_by=after.id, **_closed(new, end))
-        changes[after.id] = {"supersedes": new.id, "updated_at": now}
+            changes[predecessor.id]["metadata"] = without(predecessor.metadata, RETRACTED_BY, RETRACTED_AT)
+    if successor is not None:
+        end = min(begins(later) for later in chain[index:])
+        new = msgspec.structs.replace(new, superseded_by=successor.id, **_closed(new, end))
+        changes[successor.id] = {"supersedes": new.id, "updated_at": now}
     return Effects(new, changes)
 
 
-def repeat(old: Memory, again: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
+def repeat(old: Memory, repetition: Memory, chain: Sequence[Memory], *, now: datetime) -> dict[str, dict[str, Any]]:
     """The changes that a repetition makes: to the repeated statement, and, if it began earlier, to those before."""
-    changes = reinforce(old, again, now=now)
+    changes = reinforce(old, repetition, now=now)
     if not changes:
         return {}
     ids = [memory.id for memory in chain]
-    here = ids.index(old.id) if old.id in ids else 0
-    if "valid_from" in changes and (later := chain[here + 1 :]):
+    index = ids.index(old.id) if old.id in ids else 0
+    if "valid_from" in changes and (later := chain[index + 1 :]):
         earlier = msgspec.structs.replace(old, valid_from=changes["valid_from"])
         changes |= _closed(earlier, min(begins(memory) for memory in later))
     begin = changes.get("valid_from", begins(old))
-    return trimmed(chain[:here], begin, now=now) | {old.id: changes}
+    return trimmed(chain[:index], begin, now=now) | {old.id: changes}
 
 
 def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[str, dict[str, Any]]:
@@ -173,7 +173,7 @@ def _closed(memory: Memory, end: datetime) -> dict[str, Any]:
     """The fields of one that is no longer active. An end that was stated is noted, for when it is opened again."""
     at = _close(memory, end)
     relations = [
-        msgspec.structs.replace(one, valid_to=min(at, one.valid_to) if one.valid_to else at) for one in memory.relations
+        msgspec.structs.replace(rel, valid_to=min(at, rel.valid_to) if rel.valid_to else at) for rel in memory.relations
     ]
     closed: dict[str, Any] = {"active": False, "valid_to": at, "relations": relations}
     if memory.active and memory.valid_to is not None:
@@ -206,8 +206,8 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
     """The fields that change when what closed a memory is undone: active again, until when it was said to hold."""
     end = _noted(memory, STATED_END)
     relations = [
-        msgspec.structs.replace(one, valid_to=end) if one.valid_to == memory.valid_to else one
-        for one in memory.relations
+        msgspec.structs.replace(relation, valid_to=end) if relation.valid_to == memory.valid_to else relation
+        for relation in memory.relations
     ]
     return {
         "active": True,
@@ -219,25 +219,25 @@ def reopened(memory: Memory, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def reinforce(old: Memory, again: Memory, *, now: datetime) -> dict[str, Any]:
+def reinforce(old: Memory, repetition: Memory, *, now: datetime) -> dict[str, Any]:
     """The fields that change when a statement is repeated; none when the same turn is read again. Confidence moves a
     quarter of the way to certainty, weighed by the repetition's own (four confident ones lift 0.5 to 0.84). A more
     trusted repetition lifts trust and ends quarantine. First and last time are noted; an earlier beginning counts.
     """
-    more = [turn for turn in again.turn_ids if turn not in old.turn_ids]
+    more = [turn for turn in repetition.turn_ids if turn not in old.turn_ids]
     if not more:
         return {}
-    first, last = min(said_at(old), said_at(again)), max(last_said_at(old), last_said_at(again))
+    first, last = min(said_at(old), said_at(repetition)), max(last_said_at(old), last_said_at(repetition))
     noted = old.metadata | {SAID: first.isoformat(), LAST_SAID: last.isoformat()}
     changes: dict[str, Any] = {"turn_ids": [*old.turn_ids, *more], "metadata": noted}
-    if not states_beginning(old) and begins(again) < begins(old):
-        changes["valid_from"] = begins(again)
+    if not states_beginning(old) and begins(repetition) < begins(old):
+        changes["valid_from"] = begins(repetition)
     if old.active:
-        changes["confidence"] = round(old.confidence + (1 - old.confidence) * 0.25 * again.confidence, 4)
+        changes["confidence"] = round(old.confidence + (1 - old.confidence) * 0.25 * repetition.confidence, 4)
         changes["updated_at"] = now
-        if again.trust.level > old.trust.level:
-            changes["trust"] = again.trust
-        if old.quarantined and not again.quarantined:
+        if repetition.trust.level > old.trust.level:
+            changes["trust"] = repetition.trust
+        if old.quarantined and not repetition.quarantined:
             changes["quarantined"] = False
     return changes
 
@@ -293,13 +293,13 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
     if topic(candidate.content) - names(candidate.content):
         fitting = [memory for memory in possible if changes(candidate, memory, corrects=True)]
         return _closest(candidate, fitting)
-    here = [memory for memory in possible if memory.session_id == candidate.session_id]
+    same_session = [memory for memory in possible if memory.session_id == candidate.session_id]
     if numbers(candidate.content):  # a number corrects a statement with one number, or a name one with a name
-        here = [memory for memory in here if len(numbers(memory.content)) == 1]
+        same_session = [memory for memory in same_session if len(numbers(memory.content)) == 1]
     else:
         named = bool(names(candidate.content))
-        here = [memory for memory in here if named and memory.object and not numbers(memory.object)]
-    return max(here, key=last_said_at, default=None)
+        same_session = [memory for memory in same_session if named and memory.object and not numbers(memory.object)]
+    return max(same_session, key=last_said_at, default=None)
 
 
 def _may_be_corrected(candidate: Memory, old: Memory) -> bool:
@@ -378,7 +378,7 @@ def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
         fields["object"] = _in_its_place(memory.object or "", memory.content, content)
     stated = {name: {**fields, **edits}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
     if "relations" not in edits:
-        relations = [one for old in memory.relations if (one := _restated(old, memory, stated)) is not None]
+        relations = [restated for old in memory.relations if (restated := _restated(old, memory, stated)) is not None]
         fields |= {"relations": relations} if relations != memory.relations else {}
     if "entities" not in edits:
         entities = [name for name in memory.entities if not is_left_out(name, memory.content, content)]
@@ -389,17 +389,17 @@ def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def is_left_out(value: str | None, before: str, after: str) -> bool:
-    """Whether words of the sentence ``before`` are not in the one ``after``."""
+def is_left_out(value: str | None, old_text: str, new_text: str) -> bool:
+    """Whether words of the sentence ``old_text`` are not in ``new_text``."""
     name = value_name(value or "")
-    return bool(name) and contains(before, name) and not contains(after, name)
+    return bool(name) and contains(old_text, name) and not contains(new_text, name)
 
 
-def _in_its_place(value: str, before: str, after: str) -> str | None:
+def _in_its_place(value: str, old_text: str, new_text: str) -> str | None:
     """The words in place of the old value; None where more than that has changed."""
-    head, separator, tail = before.partition(value)
-    new = after[len(head) : len(after) - len(tail)].strip()
-    return new if separator and after.startswith(head) and after.endswith(tail) and new else None
+    head, separator, tail = old_text.partition(value)
+    new = new_text[len(head) : len(new_text) - len(tail)].strip()
+    return new if separator and new_text.startswith(head) and new_text.endswith(tail) and new else None
 
 
 def _restated(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
@@ -462,7 +462,7 @@ def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
     """The active memories, said before, that a request to forget means (its content names them): of the same slot,
     unless it names another value; else all that hold every term of it; else the one that holds most.
     """
-    possible = [one.memory for one in near if _may_be_meant(request, one.memory)]
+    possible = [neighbour.memory for neighbour in near if _may_be_meant(request, neighbour.memory)]
     request_terms = _terms(request)
     exact = [memory for memory in possible if _same_question(request, memory, request_terms)]
     if exact:
@@ -472,7 +472,7 @@ def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
     shares = [(len(request_terms & _words_held(memory)) / len(request_terms), memory) for memory in possible]
     if whole := [memory for share, memory in shares if share == 1]:
         return tuple(whole)
-    best = sorted((one for one in shares if one[0] >= _MOST_OF_IT), key=lambda one: -one[0])
+    best = sorted((pair for pair in shares if pair[0] >= _MOST_OF_IT), key=lambda pair: -pair[0])
     alone = best and (len(best) == 1 or best[0][0] > best[1][0])
     return (best[0][1],) if alone else ()
 
@@ -515,8 +515,8 @@ def _may_be_meant(request: Memory, memory: Memory) -> bool:
         if is_other and (subject == "user" or not set(subject.split("_")) <= held):
             return False
     if predicate_name(request.predicate or "") != predicate_name(memory.predicate or ""):
-        predicate, known = set(name_words(request.predicate or "")), set(name_words(memory.predicate or ""))
-        if predicate and known and not known & (predicate | request_terms):
+        predicate, stored = set(name_words(request.predicate or "")), set(name_words(memory.predicate or ""))
+        if predicate and stored and not stored & (predicate | request_terms):
             return False
     held |= {part for name in names(memory.content) for part in name.split("_")}
     named = {part for name in names(request.content) for part in name.split("_")}
@@ -602,9 +602,9 @@ def decide_correction(
         if decision.target is not None and is_left_out(replaces, decision.target.content, candidate.content):
             return Decision(Operation.UPDATE, decision.target)
         return decision
-    again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
-    if again is not None:
-        return Decision(Operation.DUPLICATE, again)
+    repeated = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
+    if repeated is not None:
+        return Decision(Operation.DUPLICATE, repeated)
     target = corrected(candidate, replaces, neighbours)
     if target is not None:
         same = same_value(slot_value(candidate), slot_value(target)) if candidate.object and target.object else False
@@ -616,9 +616,9 @@ def decide_correction(
 
 def decide_replacement(candidate: Memory, target: Memory, neighbours: Sequence[Neighbour]) -> Decision:
     """A statement that names what it replaces does just that, whatever slots say; the same turn again repeats it."""
-    again = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
-    if again is not None:
-        return Decision(Operation.DUPLICATE, again)
+    repeated = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
+    if repeated is not None:
+        return Decision(Operation.DUPLICATE, repeated)
     same = says_exactly(target, candidate.content)
     return Decision(Operation.DUPLICATE if same else Operation.UPDATE, target)
 
@@ -633,8 +633,8 @@ def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decis
 
 def _in_slot(candidate: Memory, chain: Sequence[Memory]) -> Decision:
     """Decide by the values of the slot's statements next to it in time, and of one that the same turn stated before."""
-    here = position(candidate, chain)
-    beside = [*chain[max(0, here - 1) : here][::-1], *chain[here : here + 1]]
+    index = position(candidate, chain)
+    beside = [*chain[max(0, index - 1) : index][::-1], *chain[index : index + 1]]
     same_turn = [memory for memory in chain if set(candidate.turn_ids) & set(memory.turn_ids)]
     for memory in (*same_turn, *beside):
         retracted = retracted_at(memory)

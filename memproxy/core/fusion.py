@@ -114,9 +114,9 @@ def late_columns(
         counted = None if counted is None else counted[has_tokens]
     near = np.minimum(np.maximum((similarities - NEAR_TOKENS) / (SAME_TOKENS - NEAR_TOKENS), 0.0), 1.0)
     parts = shares(near if counted is None else near[counted], functional)
-    own = similarities @ parts
-    signals["late"][has_tokens] = own
-    signals["late_standing"][has_tokens] = _standings(own, USUAL_LATE, counted)
+    nearness = similarities @ parts
+    signals["late"][has_tokens] = nearness
+    signals["late_standing"][has_tokens] = _standings(nearness, USUAL_LATE, counted)
     signals["late_window"][has_tokens] = _standings(window @ parts, USUAL_LATE_WINDOW, counted)
     return signals
 
@@ -130,10 +130,10 @@ def compared(similarities: Array) -> NDArray[np.bool_]:
 
 
 def _standings(values: Array, usual: _Usual, counted: Mask | None = None) -> Array:
-    others = values if counted is None else values[counted]
-    count = len(others)
+    counted_values = values if counted is None else values[counted]
+    count = len(counted_values)
     total = count + PRIOR_CANDIDATES
-    summed, variance = _moments(others) if count else (0.0, 0.0)
+    summed, variance = _moments(counted_values) if count else (0.0, 0.0)
     centre = (summed + PRIOR_CANDIDATES * usual.mean) / total
     spread = math.sqrt((count * variance + PRIOR_CANDIDATES * usual.spread**2) / total)
     result: Array = (values - centre) / spread
@@ -149,9 +149,9 @@ def _moments(values: Array) -> tuple[float, float]:
 
 def places(values: Array, counted: Mask | None = None) -> Array:
     """How many spreads each lies above the mean of those ``counted`` (None: all), nearer to 0 where these are few."""
-    others = values if counted is None else values[counted]
-    count = len(others)
-    summed, variance = _moments(others) if count > 1 else (0.0, 0.0)
+    counted_values = values if counted is None else values[counted]
+    count = len(counted_values)
+    summed, variance = _moments(counted_values) if count > 1 else (0.0, 0.0)
     spread = math.sqrt(variance)
     if spread <= _NO_SPREAD:
         return np.zeros(len(values))
@@ -179,7 +179,7 @@ def shares(held: NDArray[np.bool_] | Array, functional: Sequence[bool]) -> Array
     """
     total = len(held) + PRIOR_DOCUMENTS
     rarity = np.array([_rarity(max(1.0, count), total) for count in np.add.reduce(held, axis=0).tolist()])
-    weights: Array = rarity * [FUNCTION_WEIGHT if one else 1.0 for one in functional]
+    weights: Array = rarity * [FUNCTION_WEIGHT if is_functional else 1.0 for is_functional in functional]
     parts: Array = weights / np.add.reduce(weights)
     return parts
 

@@ -74,11 +74,11 @@ def judge(
     return Verdict(searched=reason not in skip, reason=reason)
 
 
-def is_first_search(before: Sequence[str], skip: frozenset[str]) -> bool:
-    """Whether none of what the user said ``before`` was searched for; with nothing to ``skip`` all of it was."""
-    if len(before) > _GREETINGS or (before and not skip):
+def is_first_search(earlier: Sequence[str], skip: frozenset[str]) -> bool:
+    """Whether none of the user's ``earlier`` messages was searched for; with nothing to ``skip`` all of it was."""
+    if len(earlier) > _GREETINGS or (earlier and not skip):
         return False
-    return not any(judge(text, skip).searched for text in before)
+    return not any(judge(text, skip).searched for text in earlier)
 
 
 def _kind(head: str, text: str, offered: Sequence[OfferedTool], *, follows: bool) -> str:
@@ -98,7 +98,7 @@ def is_vague(text: str) -> bool:
     """Whether the query leans on earlier messages ("How much?", "And that one?") rather than standing by itself."""
     read = text[:_VAGUE_READ]
     # an unspaced run is a clause, not a word: every four of its characters count as one term
-    weight = sum(max(1, len(one) // 4) if is_unspaced(one[0]) else 1 for one in key_terms(read, limit=4))
+    weight = sum(max(1, len(term) // 4) if is_unspaced(term[0]) else 1 for term in key_terms(read, limit=4))
     if weight == 0:
         return True
     head = plain(read)

@@ -44,19 +44,19 @@ def step_of(most: int) -> int:
     return max(1, most // 4 * 2) if most >= 8 else 1
 
 
-def replayed(log: Sequence[Said], *, before: int, most: int, tokens: int) -> Sequence[Said]:
+def replayed(log: Sequence[Said], *, earlier: int, most: int, tokens: int) -> Sequence[Said]:
     """The end of a session's log that is replayed: ``most`` messages and up to a step more, so that its beginning stays
     for a while; fewer where they cost over ``tokens``; the user's first. ``log``: all, or its last `most` and two
-    steps, with ``before`` messages before it.
+    steps, with ``earlier`` messages before it.
     """
     step = step_of(most)
-    start = max(0, (before + len(log) - most) // step * step - before)
+    start = max(0, (earlier + len(log) - most) // step * step - earlier)
     while start > 0 and log[start].role != "user":
         start -= 1
-    cost = sum(one.tokens for one in log[start:])
+    cost = sum(message.tokens for message in log[start:])
     cut = cost > tokens
     while start < len(log) and cost > tokens:
-        cost -= sum(one.tokens for one in log[start : start + step])
+        cost -= sum(message.tokens for message in log[start : start + step])
         start += step
     while cut and start < len(log) and log[start].role != "user":
         start += 1
@@ -84,7 +84,7 @@ def may_cut(messages: Sequence[Role], at: int) -> bool:
 
 def cut_of(messages: Sequence[Role], keep_last: int) -> int | None:
     """The last index before which a history may be left out so that ``keep_last`` messages stay; None without one."""
-    first = next((at for at, one in enumerate(messages) if one.role not in INSTRUCTIONS), len(messages))
+    first = next((at for at, message in enumerate(messages) if message.role not in INSTRUCTIONS), len(messages))
     places = range(len(messages) - keep_last, first, -1)
     return next((at for at in places if may_cut(messages, at)), None)
 
@@ -142,27 +142,27 @@ def state_block(state: State, nonce: str) -> str:
     """The state as it is injected: one JSON object within a block's delimiters."""
     shown = State(
         topic=quote(state.topic),
-        decisions=[quote(one) for one in state.decisions],
-        constraints=[quote(one) for one in state.constraints],
-        open_points=[quote(one) for one in state.open_points],
+        decisions=[quote(text) for text in state.decisions],
+        constraints=[quote(text) for text in state.constraints],
+        open_points=[quote(text) for text in state.open_points],
     )
     return _block([STATE_HEADING, msgspec.json.encode(shown).decode()], nonce)
 
 
 def entries_to_list(
-    entries: Sequence[WorkingEntry], *, session: str | None, agent: str | None, others: bool
+    entries: Sequence[WorkingEntry], *, session: str | None, agent: str | None, all_owners: bool
 ) -> list[WorkingEntry]:
     """The entries of working memory to list in a request, `MOST_ENTRIES` at most: those of its session and agent, then,
-    with ``others``, keys that end in ``-index``, then the rest, each group in the order given.
+    with ``all_owners``, keys that end in ``-index``, then the rest, each group in the order given.
     """
-    own = {f"{kind}/{name}" for kind, name in (("session", session), ("agent", agent)) if name is not None}
+    own_prefixes = {f"{kind}/{name}" for kind, name in (("session", session), ("agent", agent)) if name is not None}
 
     def rank(entry: WorkingEntry) -> int:
-        if "/".join(entry.key.split("/")[:2]) in own:
+        if "/".join(entry.key.split("/")[:2]) in own_prefixes:
             return 0
         return 1 if entry.key.endswith(_INDEX) else 2
 
-    listed = [entry for entry in entries if others or rank(entry) == 0]
+    listed = [entry for entry in entries if all_owners or rank(entry) == 0]
     return sorted(listed, key=rank)[:MOST_ENTRIES]
 
 

@@ -116,7 +116,7 @@ class Memory(msgspec.Struct, kw_only=True):
 
     def meets(self, other: "Memory") -> bool:
         """Whether somebody may see both: of each of project and agent both have the same, or one has none."""
-        return all(None in (own, its) or own == its for own, its in zip(self.place, other.place, strict=True))
+        return all(None in (mine, its) or mine == its for mine, its in zip(self.place, other.place, strict=True))
 
 
 TEXT_FIELDS = frozenset(
@@ -181,7 +181,7 @@ def noted_id(metadata: Mapping[str, Any], name: str) -> str | None:
 def noted_ids(metadata: Mapping[str, Any], name: str) -> list[str]:
     """The ids listed under this name in a memory's metadata."""
     value = metadata.get(name)
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def is_told(memory: Memory) -> bool:
@@ -219,4 +219,4 @@ def is_cited_by(memory_id: str, cited: str) -> bool:
 
 
 def _plain(memory_id: str) -> str:
-    return "".join(one for one in memory_id if one.isascii() and one.isalnum())
+    return "".join(c for c in memory_id if c.isascii() and c.isalnum())

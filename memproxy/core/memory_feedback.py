@@ -38,23 +38,23 @@ def feedback_of(memory: Memory) -> Feedback:
 
 def judged(memory: Memory, signal: str, *, text: str | None, now: datetime) -> Mapping[str, Any]:
     """The fields that change by a signal: ``helpful``, ``wrong`` or ``correction``."""
-    before = feedback_of(memory)
-    after = msgspec.structs.replace(before, **{signal: getattr(before, signal) + 1}, at=now, text=text)
+    old = feedback_of(memory)
+    new = msgspec.structs.replace(old, **{signal: getattr(old, signal) + 1}, at=now, text=text)
     changes: dict[str, Any] = {"updated_at": now}
     if signal == "helpful":
         changes["importance"] = _nearer(memory.importance, HELPFUL_IMPORTANCE)
         changes["confidence"] = _nearer(memory.confidence, HELPFUL_CONFIDENCE)
-        if before.withheld:
-            after = msgspec.structs.replace(after, withheld=False)
+        if old.withheld:
+            new = msgspec.structs.replace(new, withheld=False)
             changes["quarantined"] = False
             changes["confidence"] = min(1.0, round(memory.confidence / WRONG_CONFIDENCE, 4))
     if signal == "wrong":
         changes["importance"] = round(memory.importance * WRONG_IMPORTANCE, 4)
         changes["confidence"] = round(memory.confidence * WRONG_CONFIDENCE, 4)
         if not memory.quarantined:
-            after = msgspec.structs.replace(after, withheld=True)
+            new = msgspec.structs.replace(new, withheld=True)
             changes["quarantined"] = True
-    changes["metadata"] = {**memory.metadata, FEEDBACK: msgspec.to_builtins(after)}
+    changes["metadata"] = {**memory.metadata, FEEDBACK: msgspec.to_builtins(new)}
     return changes
 
 

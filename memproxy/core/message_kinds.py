@@ -92,7 +92,7 @@ def features(plain: str, text: str, frequent: Set[str]) -> Iterator[str]:
     """What the weights see of a message (``plain``: as `plain` makes it; ``text``: as written)."""
     words = ["0" if word.isdecimal() else word for word in words_of(plain)]
     yield from words
-    yield from (f"{one} {two}" for one, two in pairwise(["^", *words, "$"]))
+    yield from (f"{first} {second}" for first, second in pairwise(["^", *words, "$"]))
     yield from (f"{index} {word}" for index, word in enumerate(words[:2]))
     yield "^ " + " ".join(words[:3])
     # what stands around words that are not frequent: "when is the *?" asks for something of one's own, whatever it is
@@ -116,9 +116,9 @@ def shares(plain: str, text: str, weights: Weights) -> dict[str, float]:
             for index, weight in enumerate(feature_weights):
                 sums[index] += weight
     most = max(sums)
-    raised = [math.exp((one - most) / weights.scale) for one in sums]
+    raised = [math.exp((total - most) / weights.scale) for total in sums]
     whole = sum(raised)
-    return {kind: one / whole for kind, one in zip(KINDS, raised, strict=True)}
+    return {kind: weight / whole for kind, weight in zip(KINDS, raised, strict=True)}
 
 
 def kind_of(plain: str, text: str, weights: Weights | None = None) -> str | None:

@@ -85,7 +85,7 @@ def circle(project: str | None, agent: str | None) -> str:
     ``project=atlas&agent=coder``; empty for what is of no project and no agent, and so holds in all of them.
     """
     parts = {"project": project, "agent": agent}
-    return urlencode({what: name for what, name in parts.items() if name is not None})
+    return urlencode({part: name for part, name in parts.items() if name is not None})
 
 
 def read_circle(text: str) -> tuple[str | None, str | None] | None:
@@ -100,7 +100,7 @@ def circles(project: str | None, agent: str | None) -> tuple[str, ...]:
     if project is None and agent is None:
         return ("",)
     return tuple(
-        dict.fromkeys(circle(*each) for each in [(project, agent), (project, None), (None, agent), (None, None)])
+        dict.fromkeys(circle(*pair) for pair in [(project, agent), (project, None), (None, agent), (None, None)])
     )
 
 
@@ -108,7 +108,7 @@ def is_shown_to(text: str, project: str | None, agent: str | None) -> bool:
     """Whether a request of this project and agent sees statements of the circle ``text``; one of neither sees all."""
     parts = read_circle(text)
     return parts is not None and all(
-        own is None or other in {None, own} for own, other in zip((project, agent), parts, strict=True)
+        name is None or part in {None, name} for name, part in zip((project, agent), parts, strict=True)
     )
 
 
@@ -171,7 +171,7 @@ def assign(memory: Memory) -> Names:
     same = same_names(memory)
     if memory.project_id is not None or memory.agent_id is not None:
         # a name that a project gives the user is another name of the user's wing there, which all projects share
-        same = [(two, one) if one == USER else (one, two) for one, two in same]
+        same = [(second, first) if first == USER else (first, second) for first, second in same]
     return Names(
         wing=subject_name(subject),
         room=memory.session_id or DIRECT,
@@ -201,11 +201,11 @@ def same_names(memory: Memory) -> list[tuple[str, str]]:
     if role in _UNIQUE_ROLES and name:
         pairs.append((role, name))
     triples = [(memory.subject, memory.predicate, memory.object)]
-    triples += [(one.subject, one.predicate, one.object) for one in memory.relations]
+    triples += [(relation.subject, relation.predicate, relation.object) for relation in memory.relations]
     for subject, predicate, other in triples:
         if subject and predicate and other and (pair := _said_to_be_one(subject, predicate, other)) is not None:
             pairs.append(pair)
-    return list(dict.fromkeys((one, two) for one, two in pairs if one != two))
+    return list(dict.fromkeys((first, second) for first, second in pairs if first != second))
 
 
 def is_role(name: str) -> bool:
@@ -265,11 +265,11 @@ def moved_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> tuple[list
     (its subject had no wing when they came), and where; none, where the conversation as a whole is about nothing known.
     """
     wing = _dominant([turn.content[:_LONGEST_LOOK] for turn in turns], wings)
-    own = wings.get(USER, USER)
-    if wing in (USER, own):
+    user_wing = wings.get(USER, USER)
+    if wing in (USER, user_wing):
         return [], []
     places = assign_turns(turns, wings)
-    moving = [(turn, place) for turn, place in zip(turns, places, strict=True) if turn.wing in (None, USER, own)]
+    moving = [(turn, place) for turn, place in zip(turns, places, strict=True) if turn.wing in (None, USER, user_wing)]
     names = [msgspec.structs.replace(place, wing=wing, moves=True) for _, place in moving]
     return [turn for turn, _ in moving], names
 

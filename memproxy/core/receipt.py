@@ -71,13 +71,13 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.replayed is not None:
             parts.append(f"replay;turns={self.replayed}")
         if self.left_out is not None and self.tokens is not None:
-            before, after = self.tokens
-            parts.append(f"compress;left_out={self.left_out};kept={self.kept};tokens={before}-{after}")
+            old_tokens, new_tokens = self.tokens
+            parts.append(f"compress;left_out={self.left_out};kept={self.kept};tokens={old_tokens}-{new_tokens}")
         if self.entries is not None:
             parts.append(f"working;entries={len(self.entries)}")
         if self.tools is not None:
             parts.append(f"tools;offered={self.tools}")
-        return ", ".join([*parts, *(f"{what};reason={why}" for what, why in self.reasons.items())])
+        return ", ".join([*parts, *(f"{part};reason={reason}" for part, reason in self.reasons.items())])
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -78,20 +78,20 @@ def is_expired(memory: Memory, now: datetime) -> bool:
 
 def due(memories: Iterable[Memory], policy: Policy, *, now: datetime) -> list[Due]:
     """What has expired, and what is over the limit: history first, then by score, of equal ones the older."""
-    scored = [(one, score(one, now=now)) for one in memories]
-    gone = [Due(memory=one, reason=EXPIRED, score=worth) for one, worth in scored if is_expired(one, now)]
+    scored = [(memory, score(memory, now=now)) for memory in memories]
+    gone = [Due(memory=memory, reason=EXPIRED, score=worth) for memory, worth in scored if is_expired(memory, now)]
     unexpired = [pair for pair in scored if not is_expired(pair[0], now)]
     over = len(unexpired) - policy.most if policy.most is not None else 0
     if over <= 0:
         return gone
     unexpired.sort(key=lambda pair: (not is_history(pair[0]), pair[1], pair[0].created_at, pair[0].id))
-    return gone + [Due(memory=one, reason=OVER_LIMIT, score=worth) for one, worth in unexpired[:over]]
+    return gone + [Due(memory=memory, reason=OVER_LIMIT, score=worth) for memory, worth in unexpired[:over]]
 
 
 def batches(gone: Sequence[Due], most: int) -> list[list[Due]]:
     """Those of one reason and, for turns, of one session together, ``most`` at a time, in their order."""
     groups: dict[tuple[str, str | None, bool], list[Due]] = {}
-    for one in gone:
-        turn = one.memory.kind is Kind.TURN and one.memory.session_id is not None
-        groups.setdefault((one.reason, one.memory.session_id if turn else None, turn), []).append(one)
+    for due in gone:
+        turn = due.memory.kind is Kind.TURN and due.memory.session_id is not None
+        groups.setdefault((due.reason, due.memory.session_id if turn else None, turn), []).append(due)
     return [group[start : start + most] for group in groups.values() for start in range(0, len(group), most)]

@@ -41,9 +41,9 @@ class Neighbour(msgspec.Struct, frozen=True):
     cosine: float | None = None
 
 
-def lexical_overlap(one: str, other: str) -> float:
+def lexical_overlap(first: str, second: str) -> float:
     """Jaccard similarity of the key terms of two statements, values, names of the user and words of change left out."""
-    return _jaccard(topic(one), topic(other))
+    return _jaccard(topic(first), topic(second))
 
 
 def topic(text: str) -> frozenset[str]:
@@ -52,26 +52,26 @@ def topic(text: str) -> frozenset[str]:
     return frozenset(term for term in terms if term != _USER and term not in _CHANGE_TERMS and not numbers(term))
 
 
-def one_topic(one: Memory, other: Memory) -> bool:
+def one_topic(memory: Memory, other: Memory) -> bool:
     """The same words but for names: "User lives in Berlin", "User lives in Rome" (0.6 apart for MiniLM)."""
-    named = names(one.content) | names(other.content)
-    first, second = topic(one.content) - named, topic(other.content) - named
+    named = names(memory.content) | names(other.content)
+    first, second = topic(memory.content) - named, topic(other.content) - named
     return bool(first) and first == second
 
 
-def says_the_same(one: Memory, other: Memory) -> bool:
+def says_the_same(memory: Memory, other: Memory) -> bool:
     """The same numbers, names and polarity: nothing in it that a change could be about differs."""
-    if not same_place(one, other) or affirms(one) != affirms(other):
+    if not same_place(memory, other) or affirms(memory) != affirms(other):
         return False
-    return numbers(one.content) == numbers(other.content) and names(one.content) == names(other.content)
+    return numbers(memory.content) == numbers(other.content) and names(memory.content) == names(other.content)
 
 
-def same_place(one: Memory, other: Memory) -> bool:
+def same_place(memory: Memory, other: Memory) -> bool:
     """Whether both could be about one thing, as far as their slots tell (another item of a list is another thing)."""
-    first, second = slot_name(one), slot_name(other)
-    if first is None or second is None or first == second or not (is_listed(one) or is_listed(other)):
+    first, second = slot_name(memory), slot_name(other)
+    if first is None or second is None or first == second or not (is_listed(memory) or is_listed(other)):
         return True
-    item, other_item = value_name(one.object or ""), value_name(other.object or "")
+    item, other_item = value_name(memory.object or ""), value_name(other.object or "")
     return bool(item and other_item) and (contains(item, other_item) or contains(other_item, item))
 
 
@@ -113,22 +113,22 @@ def changes(candidate: Memory, old: Memory, *, corrects: bool = False) -> bool:
     if numbers(candidate.content) != numbers(old.content):
         alike = _jaccard(first_topic | first, second_topic | second) >= LEXICAL_RELATED
         return alike if marked else first_topic == second_topic and not names_differ
-    pairs = [itertools.pairwise(words(one.content)) for one in (candidate, old)]
+    pairs = [itertools.pairwise(words(memory.content)) for memory in (candidate, old)]
     single = all(any(pair in _SINGLE_ANSWER for pair in of_one) for of_one in pairs)
     return names_differ and first_topic == second_topic and (marked or single)
 
 
-def names_another(one: str, other: str) -> bool:
+def names_another(statement: str, other: str) -> bool:
     """Whether two statements are of one form and have another thing in one place, beside another value: the budget
     "for roof is 500" and the one "for garden is 1001" are two, and so are a "Spanish tutor" and a "French tutor".
     """
-    first, second = compared_words(one), compared_words(other)
+    first, second = compared_words(statement), compared_words(other)
     form = SequenceMatcher(None, first, second, autojunk=False)
     parts = [part for part in form.get_opcodes() if part[0] != "equal"]
     if any(kind != "replace" for kind, *_ in parts):
         return False
-    if numbers(one) == numbers(other):
-        owned = [_OWNED.match(text) for text in (one, other)]
+    if numbers(statement) == numbers(other):
+        owned = [_OWNED.match(text) for text in (statement, other)]
         ends = [len(compared_words(owner["x"])) if owner else 0 for owner in owned]
         parts = [part for part in parts if part[2] <= ends[0] and part[4] <= ends[1]] if len(parts) > 1 else []
     return any(_is_thing(first[a:b]) and _is_thing(second[c:d]) for _, a, b, c, d in parts)
@@ -150,10 +150,10 @@ def _is_thing(part: list[str]) -> bool:
     return bool(terms) and not any(term in CHANGE_WORDS for term in terms)
 
 
-def _of_another(one: Memory, other: Memory) -> bool:
+def _of_another(memory: Memory, other: Memory) -> bool:
     """Whether one is of somebody, or of something of somebody's, of whom the other does not speak."""
-    owner = re.match(r"User's (?P<who>[\w-]+)(?:['’]s|(?<=s)['’]) ", one.content)
-    subject = one.subject if (one.subject or "user") != (other.subject or "user") else None
+    owner = re.match(r"User's (?P<who>[\w-]+)(?:['’]s|(?<=s)['’]) ", memory.content)
+    subject = memory.subject if (memory.subject or "user") != (other.subject or "user") else None
     who = {singular(term) for term in key_terms(f"{subject or ''} {owner['who'] if owner else ''}", 64)} - {_USER}
     return bool(who) and not who & topic(other.content)
 
@@ -169,13 +169,13 @@ def says_changed(text: str) -> bool:
     return bool(set(words(text)) & CHANGE_WORDS)
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one | other else 0.0
+def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / len(first | second) if first | second else 0.0
 
 
-def same_aspect(one: Memory, other: Memory) -> bool:
+def same_aspect(memory: Memory, other: Memory) -> bool:
     """Whether both are about one aspect, or about none."""
-    return (one.aspect or "").casefold() == (other.aspect or "").casefold()
+    return (memory.aspect or "").casefold() == (other.aspect or "").casefold()
 
 
 def repeats(text: str, old: Memory, new: Memory | None) -> bool:
@@ -184,11 +184,11 @@ def repeats(text: str, old: Memory, new: Memory | None) -> bool:
     """
     old_value, new_value = old.object or "", (new.object or "") if new is not None else ""
     now_said = numbers(new_value or new.content) if new is not None else frozenset[str]()
-    before = numbers(old_value or old.content)
+    old_said = numbers(old_value or old.content)
     turn_numbers = numbers(text)
-    if turn_numbers & (now_said - before):
+    if turn_numbers & (now_said - old_said):
         return False
-    if old_numbers := before - now_said:
+    if old_numbers := old_said - now_said:
         return old_numbers <= turn_numbers and bool((topic(old.content) - topic(old_value)) & topic(text))
     name, other = value_name(old_value), value_name(new_value)
     if not name or name == other or not contains(text, name) or (other and contains(text, other)):
@@ -213,6 +213,6 @@ def terms(text: str) -> frozenset[str]:
     return topic(text) | {f"#{number}" for number in numbers(text)}
 
 
-def alike(one: Set[str], other: Set[str]) -> bool:
+def alike(first: Set[str], second: Set[str]) -> bool:
     """Whether two statements of these terms are readings of one."""
-    return bool(one and other) and 2 * len(one & other) >= ALIKE * (len(one) + len(other))
+    return bool(first and second) and 2 * len(first & second) >= ALIKE * (len(first) + len(second))

@@ -235,12 +235,12 @@ def value_name(value: str) -> str:
     return "_".join([*(part for part in parts if part not in amounts and part not in _ARTICLES), *amounts])
 
 
-def same_value(one: str, other: str) -> bool:
+def same_value(value: str, other: str) -> bool:
     """Whether two normalised values are one; a currency that only one of them names makes no difference."""
-    if one == other:
+    if value == other:
         return True
-    bare_one, bare_other = _without_currency(one), _without_currency(other)
-    return bare_one == bare_other and (bare_one == one or bare_other == other)
+    bare_value, bare_other = _without_currency(value), _without_currency(other)
+    return bare_value == bare_other and (bare_value == value or bare_other == other)
 
 
 def _without_currency(value: str) -> str:
@@ -259,9 +259,9 @@ def _value_tokens(text: str) -> list[str]:
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold().replace("us$", "$"))
     merged: list[str] = []
     for token in tokens:
-        before = _number(merged[-1]) if merged and token in _MULTIPLIERS else None
-        if before is not None:
-            merged[-1] = f"{Decimal(before).scaleb(_MULTIPLIERS[token]):f}"
+        factor = _number(merged[-1]) if merged and token in _MULTIPLIERS else None
+        if factor is not None:
+            merged[-1] = f"{Decimal(factor).scaleb(_MULTIPLIERS[token]):f}"
         else:
             merged.append(token)
     return merged

@@ -67,7 +67,7 @@ def read_weights(text: str) -> Weights:
 def telling(text: str, weights: Weights | None = None) -> float:
     """The log odds that a message tells something: those of its likeliest sentence or clause."""
     used = weights or shipped()
-    return max((odds_of(one, used) for part in _parts(text) for one in (part, *clauses(part))), default=-math.inf)
+    return max((odds_of(clause, used) for part in _parts(text) for clause in (part, *clauses(part))), default=-math.inf)
 
 
 def _parts(text: str) -> list[str]:
@@ -80,7 +80,7 @@ def _parts(text: str) -> list[str]:
 def clauses(part: str) -> list[str]:
     """Of a sentence of several clauses those of three words and more."""
     cut = _CLAUSE_END.split(part)
-    return [one for one in cut if len(one.split()) >= _CLAUSE_WORDS] if len(cut) > 1 else []
+    return [clause for clause in cut if len(clause.split()) >= _CLAUSE_WORDS] if len(cut) > 1 else []
 
 
 def odds_of(part: str, weights: Weights) -> float:
@@ -111,7 +111,7 @@ def _of_word(word: str, size: int) -> frozenset[int]:
     cut = word[:_MOST_SIGNS]
     if is_unspaced(word[0]):
         pairs = (f"c{cut[at : at + 2]}" for at in range(len(cut) - 1))
-        return _placed((*pairs, *(f"w{one}" for one in cut)), size)
+        return _placed((*pairs, *(f"w{word}" for word in cut)), size)
     framed = f"<{cut}>"
     grams = (f"c{framed[at : at + _GRAM]}" for at in range(max(1, len(framed) - _GRAM + 1)))
     return _placed((*grams, f"w{word}"), size)

@@ -32,7 +32,7 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g.", "i.e.")
 """What a full stop may belong to without ending a sentence: "My doctor is Dr. Brown"."""
 
-_ABBREVIATED = "".join(rf"(?<!\b{re.escape(one)})" for one in ABBREVIATIONS)
+_ABBREVIATED = "".join(rf"(?<!\b{re.escape(abbreviation)})" for abbreviation in ABBREVIATIONS)
 
 QUESTION_MARKS = "?？؟՞፧"
 _SENTENCE_END = re.compile(rf"(?<=[.!?…؟۔।]){_ABBREVIATED}\s+|(?<=[。！？])|\n+")

@@ -123,7 +123,7 @@ def _nearest_day(match: re.Match[str], today: date) -> Days | None:
     month, number = _MONTHS[match["month"]], int(match["day"])
     years = [int(match["year"])] if match["year"] else range(today.year - 1, today.year + 2)
     days = [date(year, month, number) for year in years if number <= calendar.monthrange(year, month)[1]]
-    return _from(min(days, key=lambda one: abs(one - today))) if days else None
+    return _from(min(days, key=lambda day: abs(day - today))) if days else None
 
 
 def _month(match: re.Match[str], today: date) -> Days:

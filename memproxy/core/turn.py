@@ -121,16 +121,16 @@ def quoted_digests(instructions: Sequence[str], user_texts: Sequence[str]) -> li
 
 
 def _quoted(text: str) -> tuple[str, ...]:
-    known = _known_of_quoted((hash(text), len(text)))
-    if not known:
+    remembered = _known_of_quoted((hash(text), len(text)))
+    if not remembered:
         if len(text) <= 2 * _LOOKED_AT:
             pieces = _pieces(text)
         else:  # the pieces that are cut through are none
             pieces = [*_pieces(text[:_LOOKED_AT])[:-1], *_pieces(text[-_LOOKED_AT:])[1:]]
         distinct = dict.fromkeys(pieces)  # a line of one sentence is both
         forms = dict.fromkeys(" ".join(form.split()) for piece in distinct for form in _forms(piece))
-        known.append(tuple(_digest(form) for form in list(forms)[:_MOST_FORMS]))
-    return known[0]
+        remembered.append(tuple(_digest(form) for form in list(forms)[:_MOST_FORMS]))
+    return remembered[0]
 
 
 @functools.lru_cache(REMEMBERED_DIGESTS // 16)

@@ -87,13 +87,13 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
     return result
 
 
-def mutual(text: bytes, others: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mutual(text: bytes, texts: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How near the tokens of a text come to each of the others, and theirs to it: mean cosines of the nearest tokens,
     without the marks at both ends of a text; 0 where one has none.
     """
-    towards, back = np.zeros(len(others)), np.zeros(len(others))
+    towards, back = np.zeros(len(texts)), np.zeros(len(texts))
     tokens = unpack(text)[1:-1]
-    readable, products, starts, counts = _compared(tokens, others)
+    readable, products, starts, counts = _compared(tokens, texts)
     if not readable:
         return towards, back
     towards[readable] = np.maximum.reduceat(products, starts, axis=0).mean(axis=1)
@@ -131,7 +131,9 @@ def _counts(packed: Sequence[bytes], numbers: int) -> list[int]:
         for length in set(lengths)
         if length >= _HEADER_BYTES and (length - _HEADER_BYTES) % width == 0
     }
-    return [tokens.get(length, 0) if one.startswith(header) else 0 for one, length in zip(packed, lengths, strict=True)]
+    return [
+        tokens.get(length, 0) if item.startswith(header) else 0 for item, length in zip(packed, lengths, strict=True)
+    ]
 
 
 def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
@@ -144,10 +146,10 @@ def _products(bits: NDArray[np.uint8], question: Vectors) -> Vectors:
     at_once = at_once if at_once >= _FEWEST else _AT_ONCE
     unpacked = np.empty((min(len(bits), at_once), width, 8), np.float32)
     for start in range(0, len(bits), at_once):
-        some = bits[start : start + at_once]
+        chunk = bits[start : start + at_once]
         # "clip", as "raise" would copy what it writes; a byte is never out of range
-        signs = _SIGNS.take(some, axis=0, out=unpacked[: len(some)], mode="clip")
-        np.matmul(signs.reshape(len(some), -1), wide, out=cosines[start : start + at_once])
+        signs = _SIGNS.take(chunk, axis=0, out=unpacked[: len(chunk)], mode="clip")
+        np.matmul(signs.reshape(len(chunk), -1), wide, out=cosines[start : start + at_once])
     return cosines
 
 

@@ -77,8 +77,8 @@ def namespace_of(key: str) -> str:
 def may_write(scope: Scope, key: str) -> bool:
     """Whether this scope may write the key: it is of no other session or agent than those that the scope names."""
     kind, name = key.split("/")[:2]
-    own = {"session": scope.session, "agent": scope.agent}.get(kind)
-    return own is None or own == name
+    own_name = {"session": scope.session, "agent": scope.agent}.get(kind)
+    return own_name is None or own_name == name
 
 
 def words_of(key: str, category: str | None, tags: list[str], data: Any) -> str:
@@ -93,7 +93,7 @@ def _texts(data: Any) -> Iterator[str]:
     while waiting and length < SEARCHED:
         value = waiting.pop()
         if isinstance(value, dict):
-            waiting += [one for name, held in reversed(value.items()) for one in (held, name)]
+            waiting += [part for name, held in reversed(value.items()) for part in (held, name)]
         elif isinstance(value, list):
             waiting += reversed(value)
         elif value is not None and not isinstance(value, bool):

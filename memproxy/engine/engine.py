@@ -230,7 +230,7 @@ class Engine:
             except (StoreUnavailable, StateUnavailable):
                 return ReplayTold(reason="store")
         messages = [Said(memory.trust.value, memory.content) for memory in in_order(log_end)]
-        shown = replayed(messages, before=max(0, count - len(messages)), most=request.turns, tokens=request.tokens)
+        shown = replayed(messages, earlier=max(0, count - len(messages)), most=request.turns, tokens=request.tokens)
         return ReplayTold(said=shown, reason=None if whole else "late")
 
     def _note(self, request: RecallRequest, answer: RecallAnswer) -> None:

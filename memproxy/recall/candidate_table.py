@@ -341,7 +341,7 @@ class CandidateTable:
     def _adjoining(
         self, order: NDArray[np.intp], own_places: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`around` of turns in ``order`` (places in the whole table), which are ``here`` in this one."""
+        """`around` of turns in ``order`` (places in the whole table); ``own_places`` are theirs in this one."""
         session = (self if self.whole is None else self.whole).session[order]
         microsecond, seq = (self.numbers[name].view(np.int64)[order] for name in (MICROSECOND, PLACE))
         gap = microsecond[1:] - microsecond[:-1]

@@ -94,7 +94,7 @@ class Topics:
         except EmbedderUnavailable as error:
             log.info("the examples of topics are embedded later: %s", error.message)
             return
-        self.take(topics, dict(zip(texts, (np.asarray(made.parts[0], np.float64) for made in embedded), strict=True)))
+        self.take(topics, dict(zip(texts, (np.asarray(item.parts[0], np.float64) for item in embedded), strict=True)))
 
     def take(self, topics: Mapping[str, _Topic], vectors: Mapping[str, Vectors]) -> None:
         """The vectors of all examples."""

@@ -284,8 +284,8 @@ class CaptureJournal:
 
     def _entry(self, exchange: Exchange, answer: str) -> tuple[list[Message], JournalEntry]:
         """The messages as they are kept, without our blocks and redacted, and the journal's row of them."""
-        said = [*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)]
-        messages = [message for message in map(self._cleaned, said) if message.content.strip()]
+        spoken = [*exchange.messages, Message(role="assistant", content=answer, id=exchange.answer_id)]
+        messages = [message for message in map(self._cleaned, spoken) if message.content.strip()]
         traced = {TRACEPARENT: exchange.trace} if exchange.trace is not None else {}
         body = TurnsBody(
             messages=messages,

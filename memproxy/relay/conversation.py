@@ -142,7 +142,7 @@ class Conversations:
     async def _replayed(self, scope: Scope, tokens: int) -> Conversed:
         request = ReplayAsked(scope=scope, turns=self._conversation.replay, tokens=tokens)
         answer = await self._engine.replay(request)
-        messages = [(one.role, one.content) for one in answer.said]
+        messages = [(message.role, message.content) for message in answer.said]
         reasons = {} if answer.reason is None else {"replay": answer.reason}
         replayed = len(messages) if messages or not reasons else None
         carried = Carried(replayed=replayed, reasons=reasons)
@@ -153,7 +153,7 @@ class Conversations:
         scope, chat = request.scope, request.chat
         former, rests_on = (None, list[str]()) if request.conversation.begins else await self._read_state(scope)
         users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
-        roles = [history.Role(one.role, one.has_tool_calls) for one in chat.messages]
+        roles = [history.Role(message.role, message.has_tool_calls) for message in chat.messages]
         cut = None
         if former is not None and former.after in names[:-1]:
             at = users[names.index(former.after) + 1]
@@ -168,11 +168,11 @@ class Conversations:
             return Conversed(carried=Carried(reasons={"compress": why}), asks=asks)
         gone = [at for at in range(cut) if roles[at].role not in INSTRUCTIONS]
         state = history.state_block(former.state, nonce)
-        before, removed = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
+        total, removed = _tokens(chat, 0, len(roles)), sum(_tokens(chat, at, at + 1) for at in gone)
         carried = Carried(
             left_out=len(gone),
             kept=len(roles) - len(gone),
-            tokens=(before, before - removed + len(state.encode()) // 4),
+            tokens=(total, total - removed + len(state.encode()) // 4),
             left_out_turns=rests_on[:MOST_TOLD],
         )
         return Conversed(context=Context(left_out=gone, state=state), carried=carried, asks=asks)
@@ -198,15 +198,15 @@ class Conversations:
         if not (controls.mode.captures and controls.learns and self._by_model and covered):
             return None
         after, at, tries = self._requested.get(session) or ("", 0.0, 0)
-        came = former is not None and former.after == after
-        if after and not came and time.monotonic() - at < ASK_AGAIN_S * 2**tries:
+        is_made = former is not None and former.after == after
+        if after and not is_made and time.monotonic() - at < ASK_AGAIN_S * 2**tries:
             return None
-        tries = min(tries + 1, _DOUBLINGS) if after and not came else 0
+        tries = min(tries + 1, _DOUBLINGS) if after and not is_made else 0
         self._requested.put(session, (names[covered - 1], time.monotonic(), tries))
-        messages = [one for one in chat.messages[since:new] if one.role in _SAID]
+        messages = [message for message in chat.messages[since:new] if message.role in _SAID]
         return CompressAsked(
             after=names[covered - 1],
-            messages=[Message(role=one.role, content=one.text, name=one.name) for one in messages],
+            messages=[Message(role=message.role, content=message.text, name=message.name) for message in messages],
             tokens=_tokens(chat, since, new),
             asked_at=request.conversation.asked_at,
             former=None if former is None else former.after,
@@ -221,7 +221,9 @@ class Conversations:
             _note("working memory cannot be listed, a request goes on without", error)
             reason = "cache" if isinstance(error, CacheUnavailable) else "state"
             return conversed.carrying(reasons={**conversed.carried.reasons, "working": reason})
-        shown = history.entries_to_list(entries, session=scope.session, agent=scope.agent, others=self._inject == "all")
+        shown = history.entries_to_list(
+            entries, session=scope.session, agent=scope.agent, all_owners=self._inject == "all"
+        )
         conversed = conversed.carrying(entries=[entry.key for entry in shown])
         if not shown:
             return conversed
@@ -234,6 +236,6 @@ def _tokens(chat: RequestBody, first: int, end: int) -> int:
     return (chat.messages[end - 1].end - chat.messages[first].start) // 4 if end > first else 0
 
 
-def _note(what: str, error: Exception) -> None:
+def _note(problem: str, error: Exception) -> None:
     metrics().internal_errors.labels(where="relay.conversation").inc()
-    log.warning("%s: %s", what, error.message if isinstance(error, MemproxyError) else "it takes too long")
+    log.warning("%s: %s", problem, error.message if isinstance(error, MemproxyError) else "it takes too long")

@@ -291,8 +291,8 @@ class Decider:
             return None
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
-        known = msgspec.structs.replace(scope, session=None) if conversation.begins else scope
-        own_answer = await self.in_chat.carry_out(command, identity, known, chat)
+        command_scope = msgspec.structs.replace(scope, session=None) if conversation.begins else scope
+        own_answer = await self.in_chat.carry_out(command, identity, command_scope, chat)
         if own_answer is None:
             return None
         return Decision(
@@ -350,7 +350,7 @@ class Decider:
                 tool_followup=chat.is_tool_followup,
                 now=now,
                 named=named,
-                again=len(chat.said_again),
+                repeated=len(chat.said_again),
                 all_digests=chat.digests,
             )
         try:

@@ -105,26 +105,26 @@ class InChat:
         async with asyncio.timeout(LOOK_S):
             facts = (await memory.search(command.target, _FACTS))[:MOST_FORGOTTEN]
             fits = [] if facts or not command.in_messages else await memory.search(command.target, ("turn",))
-            own = [one for one in fits if one["trust"] == "user"][:MOST_FORGOTTEN]
-            sources = {(one["session_id"], name) for one in facts for name in one["turn_ids"]}
-            sources |= {(one["session_id"], one["id"]) for one in own}
+            own_rows = [row for row in fits if row["trust"] == "user"][:MOST_FORGOTTEN]
+            sources = {(row["session_id"], name) for row in facts for name in row["turn_ids"]}
+            sources |= {(row["session_id"], row["id"]) for row in own_rows}
             sessions = {session for session, _ in sources if session is not None}
             answers = [
-                (session, one["id"])
+                (session, row["id"])
                 for session in sessions
-                for one in _answers(await memory.listed(kind=("turn",), session_id=session), sources)
+                for row in _answers(await memory.listed(kind=("turn",), session_id=session), sources)
             ]
             messages = {name for _, name in [*sources, *answers]}
             along = [
-                one
+                row
                 for session in sessions
-                for one in await memory.listed(kind=_FACTS, session_id=session, active="true")
-                if one["turn_ids"] and messages.issuperset(one["turn_ids"])
+                for row in await memory.listed(kind=_FACTS, session_id=session, active="true")
+                if row["turn_ids"] and messages.issuperset(row["turn_ids"])
             ]
         gone = 0
-        for session, name in [*((None, one["id"]) for one in facts), *sorted(sources, key=str), *answers]:
+        for session, name in [*((None, row["id"]) for row in facts), *sorted(sources, key=str), *answers]:
             gone += await memory.forgotten(name, session)
-        named = {one["id"]: one["content"] for one in own or [*facts, *along]}
+        named = {row["id"]: row["content"] for row in own_rows or [*facts, *along]}
         return line(command, "forgotten", list(named.values()), count=gone) if gone else None
 
     async def _unremember(self, command: Command, memory: "_Api", scope: Scope, chat: RequestBody) -> str | None:
@@ -137,13 +137,13 @@ class InChat:
             while True:  # until it is indexed: what was said before that is not meant
                 is_newest = bool(last_text) or await memory.all_indexed()
                 turns = await memory.listed(kind=("turn",), session_id=scope.session)
-                own = next((index for index, one in enumerate(turns) if one["trust"] == "user"), None)
-                if own is not None and is_newest and (turns[own]["content"].strip() == last_text or not last_text):
+                place = next((index for index, row in enumerate(turns) if row["trust"] == "user"), None)
+                if place is not None and is_newest and (turns[place]["content"].strip() == last_text or not last_text):
                     break
                 await asyncio.sleep(LOOK_AGAIN_S)
-        last = turns[own]
+        last = turns[place]
         exchange = [last, *_answers(turns, {(scope.session, last["id"])})]
-        gone = [await memory.forgotten(one["id"], scope.session) for one in exchange]
+        gone = [await memory.forgotten(row["id"], scope.session) for row in exchange]
         return line(command, "unremembered", [last["content"]]) if any(gone) else None
 
     async def _switch(self, command: Command, memory: "_Api") -> str:
@@ -191,7 +191,7 @@ class _Api:
         return index is not None and not (index["waiting"] or index["running"])
 
     async def listed(self, *, kind: Sequence[str], **where: str) -> list[Memory]:
-        query = urlencode([*(("kind", one) for one in kind), *where.items(), ("limit", _MOST_LISTED)])
+        query = urlencode([*(("kind", name) for name in kind), *where.items(), ("limit", _MOST_LISTED)])
         data: list[Memory] = (await self.call("GET", f"?{query}"))["data"]
         return data
 

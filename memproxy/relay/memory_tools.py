@@ -135,7 +135,7 @@ class MemoryTools:
         )
         headers = {IDENTITY_HEADER: encode_identity(asker)}
         theirs = {name for name, _ in chat.offered_tools}
-        may_read, may_write = (f"memory:{what}" in identity.permissions for what in ("read", "write"))
+        may_read, may_write = (f"memory:{action}" in identity.permissions for action in ("read", "write"))
         tools = tuple(
             tool
             for tool in await self._list_tools(headers)
@@ -154,8 +154,10 @@ class MemoryTools:
     def keep(self, scope: Scope, names: Sequence[str], done: Sequence[DoneCall]) -> None:
         """Keep calls for the request that brings the results of the client's own, which have these names."""
         reads = {tool.name for tool in self._tools if tool.reads}
-        again = [one if one.call.name not in reads else msgspec.structs.replace(one, result=None) for one in done]
-        self._kept_calls.put(_kept_as(scope, names), (again, time.monotonic()))
+        kept_calls = [
+            item if item.call.name not in reads else msgspec.structs.replace(item, result=None) for item in done
+        ]
+        self._kept_calls.put(_kept_as(scope, names), (kept_calls, time.monotonic()))
 
     async def _put_back(self, offer: Offer, chat: RequestBody) -> dict[int, KeptCalls]:
         """Calls that were kept, by the messages (indexes) they belong to. Reading is done again: erased things are not
@@ -166,9 +168,9 @@ class MemoryTools:
             done, at = self._kept_calls.get(_kept_as(offer.scope, names)) or ([], 0.0)
             if not done or time.monotonic() - at > KEPT_S:
                 continue
-            results = [one.result or await self.run(offer, one.call, CALL_S) for one in done[:MOST_CALLS]]
-            results_json = [offer.format.result(one.call, result) for one, result in zip(done, results, strict=False)]
-            earlier[index] = KeptCalls(b",".join(one.json for one in done[:MOST_CALLS]), b",".join(results_json))
+            results = [call.result or await self.run(offer, call.call, CALL_S) for call in done[:MOST_CALLS]]
+            results_json = [offer.format.result(call.call, result) for call, result in zip(done, results, strict=False)]
+            earlier[index] = KeptCalls(b",".join(call.json for call in done[:MOST_CALLS]), b",".join(results_json))
         return earlier
 
     async def run(self, offer: Offer, call: ToolCall, within_s: float) -> str:
@@ -182,7 +184,7 @@ class MemoryTools:
         except (EngineUnavailable, TimeoutError, _Unusable) as error:
             log.warning("the model's call of %s cannot be answered: %r", call.name, error)
             return _failed(call.name, "unavailable", _AWAY)
-        text = "\n".join(one["text"] for one in answer.get("content") or () if isinstance(one.get("text"), str))
+        text = "\n".join(part["text"] for part in answer.get("content") or () if isinstance(part.get("text"), str))
         if answer.get("isError"):
             return _failed(call.name, "refused", text[:MOST_RESULT])
         structured = answer.get("structuredContent")
@@ -309,7 +311,7 @@ class ToolAnswer:
                 return
             rounds += 1
             is_last = rounds >= MOST_ROUNDS or self._room <= 0 or self._time_s <= 0
-            results = [tool_format.result(one.call, one.result or "") for one in done]
+            results = [tool_format.result(call.call, call.result or "") for call in done]
             if not await self._next(b",".join([this.reply_json(), *results]), last=is_last):
                 names = frozenset()
 

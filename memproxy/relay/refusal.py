@@ -141,8 +141,8 @@ class Positions:
         for position, learned in self._learned.items():
             for tenant, pairs in await self._stored(_META_KEYS[position]):
                 newer = learned.get(tenant) or []
-                before = [pair for pair in pairs if pair not in newer]
-                learned.put(tenant, [*before, *newer][-MOST_OF_A_TENANT:])
+                older = [pair for pair in pairs if pair not in newer]
+                learned.put(tenant, [*older, *newer][-MOST_OF_A_TENANT:])
 
     async def _stored(self, key: str) -> list[tuple[str, list[tuple[str, str]]]]:
         stored = await self._state.get_meta(key)

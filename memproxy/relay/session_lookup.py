@@ -71,8 +71,8 @@ REMEMBERED_LINKS = 4_096
 def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
     """Chain digests of the user's messages (`core.turn.text_digest` of each), oldest first (at least one)."""
     chains = _chains(digests, len(digests))
-    before = chains[-2] if len(chains) > 1 else None
-    return PrefixKeys(whole=chains[-1], before=before, pair=_pair(digests[-2:]), pair_before=_pair(digests[-3:-1]))
+    shorter = chains[-2] if len(chains) > 1 else None
+    return PrefixKeys(whole=chains[-1], before=shorter, pair=_pair(digests[-2:]), pair_before=_pair(digests[-3:-1]))
 
 
 def _chains(digests: Sequence[str], last: int) -> list[str]:
@@ -129,15 +129,15 @@ class Sessions:
         tool_followup: bool,
         now: datetime,
         named: str | None = None,
-        again: int = 0,
+        repeated: int = 0,
         all_digests: Collection[str] = (),
     ) -> Conversation:
         """The session that the user messages of these digests continue, or a new one.
 
         ``answer`` is the text of the request's last assistant message. A conversation's first message always begins a
         new session, for it has no prefix, unless it is a tool loop's follow-up. ``named`` is the session that the
-        client names. ``again`` messages before the last one are captured with it, perhaps once more: the conversation
-        says when each came. ``all_digests`` are those of all messages, the assistant's too.
+        client names. ``repeated`` messages before the last one are captured with it, perhaps once more: the
+        conversation says when each came. ``all_digests`` are those of all messages, the assistant's too.
         """
         if not digests:
             return Conversation.beginning(now)
@@ -149,7 +149,7 @@ class Sessions:
         noted, said_at = await self._look_up(scope, lookup_keys), now
         # a conversation in the same words as an earlier one is told apart by the answer that it brings
         begun = None if tool_followup else _answered(noted.get(keys.before or "", []), answer)
-        if same := [one for one in noted.get(keys.whole, []) if begun is None or one.session == begun.session]:
+        if same := [hit for hit in noted.get(keys.whole, []) if begun is None or hit.session == begun.session]:
             session, said_at = same[0].session, same[0].said_at
         elif candidates := next((noted[key] for key in lookup_keys[1:] if noted.get(key)), None):
             session = (_answered(candidates, answer) or candidates[0]).session
@@ -157,19 +157,19 @@ class Sessions:
             session = earlier
         else:
             return Conversation.beginning(now, remembered)
-        before = await self._times(scope, named or session, _chains(digests[:-1], again)) if again else ()
-        return Conversation(session=session, said_at=said_at, asked_at=now, keys=remembered, said_before=before)
+        said_before = await self._times(scope, named or session, _chains(digests[:-1], repeated)) if repeated else ()
+        return Conversation(session=session, said_at=said_at, asked_at=now, keys=remembered, said_before=said_before)
 
     async def _find_earlier(self, scope: Scope, digests: Sequence[str], all_digests: Collection[str]) -> str | None:
         if not (shorter := digests[:-2]) or not all_digests:
             return None
         keys = _chains(shorter, min(len(shorter), EARLIER_BEGINNINGS))[::-1]
         noted = await self._look_up(scope, keys)
-        return next((one.session for key in keys for one in noted.get(key, []) if one.answer in all_digests), None)
+        return next((hit.session for key in keys for hit in noted.get(key, []) if hit.answer in all_digests), None)
 
     async def _times(self, scope: Scope, session: str, keys: list[str]) -> tuple[datetime | None, ...]:
         noted = await self._look_up(scope, keys, least=len(keys))
-        return tuple({one.session: one.said_at for one in noted.get(key, [])}.get(session) for key in keys)
+        return tuple({hit.session: hit.said_at for hit in noted.get(key, [])}.get(session) for key in keys)
 
     async def _look_up(self, scope: Scope, keys: list[str], *, least: int = 1) -> dict[str, list[KnownSession]]:
         """What is known of these keys; the cache is enough where it knows the ``least`` number of them."""
@@ -193,8 +193,8 @@ class Sessions:
         )
         for key in conversation.keys:
             cache_key = (*scope.owner, key)
-            others = [other for other in self._cache.get(cache_key) or [] if other.session != noted.session]
-            self._cache.put(cache_key, [noted, *others[:3]])
+            other_sessions = [other for other in self._cache.get(cache_key) or [] if other.session != noted.session]
+            self._cache.put(cache_key, [noted, *other_sessions[:3]])
         await self._state.remember_session(scope, conversation.keys, noted, asked_at=conversation.asked_at)
 
 

@@ -293,11 +293,11 @@ class Upstream:
             return UpstreamUnreachable(
                 f"What the upstream {self.host} answered cannot be read as HTTP. Check upstream.base_url."
             )
-        what = type(error).__name__
+        cause = type(error).__name__
         if isinstance(error, aiohttp.ClientConnectorError) and error.os_error is not None:
-            what = error.os_error.strerror or what
+            cause = error.os_error.strerror or cause
         return UpstreamUnreachable(
-            f"The upstream {self.host} cannot be reached ({what}). Check upstream.base_url and the network."
+            f"The upstream {self.host} cannot be reached ({cause}). Check upstream.base_url and the network."
         )
 
 

@@ -138,8 +138,8 @@ class Answer(ABC):
 
     def _spent(self, *tokens: int | None) -> None:
         """What it cost, input, output and cached; a stream may say it several times, while it grows."""
-        before = msgspec.structs.astuple(self.usage or Usage())
-        self.usage = Usage(*(max(old, new or 0) for old, new in zip(before, tokens, strict=True)))
+        previous = msgspec.structs.astuple(self.usage or Usage())
+        self.usage = Usage(*(max(old, new or 0) for old, new in zip(previous, tokens, strict=True)))
 
 
 def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:

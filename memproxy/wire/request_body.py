@@ -380,9 +380,9 @@ def quoted(text: str) -> bytes:
     return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=True).encode()
 
 
-def messages_json(said: Iterable[tuple[str, str]]) -> bytes:
+def messages_json(messages: Iterable[tuple[str, str]]) -> bytes:
     """Messages (role and text) as JSON, a comma behind each; both formats take them in this form."""
-    return b"".join(b'{"role":' + quoted(role) + b',"content":' + quoted(text) + b"}," for role, text in said)
+    return b"".join(b'{"role":' + quoted(role) + b',"content":' + quoted(text) + b"}," for role, text in messages)
 
 
 def _forced(choice: Any) -> bool:

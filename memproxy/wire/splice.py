@@ -211,12 +211,12 @@ def contains(body: bytes, needle: bytes, rare: bytes, *, any_case: bool = False)
     """The same as ``needle in body`` (``any_case``: in ``body.lower()``); ``rare`` is the byte of ``needle`` that few
     bodies have many of, and that has no case.
     """
-    before = needle.index(rare)
+    offset = needle.index(rare)
     position = body.find(rare)
     for _ in range(MOST_CANDIDATES):
         if position < 0:
             return False
-        start = position - before
+        start = position - offset
         if start >= 0 and body.startswith(needle, start):
             return True
         if any_case and start >= 0 and body[start : start + len(needle)].lower() == needle:
@@ -224,7 +224,7 @@ def contains(body: bytes, needle: bytes, rare: bytes, *, any_case: bool = False)
         position = body.find(rare, position + 1)
     if position < 0:
         return False
-    start = max(0, position - before)
+    start = max(0, position - offset)
     return needle in body[start:].lower() if any_case else body.find(needle, start) >= 0
 
 

@@ -212,7 +212,7 @@ class StreamRound(Events):
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = usage
         choices = chunk.get("choices")
-        choice = next((one for one in choices if _is_first(one)), None) if isinstance(choices, list) else None
+        choice = next((entry for entry in choices if _is_first(entry)), None) if isinstance(choices, list) else None
         changed = self._look(choice, raw) if choice is not None else False
         if changed is None:
             return b""
@@ -277,7 +277,7 @@ class StreamRound(Events):
         _merge(part.fields, piece)
         if part.is_ours is None:
             name, is_function = _name(part.fields), part.fields.get("type") in {None, "function"}
-            begins_one = name not in self._names and any(one.startswith(name) for one in self._names)
+            begins_one = name not in self._names and any(own_name.startswith(name) for own_name in self._names)
             if begins_one and is_function and not (name and part.fields["function"].get("arguments")):
                 return None  # the rest of its name is to come
         return self._settled(part, entry)
@@ -287,7 +287,7 @@ class StreamRound(Events):
         if part.is_ours is None:
             part.is_ours = _name(part.fields) in self._names
             if not part.is_ours:
-                part.index = sum(one.is_ours is False for one in self._parts) - 1
+                part.index = sum(part.is_ours is False for part in self._parts) - 1
                 entry = {**entry, **part.fields}
         if part.is_ours:
             return None
@@ -359,21 +359,21 @@ class WholeRound(WholeBody):
 
     def _take(self, body: dict[str, Any]) -> bool:
         choices = body.get("choices")
-        choice = next((one for one in choices if _is_first(one)), None) if isinstance(choices, list) else None
+        choice = next((entry for entry in choices if _is_first(entry)), None) if isinstance(choices, list) else None
         message = choice.get("message") if choice is not None else None
         calls = message.get("tool_calls") if isinstance(message, dict) else None
         if not isinstance(message, dict) or not isinstance(calls, list):
             return False
         ours: list[dict[str, Any]] = []
-        others: list[Any] = []
+        foreign: list[Any] = []
         for call in calls:
-            (ours if isinstance(call, dict) and _name(call) in self._names else others).append(call)
+            (ours if isinstance(call, dict) and _name(call) in self._names else foreign).append(call)
         parts = [_Part(fields=call, is_ours=True) for call in ours]
         self.calls = [part.call(index) for index, part in enumerate(parts)]
         self._reply, self._called = [{**message, "tool_calls": ours}], ours
-        if ours and others:
-            message["tool_calls"] = others
-        self.others = [str(call.get("id") or "") for call in others if isinstance(call, dict)]
+        if ours and foreign:
+            message["tool_calls"] = foreign
+        self.others = [str(call.get("id") or "") for call in foreign if isinstance(call, dict)]
         return bool(ours)
 
 
@@ -417,11 +417,11 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def summed(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def summed(earlier: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
     """Two reports of tokens as one: numbers are added, all else is the later one's."""
-    total = {**before, **now}
-    for name, value in before.items():
-        later = now.get(name)
+    total = {**earlier, **newer}
+    for name, value in earlier.items():
+        later = newer.get(name)
         if isinstance(value, dict) and isinstance(later, dict):
             total[name] = summed(value, later)
         elif _is_number(value) and _is_number(later):

@@ -34,7 +34,7 @@ def log(count: int, first: int = 0) -> list[Said]:
 @pytest.mark.parametrize("most", [1, 2, 4, 7, 8, 20, 50])
 def test_a_window_holds_what_was_asked_for_and_begins_with_the_user(most: int) -> None:
     for count in range(0, 120, 2):
-        shown = replayed(log(count), before=0, most=most, tokens=MUCH)
+        shown = replayed(log(count), earlier=0, most=most, tokens=MUCH)
         assert list(shown) == log(count)[count - len(shown) :]
         assert min(most, count) <= len(shown) <= most + step_of(most)
         assert not shown or shown[0].role == "user"
@@ -43,7 +43,7 @@ def test_a_window_holds_what_was_asked_for_and_begins_with_the_user(most: int) -
 def test_a_window_moves_in_steps_and_only_grows_between_them() -> None:
     starts = []
     for count in range(20, 80, 2):
-        shown = replayed(log(count), before=0, most=20, tokens=MUCH)
+        shown = replayed(log(count), earlier=0, most=20, tokens=MUCH)
         starts.append(shown[0].content)
     moves = sum(before != after for before, after in itertools.pairwise(starts))
     assert moves <= 30 * 2 / step_of(20)
@@ -53,14 +53,14 @@ def test_a_window_moves_in_steps_and_only_grows_between_them() -> None:
 def test_the_end_of_a_log_gives_the_same_window_as_all_of_it(most: int) -> None:
     for count in range(0, 100, 2):
         end = max(0, count - most - 2 * step_of(most) - 1)
-        short = replayed(log(count, end), before=end, most=most, tokens=MUCH)
-        assert list(short) == list(replayed(log(count), before=0, most=most, tokens=MUCH))
+        short = replayed(log(count, end), earlier=end, most=most, tokens=MUCH)
+        assert list(short) == list(replayed(log(count), earlier=0, most=most, tokens=MUCH))
 
 
 def test_what_costs_too_much_is_left_out_from_the_beginning() -> None:
     said = [Said("user", "x" * 4000), Said("assistant", "fine"), Said("user", "short"), Said("assistant", "yes")]
-    assert list(replayed(said, before=0, most=4, tokens=100)) == said[2:]
-    assert not replayed([Said("user", "x" * 4000)], before=0, most=4, tokens=100)
+    assert list(replayed(said, earlier=0, most=4, tokens=100)) == said[2:]
+    assert not replayed([Said("user", "x" * 4000)], earlier=0, most=4, tokens=100)
 
 
 def roles(text: str) -> list[Role]:
@@ -116,12 +116,12 @@ def entry(key: str, **fields: object) -> WorkingEntry:
 
 def test_an_inventory_names_own_entries_first_and_others_only_where_that_is_asked_for() -> None:
     entries = [entry("agent/other/notes"), entry("team/findings-index"), entry("session/s/plan"), entry("agent/me/x")]
-    own = entries_to_list(entries, session="s", agent="me", others=False)
+    own = entries_to_list(entries, session="s", agent="me", all_owners=False)
     assert [one.key for one in own] == ["session/s/plan", "agent/me/x"]
-    every = [one.key for one in entries_to_list(entries, session="s", agent="me", others=True)]
+    every = [one.key for one in entries_to_list(entries, session="s", agent="me", all_owners=True)]
     assert every == ["session/s/plan", "agent/me/x", "team/findings-index", "agent/other/notes"]
     assert len(
-        entries_to_list([entry(f"a/{number}") for number in range(50)], session=None, agent=None, others=True)
+        entries_to_list([entry(f"a/{number}") for number in range(50)], session=None, agent=None, all_owners=True)
     ) == (MOST_ENTRIES)
 
 
