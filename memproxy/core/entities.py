@@ -113,7 +113,9 @@ def mentions(memory: Memory) -> list[Mention]:
     """The entities that a memory names, each once: those it lists, its subject and object and those of its relations;
     of a verbatim turn the names written with capitals. The user is none.
     """
-    named = list(_in_text(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated(memory))
+    named = list(
+        _capitalised_mentions(memory.content[:_MOST_READ]) if memory.kind is Kind.TURN else _stated_mentions(memory)
+    )
     best: dict[str, Mention] = {}
     for mention in named:
         key = subject_name(mention.name)
@@ -125,7 +127,7 @@ def mentions(memory: Memory) -> list[Mention]:
     return list(best.values())
 
 
-def _stated(memory: Memory) -> Iterator[Mention]:
+def _stated_mentions(memory: Memory) -> Iterator[Mention]:
     text = memory.content[:_MOST_READ]
     stated = [(name, "") for name in memory.entities]
     for edge in edges(memory):
@@ -136,7 +138,7 @@ def _stated(memory: Memory) -> Iterator[Mention]:
         stated.append((memory.subject, ""))
     for name, context in stated:
         if (bare := name.strip()) and not is_abbreviation(bare, stops=f"{bare}." in text):
-            yield _looked_at(bare, context)
+            yield _typed_mention(bare, context)
 
 
 def is_abbreviation(name: str, *, stops: bool) -> bool:
@@ -150,14 +152,14 @@ def _is_thing(value: str) -> bool:
     return value[:1].isupper() or _is_time(value) or bool(_words(value) & (_EVENT_WORDS | _PEOPLE_WORDS))
 
 
-def _in_text(text: str) -> Iterator[Mention]:
+def _capitalised_mentions(text: str) -> Iterator[Mention]:
     """Names written with capitals. The first word of a sentence has one whatever it is: it is a name, or belongs to the
     one that follows it, only if it is written so elsewhere in the text too.
     """
     begins: list[list[str]] = []
     inside: set[str] = set()
     for match in _NAME.finditer(text):
-        words_of_name = _trimmed(match.group())
+        words_of_name = _name_words(match.group())
         if not words_of_name or (
             len(words_of_name) == 1 and is_abbreviation(words_of_name[0], stops=text.startswith(".", match.end()))
         ):
@@ -169,12 +171,12 @@ def _in_text(text: str) -> Iterator[Mention]:
             continue
         inside.add(words_of_name[0])
         preceding = _WORD_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()])
-        yield _looked_at(name, preceding.group(1) if preceding else "")
+        yield _typed_mention(name, preceding.group(1) if preceding else "")
     for words_of_name in begins:
         if words_of_name[0] in inside:
-            yield _looked_at(" ".join(words_of_name), "")
+            yield _typed_mention(" ".join(words_of_name), "")
         elif rest := _after_number(words_of_name[1:]):
-            yield msgspec.structs.replace(_looked_at(" ".join(rest), words_of_name[0]), first=words_of_name[0])
+            yield msgspec.structs.replace(_typed_mention(" ".join(rest), words_of_name[0]), first=words_of_name[0])
 
 
 def _begins_a_name(name_words: list[str]) -> bool:
@@ -195,7 +197,7 @@ def _after_number(name_words: list[str]) -> list[str]:
     return name_words
 
 
-def _trimmed(name: str) -> list[str]:
+def _name_words(name: str) -> list[str]:
     """The words of a run of capitals without those at its ends that begin a sentence ("Yes Anna's" is ``Anna``)."""
     name_words = [_POSSESSIVE.sub("", word) for word in name.split()]
     while name_words and (_begins_a_sentence(name_words[0]) or (len(name_words) > 1 and name_words[0].endswith("ing"))):
@@ -210,7 +212,7 @@ def _begins_a_sentence(word: str) -> bool:
     return len(plain) == 1 or (plain in STOPWORDS | _NOT_NAMES and plain not in _TIME_WORDS | {"new"})
 
 
-def _looked_at(name: str, context: str) -> Mention:
+def _typed_mention(name: str, context: str) -> Mention:
     """The mention with its type: what the context says, then how the name looks."""
     name = name.strip()
     if _is_time(name):
@@ -301,7 +303,7 @@ class Census:
         unsure, self._unsure = self._unsure, []
         for mention, at in unsure:
             whole = f"{mention.first} {mention.name}"
-            self._count(_looked_at(whole, "") if mention.first in self._firsts else mention, at)
+            self._count(_typed_mention(whole, "") if mention.first in self._firsts else mention, at)
         return {
             key: Entity(
                 name=self._spelled[key].most_common(1)[0][0],

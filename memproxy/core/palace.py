@@ -129,11 +129,11 @@ def subject_name(subject: str) -> str:
     """The subject as a wing (or an entity) is called: "My dog Biscuit", "Biscuit the dog" and "biscuit" are
     ``biscuit``, "project Atlas" and "the Atlas project" are ``atlas``, whatever means the user is ``user``.
     """
-    _, name = _parted(subject)
+    _, name = _role_and_name(subject)
     return name or USER
 
 
-def _parted(subject: str) -> tuple[str | None, str]:
+def _role_and_name(subject: str) -> tuple[str | None, str]:
     """The role that stands before (or after) a name, and the name's slug; empty when it is the user."""
     name_words = _WORD.findall(_POSSESSIVE.sub("", subject))
     while name_words and (
@@ -197,7 +197,7 @@ def same_names(memory: Memory) -> list[tuple[str, str]]:
     "the user's dog is called Biscuit", "TS is short for TypeScript", "my wife Clara", or a subject "my dog Biscuit".
     """
     pairs = []
-    role, name = _parted(memory.subject or "")
+    role, name = _role_and_name(memory.subject or "")
     if role in _UNIQUE_ROLES and name:
         pairs.append((role, name))
     triples = [(memory.subject, memory.predicate, memory.object)]
@@ -277,7 +277,7 @@ def moved_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> tuple[list
 def _dominant(texts: Sequence[str], wings: Mapping[str, str]) -> str:
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update({wings[name] for name in _mentioned(text, wings.keys())})
+        counts.update({wings[name] for name in _names_in(text, wings.keys())})
     best = max(((count, wing) for wing, count in counts.items() if wing != USER), default=(0, USER))
     return best[1] if best[0] * 2 >= len(texts) else USER
 
@@ -294,7 +294,7 @@ def _slugs(text: str) -> list[str]:
     return [slug(word) for word in _WORD.findall(_POSSESSIVE.sub("", text[:40_000])[:20_000])]
 
 
-def _mentioned(text: str, names: Set[str]) -> Set[str]:
+def _names_in(text: str, names: Set[str]) -> Set[str]:
     """Those of the names that are among `mentions`."""
     if len(names) > _MOST_SOUGHT or not text.isascii():
         return mentions(text) & names

@@ -87,7 +87,7 @@ class Engine:
         self.backing_up = BackingUp(parts)
         self.reindexing = Reindexing(parts)
         self._all_open = asyncio.Event()
-        parts.recall.own_words.found_by(worker.soon_indexed)
+        parts.recall.own_words.wait_with(worker.soon_indexed)
         worker.on_ended(self._row_ended)
         parts.changes.subscribe(self._changed)
         worker.on_deleted(self._eraser.soon)

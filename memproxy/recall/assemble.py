@@ -71,7 +71,7 @@ def assemble(
     """
     heading = heading or (HEADING if max_tokens >= _SMALL else SHORT_HEADING)
     frame = (block.OPEN.format(nonce=nonce), heading.strip(), block.CLOSE.format(nonce=nonce))
-    tokens = MESSAGE_OVERHEAD + estimate(frame[0]) + _estimated(frame[1]) + estimate(frame[2]) + len(frame)
+    tokens = MESSAGE_OVERHEAD + estimate(frame[0]) + _heading_tokens(frame[1]) + estimate(frame[2]) + len(frame)
     terms = frozenset(key_terms(query, limit=24))
     lines: list[_Line] = []
     for line in (_line_of(scored, terms, now, profile=profile) for scored in chosen):
@@ -88,7 +88,7 @@ def assemble(
 
 
 @functools.lru_cache(_FRAMES)
-def _estimated(text: str) -> int:
+def _heading_tokens(text: str) -> int:
     """The tokens of what stands in all blocks."""
     return estimate(text)
 

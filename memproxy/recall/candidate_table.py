@@ -155,7 +155,7 @@ class CandidateTable:
         """1 for the user's messages, else 0."""
         return self.numbers[BY_USER]
 
-    def likeliest_said(self, odds: Array, most: int) -> list[int]:
+    def likeliest_messages(self, odds: Array, most: int) -> list[int]:
         """The places of so many of the user's messages that count, likeliest first."""
         counts = self.among_counted(self.by_user > 0)
         order = np.argsort(-odds, kind="stable")

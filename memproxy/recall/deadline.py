@@ -53,7 +53,7 @@ class Deadline:
             self._stages[name] = round(self._stages.get(name, 0.0) + seconds * 1000, 3)
             metrics().recall_stage.labels(name).observe(seconds)
 
-    def went_on_without(self, stage: str, error: ModelError) -> None:
+    def note_missing_model(self, stage: str, error: ModelError) -> None:
         """A model was done without: told in the receipt, the metrics and the log. That a tenant's way to its model is
         not known yet is no failure.
         """
@@ -75,7 +75,7 @@ class OwnWords:
         self._most_s = OWN_WORDS_SHARE * deadline_s
         self._indexed: Indexed | None = None
 
-    def found_by(self, indexed: Indexed) -> None:
+    def wait_with(self, indexed: Indexed) -> None:
         """Set how to wait for indexing; without it `wait` returns at once."""
         self._indexed = indexed
 

@@ -65,7 +65,7 @@ async def with_former(
     heads = {fact.memory.id: fact.memory for fact in facts}
     looked_up = {candidate.memory.id for candidate in scored}
     for step in range(1, STEPS + 1):
-        stored = await store.get(scope, sorted(_names(heads.values(), looked_up)))
+        stored = await store.get(scope, sorted(_unread_predecessors(heads.values(), looked_up)))
         looked_up |= stored.keys()
         heads = {name: stored[head.supersedes or ""] for name, head in heads.items() if head.supersedes in stored}
         for fact in facts:
@@ -78,7 +78,7 @@ async def with_former(
     return [entry for candidate in scored for entry in (candidate, *predecessors.get(candidate.memory.id, ()))]
 
 
-def _names(heads: Iterable[Memory], looked_up: set[str]) -> set[str]:
+def _unread_predecessors(heads: Iterable[Memory], looked_up: set[str]) -> set[str]:
     return {head.supersedes for head in heads if head.supersedes is not None} - looked_up
 
 

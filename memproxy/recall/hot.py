@@ -131,8 +131,8 @@ class Hot:
         self._reading = asyncio.Lock()
         self._tasks = TaskOwner("hot")
         if isinstance(store, TellsChanges):
-            store.on_changed(self._changed)
-        changes.subscribe(self._heard)
+            store.on_changed(self._on_store_change)
+        changes.subscribe(self._on_notice)
 
     async def close(self) -> None:
         """Read nothing any more."""
@@ -142,7 +142,7 @@ class Hot:
         """A recall was answered: keep its user's memories soon, in the background. Returns at once."""
         read_at = self._read_at.get(scope.owner, {}).get(_place_of(scope), -math.inf)
         if monotonic() - read_at >= self._every_s:
-            self._soon(scope.owner, _place_of(scope), 0.0)
+            self._read_soon(scope.owner, _place_of(scope), 0.0)
 
     async def memories(self, scope: Scope) -> list[Memory]:
         """What is kept for the scope and holds now, best first; nothing while something of the owner's that is to be
@@ -185,7 +185,7 @@ class Hot:
     def _is_held(self, owner: OwnerKey) -> bool:
         return any(held_owner == owner and until > monotonic() for held_owner, until in self._held.values())
 
-    def _heard(self, change: Change | None) -> None:
+    def _on_notice(self, change: Change | None) -> None:
         """Others changed something. What all processes share they have changed there, too."""
         if not isinstance(self._cache, HotInProcess):
             return
@@ -195,7 +195,7 @@ class Hot:
         else:
             self._tasks.start(self._forget((change.tenant, change.user)), "forget")
 
-    async def _changed(self, scope: Scope, written: Sequence[Memory] | None) -> None:
+    async def _on_store_change(self, scope: Scope, written: Sequence[Memory] | None) -> None:
         """The store changed. New verbatim turns make nothing kept wrong: they may only displace it."""
         owner = scope.owner
         if written is None or any(memory.kind is not Kind.TURN for memory in written):
@@ -205,15 +205,15 @@ class Hot:
             return
         with suppress(CacheUnavailable):
             for place in await self._cache.places(owner):
-                self._soon(owner, place, SOON_S)
+                self._read_soon(owner, place, SOON_S)
 
     async def _forget(self, owner: OwnerKey) -> None:
         self._read_at.pop(owner, None)
         with suppress(CacheUnavailable):  # whoever keeps them sees to it that they are not used
             for place in await self._cache.forget(owner):
-                self._soon(owner, place, SOON_S)
+                self._read_soon(owner, place, SOON_S)
 
-    def _soon(self, owner: OwnerKey, place: HotPlace, delay_s: float) -> None:
+    def _read_soon(self, owner: OwnerKey, place: HotPlace, delay_s: float) -> None:
         if (owner, place) not in self._waiting and len(self._waiting) < MOST_WAITING:
             self._waiting.add((owner, place))
             self._tasks.start(self._read(owner, place, delay_s), "read")
@@ -231,7 +231,7 @@ class Hot:
                 return
             async with asyncio.timeout(REFRESH_S):
                 generation = await self._cache.generation(owner)
-                chosen = await self._chosen(_scope(owner, place))
+                chosen = await self._best_memories(_scope(owner, place))
                 is_written = await self._cache.write(owner, place, chosen, generation)
             await asyncio.sleep(REST * (monotonic() - began))
         except (CacheUnavailable, StoreUnavailable, TimeoutError):
@@ -239,14 +239,14 @@ class Hot:
         finally:
             self._reading.release()
         if not is_written:  # it was changed meanwhile
-            self._soon(owner, place, SOON_S)
+            self._read_soon(owner, place, SOON_S)
             return
         self._read_at.setdefault(owner, {})[place] = monotonic()
         self._read_at.move_to_end(owner)
         while len(self._read_at) > _MOST_OWNERS:
             self._read_at.popitem(last=False)
 
-    async def _chosen(self, scope: Scope) -> list[tuple[float, Memory]]:
+    async def _best_memories(self, scope: Scope) -> list[tuple[float, Memory]]:
         """The best of the scope's memories that may be given out, and the facts that a session begins with, with their
         scores. Of turns, which are all as certain, the newest are looked at.
         """

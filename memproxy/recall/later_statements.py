@@ -59,16 +59,16 @@ _STEP = 1e-3
 _TERMS = 40
 
 
-def with_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array, list[int]]:
+def raise_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array, list[int]]:
     """The log odds, with what was said later raised over the memory, of at least ``least``, that it may follow; and the
     places of those whose place it takes.
     """
-    order = table.likeliest_said(odds, AMONG)
+    order = table.likeliest_messages(odds, AMONG)
     messages = {index: tokens for index, tokens in zip(order, table.tokens(order), strict=True) if tokens}
     raised, instead = odds.copy(), []
     looked = [index for index in order[:MOST] if odds[index] >= least and index in messages]
     for index in looked:
-        later = followed_by(index, messages, table.memories, table.tells)
+        later = later_odds(index, messages, table.memories, table.tells)
         if not later:
             continue
         for other, likely in later.items():
@@ -97,7 +97,7 @@ def successors(candidates: Sequence[Candidate]) -> tuple[dict[int, int], set[int
     tells = functools.cache(lambda index: telling(memories[index].content))
     about, instead = {}, set()
     for index in messages:
-        later = followed_by(index, messages, memories, tells)
+        later = later_odds(index, messages, memories, tells)
         if any(likely >= INSTEAD and terms[index] <= terms[other] for other, likely in later.items()):
             instead.add(index)
         if max(later.values(), default=LATER) >= SAME:
@@ -111,7 +111,7 @@ def _newest(later: Mapping[int, float], said_at: Callable[[int], datetime]) -> i
     return max((other for other, value in later.items() if value >= likeliest - AS_LIKELY), key=said_at)
 
 
-def followed_by(
+def later_odds(
     index: int, messages: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
 ) -> dict[int, float]:
     """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes

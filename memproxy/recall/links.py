@@ -82,7 +82,7 @@ def _phrase(match: re.Match[str]) -> Phrase:
     return Phrase(text if bare == name else text[text.rindex(bare) :], bare, role)
 
 
-async def followed(
+async def search_linked(
     question: str, scored: Sequence[Scored], search: Callable[[str], Awaitable[Sequence[Scored]]]
 ) -> list[Scored]:
     """Everything ``scored`` for a question, and what ``search`` finds for it with its relations resolved by stored
@@ -92,19 +92,19 @@ async def followed(
     seeds: list[Memory] = []
     name = ""
     while len(seeds) < MOST_HOPS and (phrase := phrase_of(question)) is not None:
-        step = follow(phrase, facts)
+        step = resolve(phrase, facts)
         if step is None:
             break
         seed, name = step
         seeds.append(seed)
-        question = replaced(question, phrase, name)
+        question = question_about(question, phrase, name)
     if not seeds:
         return list(scored)
     beyond = [candidate for candidate in await search(question) if _is_about(candidate.memory, name)]
     return _joined(scored, beyond, len(seeds), frozenset(seed.id for seed in seeds))
 
 
-def follow(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None:
+def resolve(phrase: Phrase, facts: Iterable[Memory]) -> tuple[Memory, str] | None:
     """The fact that resolves the phrase, and the name in it (`USER` for the user); None when there is no such fact, or
     several that disagree.
     """
@@ -161,7 +161,7 @@ def _words(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in words(text.replace("_", " "))]
 
 
-def replaced(question: str, phrase: Phrase, name: str) -> str:
+def question_about(question: str, phrase: Phrase, name: str) -> str:
     """The question about whom the phrase means."""
     return question.replace(phrase.text, "the user" if name == USER else name, 1)
 

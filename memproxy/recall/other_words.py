@@ -76,21 +76,21 @@ class OtherWords:
 
     def __init__(self, lexical: LexicalEncoder) -> None:
         self._lexical = lexical
-        self._forms = self._beside(_FORMS)
-        self._alike = self._beside(_ALIKE)
+        self._forms = self._related_terms(_FORMS)
+        self._alike = self._related_terms(_ALIKE)
 
     def encoded(self, text: str) -> SparseVector:
         """The query with the other forms of its words in full, and what means the like for a part."""
         query_terms = self._lexical.encode_query(text).indices
         if len(query_terms) > MOST_TERMS:
             return SparseVector(indices=list(query_terms), values=[1.0] * len(query_terms))
-        forms = _others(query_terms, self._forms)
-        alike = _others((*query_terms, *forms), self._alike)
-        weights = dict.fromkeys((*alike, *_others(alike, self._forms)), ALIKE_WEIGHT)
+        forms = _related(query_terms, self._forms)
+        alike = _related((*query_terms, *forms), self._alike)
+        weights = dict.fromkeys((*alike, *_related(alike, self._forms)), ALIKE_WEIGHT)
         weights.update(dict.fromkeys((*forms, *query_terms), 1.0))
         return SparseVector(indices=list(weights), values=list(weights.values()))
 
-    def _beside(self, groups: str) -> Mapping[int, tuple[int, ...]]:
+    def _related_terms(self, groups: str) -> Mapping[int, tuple[int, ...]]:
         """Which terms stand in a group with each."""
         related: dict[int, dict[int, None]] = {}
         for group in groups.split(","):
@@ -103,5 +103,5 @@ class OtherWords:
         )
 
 
-def _others(terms: Iterable[int], beside: Mapping[int, Sequence[int]]) -> list[int]:
+def _related(terms: Iterable[int], beside: Mapping[int, Sequence[int]]) -> list[int]:
     return [other for term in terms for other in beside.get(term, ())]

@@ -36,13 +36,13 @@ from memproxy.recall.former import asks_for_past, likeliest_facts, with_former
 from memproxy.recall.hot import Hot
 from memproxy.recall.other_words import OtherWords
 from memproxy.recall.query import Query, parts_of
-from memproxy.recall.ranking import REPLACED, Ranker, Scored, looked_at, merged, set_aside
-from memproxy.recall.recall_answer import answered, without
+from memproxy.recall.ranking import REPLACED, Ranker, Scored, merge_searches, searched_candidates, set_aside
+from memproxy.recall.recall_answer import answer_with, answer_without
 from memproxy.recall.recipes import LATE, Recipe, configured
 from memproxy.recall.rerank import reranked
 from memproxy.recall.rewrite import Rewriter, by_itself, leans_on_context, shorten, with_context, with_earlier
 from memproxy.recall.select import ELBOW, Judgements, Limits, select
-from memproxy.recall.speaks_of import higher, speaks_of
+from memproxy.recall.speaks_of import raised_floor, speaks_of
 from memproxy.settings import Settings
 
 EMBED_SHARE = 0.6
@@ -136,10 +136,10 @@ class Recall:
         deadline = Deadline(self._deadline_s)
         limits = Limits.of(self._settings, request.limits)
         if request.only_if_told:
-            limits = msgspec.structs.replace(limits, floor=higher(limits.floor))
+            limits = msgspec.structs.replace(limits, floor=raised_floor(limits.floor))
         query = with_context(request.queries)
         if not request.queries or not limits.kinds or not limits.limit:
-            return without(deadline, "empty", query=query)
+            return answer_without(deadline, "empty", query=query)
         try:
             await self.own_words.wait(request.scope, deadline)
             request = await with_earlier(self._store, request, deadline, now=self._clock.now())
@@ -155,7 +155,7 @@ class Recall:
             query, scored = await self._search_parts(sought, query)
             stable = await self._stable(sought) if request.first_turn else []
         except _General:
-            return without(deadline, "skipped", "fact", query=query)
+            return answer_without(deadline, "skipped", "fact", query=query)
         except TimeoutError:
             return await self._from_cache(request, limits, deadline, query, "timeout", explained=explained)
         except StoreUnavailable:
@@ -164,7 +164,7 @@ class Recall:
             judged = self._judged(request, scored, stable, limits)
             block = self._assemble(judged, query, request, limits)
         shown = explained if request.explain else 0
-        return answered(block, judged, query, deadline, floor=limits.floor, explained=shown)
+        return answer_with(block, judged, query, deadline, floor=limits.floor, explained=shown)
 
     async def without_store(self, request: RecallRequest) -> RecallAnswer:
         """The block while the store was never open: of hot memories, where there are any."""
@@ -178,7 +178,7 @@ class Recall:
         """The block of hot memories, found by words and judged like all others: ``degraded`` with ``cache``; with
         ``reason`` (why the store was not asked) where they hold nothing for the question.
         """
-        nothing = without(deadline, "degraded", reason, query=query)
+        nothing = answer_without(deadline, "degraded", reason, query=query)
         if self._hot is None or not request.queries or not limits.kinds or not limits.limit:
             return nothing
         with deadline.stage("cache"):
@@ -195,9 +195,9 @@ class Recall:
             judged = self._judged(request, scored, [], limits)
             block = self._assemble(judged, query, request, limits)
         if not block.text:
-            return without(deadline, "degraded", reason, query=query)
+            return answer_without(deadline, "degraded", reason, query=query)
         shown = explained if request.explain else 0
-        answer = answered(block, judged, query, deadline, floor=limits.floor, explained=shown)
+        answer = answer_with(block, judged, query, deadline, floor=limits.floor, explained=shown)
         return msgspec.structs.replace(answer, result="degraded", reason="cache")
 
     async def search(self, scope: Scope, query: str, *, limit: int, where: MemoryFilter) -> list[Scored]:
@@ -209,7 +209,7 @@ class Recall:
         text = shorten(query)
         with paid_by(scope.tenant):
             hybrid = await self._embedded(text, SEARCH_EMBED_SECONDS, least=limit, where=where)
-        candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+        candidates = searched_candidates(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(Query(text, where.as_of or self._clock.now()), hybrid, candidates)[:limit]
 
     async def _rewritten(self, sought: _Sought) -> str:
@@ -222,7 +222,7 @@ class Recall:
                 with sought.deadline.stage("rewrite"):
                     return await self._rewriter.completed(sought.scope.tenant, sought.messages)
             except ModelError as error:
-                sought.deadline.went_on_without("rewrite", error)
+                sought.deadline.note_missing_model("rewrite", error)
         return by_itself(sought.messages) or with_context(sought.messages)
 
     async def _search_parts(self, sought: _Sought, query: str) -> tuple[str, list[Scored]]:
@@ -231,7 +231,7 @@ class Recall:
             parts = parts_of(query)
             only_told = sought.only_if_told and len(parts) == 1
             searches = [await self._find(sought, part, only_if_told=only_told) for part in parts]
-            scored = searches[0] if len(searches) == 1 else merged(searches)
+            scored = searches[0] if len(searches) == 1 else merge_searches(searches)
         if self._settings.rewrite.mode == "hyde" and all(candidate.score < sought.limits.floor for candidate in scored):
             query, scored = await self._by_statement(sought, query, scored)
         scored = await self._with_former(sought, await self._linked(sought, query, scored))
@@ -241,7 +241,7 @@ class Recall:
             with sought.deadline.stage("rerank"):
                 return query, await reranked(self._reranker, sought.scope.tenant, query, scored)
         except ModelError as error:
-            sought.deadline.went_on_without("rerank", error)
+            sought.deadline.note_missing_model("rerank", error)
             return query, scored
 
     async def _by_statement(self, sought: _Sought, query: str, scored: list[Scored]) -> tuple[str, list[Scored]]:
@@ -252,7 +252,7 @@ class Recall:
             with sought.deadline.stage("rewrite"):
                 statement = await self._rewriter.statement(sought.scope.tenant, sought.messages)
         except ModelError as error:
-            sought.deadline.went_on_without("rewrite", error)
+            sought.deadline.note_missing_model("rewrite", error)
             return query, scored
         async with sought.deadline.in_time():
             return statement, await self._find(sought, statement)
@@ -260,12 +260,12 @@ class Recall:
     async def _linked(self, sought: _Sought, query: str, scored: list[Scored]) -> list[Scored]:
         """The candidates with those behind a relation in the query; without them when there is no time."""
         phrase = links.phrase_of(query) if self._recipe.hops else None
-        if phrase is None or links.follow(phrase, (candidate.memory for candidate in scored)) is None:
+        if phrase is None or links.resolve(phrase, (candidate.memory for candidate in scored)) is None:
             return scored
         try:
             with sought.deadline.stage("hops"):
                 async with sought.deadline.in_time():
-                    return await links.followed(query, scored, lambda other: self._find(sought, other))
+                    return await links.search_linked(query, scored, lambda other: self._find(sought, other))
         except (TimeoutError, StoreUnavailable) as error:
             sought.deadline.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
             return scored
@@ -321,7 +321,7 @@ class Recall:
         with deadline.stage("search"):
             if listed.asks_by_day(query):
                 return await listed.of_days(self._store, scope, where, query)
-            candidates = looked_at(self._recipe, hybrid, await self._store.search(scope, hybrid))
+            candidates = searched_candidates(self._recipe, hybrid, await self._store.search(scope, hybrid))
         if only_if_told:
             with deadline.stage("look"):
                 if not speaks_of(text, candidates) and not self._ranker.bears(hybrid, candidates):

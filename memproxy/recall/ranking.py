@@ -223,7 +223,7 @@ def best_first(scored: Sequence[Scored]) -> list[Scored]:
     return sorted(ordered, key=rank)
 
 
-def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
+def merge_searches(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
     """Everything that the searches for the parts of a message found, by the mean of its scores (0 where it was not
     found), so that none drowns the others; each keeps the best of its scores, by which the floor judges it.
     """
@@ -236,7 +236,7 @@ def merged(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
     return sorted(best.values(), key=lambda hit: (-total[hit.key], -hit.score))
 
 
-def looked_at(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Candidate]:
+def searched_candidates(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Candidate]:
     """What was found; where no memory has tokens yet to compare the question's with, what a search for fewer would have
     found (facts stay: they may be there for their kind).
     """

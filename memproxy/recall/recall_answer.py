@@ -8,7 +8,7 @@ from memproxy.recall.deadline import Deadline
 from memproxy.recall.select import Judged, Judgements
 
 
-def without(deadline: Deadline, result: str, reason: str | None = None, *, query: str) -> RecallAnswer:
+def answer_without(deadline: Deadline, result: str, reason: str | None = None, *, query: str) -> RecallAnswer:
     """No block, and why."""
     return RecallAnswer(result=result, reason=reason, query=query, timings=deadline.timings(), notes=deadline.notes)
 
@@ -26,7 +26,7 @@ class Judgement(RecallAnswer, frozen=True, kw_only=True):
         return RecallAnswer(**fields | {"candidates": [_explain(candidate, shown) for candidate in listed]})
 
 
-def answered(
+def answer_with(
     block: Block, judged: Judgements, query: str, deadline: Deadline, *, floor: float, explained: int
 ) -> RecallAnswer:
     """The block with its lines, and ``explained`` of the candidates beside those that may be in it; 0: what became of

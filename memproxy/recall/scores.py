@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memproxy.core import fusion
 from memproxy.recall.candidate_table import Array, CandidateTable
-from memproxy.recall.later_statements import with_later
+from memproxy.recall.later_statements import raise_later
 from memproxy.recall.recipes import BIAS, LATE, Recipe, Weights
 from memproxy.recall.stages import STAGES, Columns
 
@@ -229,7 +229,7 @@ def _as_scores(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Arr
         return fusion.probability(odds), []
     if table.has_no_vectors:
         return fusion.probability(odds - SURPLUS), []
-    raised, replaced = with_later(table, odds - SURPLUS * (1 - table.is_turn), LIKELY)
+    raised, replaced = raise_later(table, odds - SURPLUS * (1 - table.is_turn), LIKELY)
     return fusion.probability(raised), replaced
 
 

@@ -240,7 +240,7 @@ class _Selection:
     def _told_turns(self) -> frozenset[str]:
         """The turns that are told by themselves or by a fact."""
         telling = [hit.scored.memory for hit in self._first if hit.rejected is None or hit.rejected == "shown"]
-        return frozenset(name for memory in telling for name in _tells(memory))
+        return frozenset(name for memory in telling for name in _told_turn_ids(memory))
 
     @lazy
     def _turns(self) -> dict[str, list[Memory]]:
@@ -263,18 +263,18 @@ class _Selection:
         learned: dict[str, set[str]] = {}
         for candidate in self._first:
             if _is_fact(candidate.scored.memory) and candidate.rejected in (None, "shown", "score"):
-                _note(learned, candidate.scored.memory)
+                _note_fact(learned, candidate.scored.memory)
         for scored in self._rest:
             if _is_fact(scored.memory) and self._reason(scored) == "score":
-                _note(learned, scored.memory)
+                _note_fact(learned, scored.memory)
         return learned
 
     def judge(self, candidate: Scored, reason: str | None) -> None:
         """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
-        displaces turns before it (`_told_by`).
+        displaces turns before it (`_displaced_by`).
         """
         reason = reason or self._repetition(candidate.memory) or self._drop(candidate)
-        displaced = self._told_by(candidate) if reason in (None, "shown") else []
+        displaced = self._displaced_by(candidate) if reason in (None, "shown") else []
         if reason is None and len(self._kept) - len(displaced) >= self._limit:
             reason, displaced = "limit", []
         for index in displaced:
@@ -284,7 +284,7 @@ class _Selection:
             self._lowest = min(self._lowest, _odds(candidate))
             self._seen_digests.add(text_digest(candidate.memory.content))
         if reason in (None, "shown") and candidate.memory.kind is not Kind.TURN:
-            _note(self._given_facts, candidate.memory)
+            _note_fact(self._given_facts, candidate.memory)
         self.judged.append(Judged(candidate, reason))
 
     def _repetition(self, memory: Memory) -> str | None:
@@ -304,7 +304,7 @@ class _Selection:
         """Whether its score lies far below those that are kept."""
         return "elbow" if self._kept and _odds(candidate) < self._lowest - self._elbow else None
 
-    def _told_by(self, fact: Scored) -> list[int]:
+    def _displaced_by(self, fact: Scored) -> list[int]:
         """The places of kept turns that this fact came from, if they do not score much better and say no more. As they
         rank before it, they may answer what it leaves open.
         """
@@ -353,7 +353,7 @@ def _is_fact(memory: Memory) -> bool:
     return memory.kind is not _TURN and memory.kind is not _EPISODIC
 
 
-def _note(facts: dict[str, set[str]], memory: Memory) -> None:
+def _note_fact(facts: dict[str, set[str]], memory: Memory) -> None:
     """Below each turn that it was learned from."""
     for turn in memory.turn_ids:
         facts.setdefault(turn, set()).add(memory.content)
@@ -364,7 +364,7 @@ def _is_held(turn: Memory, present: Collection[str]) -> bool:
     return text_digest(turn.content) in present and len(key_terms(turn.content, limit=_TELLING)) == _TELLING
 
 
-def _tells(memory: Memory) -> Sequence[str]:
+def _told_turn_ids(memory: Memory) -> Sequence[str]:
     """Ids of the turns that a candidate repeats, word for word or as a learned fact; an episode only sums up."""
     if memory.kind is Kind.EPISODIC:
         return ()

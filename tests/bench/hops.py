@@ -22,7 +22,7 @@ from memproxy.evals.dataset import Question, Session, read_json
 from memproxy.evals.throwaway import TENANT, EvaluationMemory, settings_for, throwaway_memory
 from memproxy.evals.vector_cache import opened_embedder
 from memproxy.ports import JournalEntry, JournalKind
-from memproxy.recall.links import follow, phrase_of
+from memproxy.recall.links import phrase_of, resolve
 from memproxy.recall.recipes import DEFAULT
 from memproxy.settings import Settings
 from tests.evals.probes import ProbedMemory
@@ -102,7 +102,7 @@ async def main(given: argparse.Namespace) -> None:
     named = sum(fact.object is not None for some in facts.values() for fact in some)
     print(f"{sum(map(len, facts.values()))} facts, {named} with an object")
     phrases = {one.id: phrase for one in scored if (phrase := phrase_of(one.text)) is not None}
-    led = [one.id for one in scored if one.id in phrases and follow(phrases[one.id], facts[one.user]) is not None]
+    led = [one.id for one in scored if one.id in phrases and resolve(phrases[one.id], facts[one.user]) is not None]
     print(f"{len(phrases)} of {len(scored)} questions go by a relation, of {len(led)} one fact says whom it means")
     for group in ("all", *sorted({question.group for question in scored})):
         chosen = [place for place, question in enumerate(scored) if group in {"all", question.group}]

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from memproxy.recall.later_statements import AMONG, MOST, followed_by
+from memproxy.recall.later_statements import AMONG, MOST, later_odds
 from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.scores import LIKELY
 from tests.evals import lives
@@ -35,11 +35,11 @@ def main(
             continue
         example = workshop.judged(table, corpus, gold)
         odds = told(example, _MODELS)
-        order = table.likeliest_said(odds, AMONG)
+        order = table.likeliest_messages(odds, AMONG)
         said = dict(zip(order, table.tokens(order), strict=True))
         for place in order[:MOST]:
             if odds[place] >= LIKELY:
-                for other, follows in followed_by(place, said, table.memories, table.tells).items():
+                for other, follows in later_odds(place, said, table.memories, table.tells).items():
                     rows.append((float(odds[other]), follows))
                     needed.append(float(example.labels[other]))
     labels = np.array(needed)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from memproxy.core.memory import Memory, Relation
-from memproxy.recall.links import DECAY, Phrase, follow, phrase_of, replaced
+from memproxy.recall.links import DECAY, Phrase, phrase_of, question_about, resolve
 from memproxy.recall.ranking import Scored
 from memproxy.recall.select import ELBOW, select
 from tests.recall.making import LIMITS, NOW, Bench, asking, fact, turn
@@ -55,9 +55,9 @@ SISTER = fact("User's sister is Clara", subject="user", predicate="sister", obje
 def test_a_fact_says_whom_the_relation_means(question: str, facts: list[Memory], becomes: str) -> None:
     phrase = phrase_of(question)
     assert phrase is not None
-    step = follow(phrase, facts)
+    step = resolve(phrase, facts)
     assert step is not None
-    assert replaced(question, phrase, step[1]) == becomes
+    assert question_about(question, phrase, step[1]) == becomes
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_a_fact_says_whom_the_relation_means(question: str, facts: list[Memory],
     ],
 )
 def test_nobody_is_meant_where_facts_say_nothing_or_several(facts: list[Memory]) -> None:
-    assert follow(Phrase("Biscuit's owner", "Biscuit", "owner"), facts) is None
+    assert resolve(Phrase("Biscuit's owner", "Biscuit", "owner"), facts) is None
 
 
 def test_relations_are_edges_while_they_hold() -> None:
     phrase = Phrase("Clara's boss", "Clara", "boss")
     works = Relation(subject="Clara", predicate="boss", object="Sam")
     over = Relation(subject="Clara", predicate="boss", object="Kim", valid_to=OWNS.created_at)
-    step = follow(phrase, [fact("About Clara's work", relations=[works, over])])
+    step = resolve(phrase, [fact("About Clara's work", relations=[works, over])])
     assert step is not None
     assert step[1] == "Sam"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memproxy.core.memory import Trust
 from memproxy.recall.query import MOST_PARTS, parts_of
-from memproxy.recall.ranking import Scored, merged
+from memproxy.recall.ranking import Scored, merge_searches
 from tests.recall.making import Bench, asking, bench, conversation, fact, turn
 from tests.support.model import WITH_AND_WITHOUT, found_by
 
@@ -72,7 +72,7 @@ def test_the_order_is_that_of_the_mean_and_the_floor_sees_the_best() -> None:
     one, other, third = (fact(text) for text in ("one", "other", "third"))
     first = [Scored(memory=one, score=0.9, signals={}), Scored(memory=third, score=0.4, signals={})]
     second = [Scored(memory=other, score=0.8, signals={}), Scored(memory=third, score=0.3, signals={})]
-    found = merged([first, second])
+    found = merge_searches([first, second])
     assert [(item.memory.content, item.score) for item in found] == [("one", 0.9), ("other", 0.8), ("third", 0.4)]
 
 

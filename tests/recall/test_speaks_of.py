@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from memproxy.core.protocol import RecallRequest
-from memproxy.recall.speaks_of import higher
+from memproxy.recall.speaks_of import raised_floor
 from tests.recall.making import Bench, asking, fact, turn
 
 
@@ -58,5 +58,5 @@ async def test_a_rare_word_among_many_memories_is_enough(it: Bench) -> None:
 
 
 def test_the_floor_is_raised_and_stays_within_bounds() -> None:
-    assert [higher(floor) > floor for floor in (0.0, 0.4, 0.6, 0.9)] == [True] * 4
-    assert higher(1.0) == 1.0
+    assert [raised_floor(floor) > floor for floor in (0.0, 0.4, 0.6, 0.9)] == [True] * 4
+    assert raised_floor(1.0) == 1.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memproxy.models.lexical import Bm25Encoder
 from memproxy.ports import Candidate, HybridQuery, SparseVector
 from memproxy.recall.query import Query
-from memproxy.recall.ranking import Scored, best_first, looked_at
+from memproxy.recall.ranking import Scored, best_first, searched_candidates
 from memproxy.recall.reading import Reader
 from memproxy.recall.recipes import DEFAULT
 from memproxy.recall.word_index import WordIndex
@@ -69,17 +69,17 @@ def found(place: int, *, bm25: float = 1.0, tokens: bytes = b"") -> Candidate:
 def test_without_tokens_as_many_are_looked_at_as_a_search_without_them_finds_and_the_facts() -> None:
     far = Candidate(memory=fact("User is allergic to peanuts"), cosine=0.0, bm25=0.0)
     some = [*(found(place) for place in range(DEFAULT.by_tokens)), far]
-    assert looked_at(DEFAULT, QUERY, some) == [*some[: DEFAULT.candidates], far]
+    assert searched_candidates(DEFAULT, QUERY, some) == [*some[: DEFAULT.candidates], far]
 
 
 def test_what_has_the_words_is_looked_at_however_far_its_vector_is() -> None:
     some = [found(place, bm25=0.0) for place in range(DEFAULT.by_tokens)]
     some[-1] = msgspec.structs.replace(some[-1], bm25=1.0)
-    assert looked_at(DEFAULT, QUERY, some) == [*some[: DEFAULT.candidates], some[-1]]
+    assert searched_candidates(DEFAULT, QUERY, some) == [*some[: DEFAULT.candidates], some[-1]]
 
 
 def test_all_are_looked_at_where_one_has_tokens_or_somebody_asked_for_more() -> None:
     some = [found(place) for place in range(DEFAULT.by_tokens)]
-    assert looked_at(DEFAULT, msgspec.structs.replace(QUERY, limit=DEFAULT.by_tokens + 1), some) == some
+    assert searched_candidates(DEFAULT, msgspec.structs.replace(QUERY, limit=DEFAULT.by_tokens + 1), some) == some
     some[-1] = msgspec.structs.replace(some[-1], tokens=b"t")
-    assert looked_at(DEFAULT, QUERY, some) == some
+    assert searched_candidates(DEFAULT, QUERY, some) == some
