@@ -28,15 +28,15 @@ LINE_CHARACTERS = 480
 """A longer text is trimmed around its best match: a few whole messages say more than one long one."""
 
 _WEIGHED = 40
-"""Sentences of a long text of which it is asked whether they tell something."""
+"""Only so many sentences of a long text are weighed by how much they tell."""
 
 PROFILE_LINE_CHARACTERS = 160
-"""Of a profile's lines: many things said shortly tell more of somebody than few in full."""
+"""Of a line in a profile: many short statements tell more about somebody than few long ones."""
 
 SNIPPET_CHARACTERS = 200
 
 _FRAMES = 16
-"""Texts around blocks whose tokens are kept: there is one heading, unless the settings change."""
+"""Headings whose token counts are cached: there is one, unless the settings change."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def assemble(
 
 @functools.lru_cache(_FRAMES)
 def _heading_tokens(text: str) -> int:
-    """The tokens of what stands in all blocks."""
+    """`estimate`, cached: all blocks have the same heading."""
     return estimate(text)
 
 

@@ -59,7 +59,7 @@ class SearchResult(msgspec.Struct, gc=False):
 
 
 def per_candidate(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
-    """A column that each candidate has whoever the others are: read once, and a part of the table takes its rows."""
+    """A column that does not depend on the other candidates: read once, and a part of the table takes its rows."""
     name = read.__name__
 
     def column(table: "CandidateTable") -> Rows:
@@ -75,7 +75,7 @@ def per_candidate(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
 class CandidateTable:
     """All candidates of a query, or a part of them (`only`). Each column has one value for each candidate.
 
-    ``counted`` are those that all are held against, and that tell something of each other (None: all do).
+    ``counted`` are the candidates that all others are compared with (None: all).
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class CandidateTable:
     def only(
         self, places: Sequence[int], *, silent: Set[int] = frozenset(), by_words: bool = False
     ) -> "CandidateTable":
-        """The candidates at these places by themselves; those that are ``silent`` do not count, unless there are no
-        others. ``by_words``: as if none had a vector.
+        """A table of the candidates at these places. No other is compared with those that are ``silent``, unless
+        there are no others. ``by_words``: as if none had a vector.
         """
         counted = np.array([index not in silent for index in places], np.bool_) if silent else None
         if counted is not None and (counted.all() or not counted.any()):
@@ -137,7 +137,7 @@ class CandidateTable:
 
     @lazy
     def numbers(self) -> list[Array]:
-        """`Reading.numbers` of all that were found, also where this is a part of them."""
+        """`Reading.numbers` of all the query's candidates, also in a part of the table."""
         return list(numbers_of(self.result.readings)) if self.whole is None else self.whole.numbers
 
     @per_candidate
@@ -156,7 +156,7 @@ class CandidateTable:
         return self.numbers[BY_USER]
 
     def likeliest_messages(self, odds: Array, most: int) -> list[int]:
-        """The places of so many of the user's messages that count, likeliest first."""
+        """The places of the ``most`` likeliest of the user's counted messages, best first."""
         counts = self.among_counted(self.by_user > 0)
         order = np.argsort(-odds, kind="stable")
         likeliest: list[int] = order[counts[order]][:most].tolist()
@@ -244,7 +244,7 @@ class CandidateTable:
 
     @lazy
     def asked_speakers(self) -> frozenset[str]:
-        """Those who said one of these, or whom one is about, and whose name the query has."""
+        """Names in the query of people who said one of the candidates, or whom one is about."""
         counted = self._speakers if self.counted is None else compress(self._speakers, self.counted)
         return frozenset(name for name in set(counted) if name and name.split()[0] in self.query.names)
 
@@ -308,8 +308,8 @@ class CandidateTable:
 
     @lazy
     def around(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the turns said right before and right after, `NOBODY` where they are no candidates; of one that
-        counts, only such that count.
+        """The places of the turns said right before and right after, `NOBODY` where they are no candidates; counted
+        turns have only counted neighbours.
         """
         order = own_places = self.turns_in_order
         if self.places is not None:
@@ -356,7 +356,7 @@ class CandidateTable:
 
 
 def _numbered(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which of the different values each is, in their order: the inverse of `numpy.unique`, faster."""
+    """The rank of each value among the distinct ones: the inverse of `numpy.unique`, faster."""
     order = values.argsort()
     ranked = values[order]
     new = np.zeros(len(values), np.int64)

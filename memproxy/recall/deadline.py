@@ -20,7 +20,7 @@ OWN_WORDS_SHARE = 0.5
 
 
 class Deadline:
-    """Begins now. Only what runs within `in_time` uses it up: a model's time is its own."""
+    """Begins now. Only what runs within `in_time` uses it up: models have limits of their own."""
 
     def __init__(self, deadline_s: float) -> None:
         self.notes: list[str] = []
@@ -54,8 +54,8 @@ class Deadline:
             metrics().recall_stage.labels(name).observe(seconds)
 
     def note_missing_model(self, stage: str, error: ModelError) -> None:
-        """A model was done without: told in the receipt, the metrics and the log. That a tenant's way to its model is
-        not known yet is no failure.
+        """Tell the receipt, the metrics and the log that recall goes on without a model. A tenant whose way to its
+        model is not known yet is no failure.
         """
         reason = "timeout" if isinstance(error.__cause__, TimeoutError) else error.code.removeprefix("model_")
         self.notes.append(f"{stage}: {reason}")
@@ -80,7 +80,7 @@ class OwnWords:
         self._indexed = indexed
 
     async def wait(self, scope: Scope, deadline: Deadline) -> None:
-        """Return when the owner's turns are indexed, or when that takes too long: what is there is searched then.
+        """Return when the owner's turns are indexed, or that takes too long: then what is indexed is searched.
 
         Raises:
             TimeoutError: the deadline is over.

@@ -28,7 +28,7 @@ the cosine of "Where do I live?" and "User lives in Lisbon" is .46 for .33, of n
 """
 
 _NEIGHBOUR_CHARACTERS = 600
-"""What is read of a neighbour: a long message next to a short one must not drown it."""
+"""Characters of a neighbour that are indexed: a long message must not drown a short one next to it."""
 
 
 _MONTHS = (

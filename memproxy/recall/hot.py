@@ -1,7 +1,7 @@
 """Hot memories: the best of each user in a project and for an agent, kept for some minutes, so that a session can begin
 with its stable facts without a search, and a recall whose store is away or too slow has something to give.
 
-Best is by the score of pruning (docs/retention.md), without importance and opinions. They are read behind an answer,
+Best is by the score of pruning (docs/retention.md), without importance and opinions. They are read in the background,
 read again soon after a write, and forgotten when anything is changed or deleted: an erasure takes effect at once.
 """
 
@@ -46,10 +46,10 @@ REST = 9.0
 """How many times longer the pause after reading one user's is than the reading: a tenth of the time at most."""
 
 MOST_WAITING = 200
-"""Users who wait to be read; more have to be asked for again."""
+"""Most reads that wait; a later recall asks for any others again."""
 
 HELD_S = 3600.0
-"""The longest that an owner gets nothing because of one row that another engine may have carried out."""
+"""The longest that one row keeps its owner without hot memories: another engine may have carried it out."""
 
 _MOST_OWNERS = 10_000
 
@@ -72,7 +72,7 @@ class HotInProcess:
         return list(self._entries.get(owner) or ())
 
     async def forget(self, owner: OwnerKey) -> list[HotPlace]:
-        if len(self._changes) >= _MOST_OWNERS:  # what is read just now counts for nobody
+        if len(self._changes) >= _MOST_OWNERS:  # reads under way are thrown away
             self._cleared += 1
             self._changes.clear()
         self._changes[owner] += 1
@@ -108,9 +108,9 @@ class Hot:
     """Keeps hot memories up to date, and answers from them.
 
     Args:
-        kept: where they are.
+        cache: where they are kept.
         store: all memories; it tells of its changes (`ports.TellsChanges`).
-        changes: tell what others have changed; hot memories of this process alone go by them.
+        changes: notices of what other processes changed; only hot memories of this process need them.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Hot:
         return any(held_owner == owner and until > monotonic() for held_owner, until in self._held.values())
 
     def _on_notice(self, change: Change | None) -> None:
-        """Others changed something. What all processes share they have changed there, too."""
+        """Another process changed something; a shared cache it has changed itself."""
         if not isinstance(self._cache, HotInProcess):
             return
         if change is None:

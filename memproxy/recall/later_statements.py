@@ -29,7 +29,7 @@ TOWARDS, BACK, BIAS = 7.94, 21.15, -5.38
 """
 
 LATER = -4.0
-"""Log odds of taking the place from which on a later message is looked at."""
+"""Least log odds of taking the place at which a later message is looked at."""
 
 OWN, FOLLOWS, WORTH = 0.58, 0.31, 0.75
 """How likely a message is needed that was said later than a likely memory: weights of its own log odds and of those
@@ -60,8 +60,8 @@ _TERMS = 40
 
 
 def raise_later(table: CandidateTable, odds: Array, least: float) -> tuple[Array, list[int]]:
-    """The log odds, with what was said later raised over the memory, of at least ``least``, that it may follow; and the
-    places of those whose place it takes.
+    """The log odds, with later statements raised above the memories, of at least ``least``, that they may follow; and
+    the places of the memories that they replace.
     """
     order = table.likeliest_messages(odds, AMONG)
     messages = {index: tokens for index, tokens in zip(order, table.tokens(order), strict=True) if tokens}
@@ -114,8 +114,8 @@ def _newest(later: Mapping[int, float], said_at: Callable[[int], datetime]) -> i
 def later_odds(
     index: int, messages: Mapping[int, bytes], memories: Sequence[Memory], tells: Callable[[int], float]
 ) -> dict[int, float]:
-    """Of those that were said later and may be about the same the log odds that they take its place. ``tells`` takes
-    long and is asked of these alone.
+    """By index, the log odds that a later message which may be about the same takes its place. ``tells`` is slow, so
+    only these are asked.
     """
     other_indexes, first = [other for other in messages if other != index], memories[index].created_at
     if not any(memories[other].created_at > first for other in other_indexes):
@@ -129,7 +129,7 @@ def later_odds(
 
 
 def _follows(earlier: bytes, texts: Sequence[bytes]) -> Array:
-    """The log odds that each of the others takes the place of an earlier text, if it was said later."""
+    """The log odds that each text takes the place of an earlier one, if it was said later."""
     towards, back = mutual(earlier, texts)
     return BIAS + TOWARDS * _beside_others(towards) + BACK * _beside_others(back)
 

@@ -21,7 +21,7 @@ from memproxy.recall.topics import PROFILE, Topics, profile
 from memproxy.recall.word_index import WordIndex
 
 _TURN = Kind.TURN
-"""To look a member up in its enumeration takes longer than what is asked of it, and this runs for every candidate."""
+"""Looking up a member of an enumeration takes longer than comparing it, and this runs for every candidate."""
 
 REPLACED = "replaced"
 """The signal of a message whose place a later one takes."""
@@ -29,7 +29,7 @@ REPLACED = "replaced"
 _PROFILE_SCORE, _PROFILE_STEP = 0.9, 1e-3
 
 _MARGIN = 64
-"""Blanks, and letters that have two in the other case, by which two texts that are the same may differ in length."""
+"""Most by which equal texts differ in length: by blanks, and by letters whose other case is two letters."""
 
 
 class Scored(msgspec.Struct, kw_only=True, gc=False):
@@ -67,7 +67,7 @@ class Ranker:
         return searched.dense is not None and self.topics.bears(searched.dense, candidates, self.read(candidates))
 
     def note(self, memory: Memory, notes: Notes) -> None:
-        """See how one looks that nobody has found yet; it is kept in its notes."""
+        """Read a memory before any search finds it; the reading is kept in its notes."""
         self._reader.of(memory, notes)
 
     def rank(
@@ -83,9 +83,8 @@ class Ranker:
     ) -> list[Scored]:
         """All candidates by descending score; ties go to the newer memory, then by id, so the order is stable.
 
-        Candidates at the places ``noise`` have the score that they get beside the others, and do not count in that of
-        these; those at ``aside`` have the score that they get without the noise, and do not count in that of the rest.
-        ``readings`` as `read` answered them, where that was asked before. ``ranked`` as in `scores.scores`.
+        The candidates at the places ``noise`` and ``aside`` are compared with all but the noise, the rest only with
+        each other. ``readings``: what `read` returned, where it was called before. ``ranked`` as in `scores.scores`.
         """
         if not candidates:
             return []
@@ -237,11 +236,11 @@ def merge_searches(searches: Sequence[Sequence[Scored]]) -> list[Scored]:
 
 
 def searched_candidates(recipe: Recipe, query: HybridQuery, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """What was found; where no memory has tokens yet to compare the question's with, what a search for fewer would have
-    found (facts stay: they may be there for their kind).
+    """The candidates; while none has vectors of tokens, only those that a smaller search would have found, and the
+    facts (they may be there for their kind).
     """
     most = recipe.candidates
-    # a search for more than a recipe wants was asked for so many by somebody
+    # a larger limit than the recipe's is the caller's wish
     if query.tokens is None or query.limit > recipe.by_tokens or any(hit.tokens for hit in candidates):
         return list(candidates)
     near = sorted((hit for hit in candidates if hit.cosine is not None), key=lambda hit: -(hit.cosine or 0.0))

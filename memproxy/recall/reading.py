@@ -61,7 +61,7 @@ this process, the microsecond, and the place within its call.
 """
 
 _FARTHEST_PLACE = 2**61
-"""A place is what a client says: of a larger number this is kept, so that differences fit into 64 bits."""
+"""Clients choose the place: a larger number is cut to this, so that differences fit into 64 bits."""
 
 
 class Reading(msgspec.Struct):
@@ -83,7 +83,7 @@ class Reading(msgspec.Struct):
 
 
 def readings_of(notes: Iterable[Notes]) -> list[Reading | None]:
-    """The reading that was made of each memory before, if it still is there."""
+    """The kept reading of each memory; None where there is none."""
     derived: list[Any] = list(map(attrgetter("derived"), notes))
     if set(map(type, derived)) <= {Reading}:
         return derived  # as nearly always

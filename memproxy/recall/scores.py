@@ -35,10 +35,10 @@ _TAKEN = (
     *("coverage", "cosine", "cosine_standing", "other_words", "other_words_cosine", "late", "late_window", "by_vector"),
     *("phrases", "speaker", "turn", "topic", "inside_time"),
 )
-"""Columns that are looked at as they are."""
+"""Columns that are features as they are."""
 
 _FIELD = slice(5, 25)
-"""The places, best first, of those that a candidate is held against: behind as many as may be right together."""
+"""Ranks of the candidates that each is compared with: after as many as may be right together."""
 
 _FIELD_PRIOR = 5
 _MOST_ABOVE = 12.0
@@ -149,7 +149,7 @@ def _where(holds: float, column: Array, nothing: Array) -> Array:
 
 def in_order(likely: Array, odds: Array, members: NDArray[np.bool_]) -> Array:
     """Log odds ``likely`` for the ``members``, lowered where one that comes before by ``odds`` has less: a candidate is
-    no likelier than those that match better. Others keep what they were told.
+    no likelier than those that match better. Others keep theirs.
     """
     places = members.nonzero()[0]
     lowered = likely.copy()
@@ -180,7 +180,7 @@ def _above(odds: Array, best_first: Array) -> Array:
 
 
 LIKELY = -1.5
-"""Log odds from which on what was said later about the same comes with a memory."""
+"""Least log odds of a memory that later statements about the same may follow."""
 
 SURPLUS = 0.23
 """Log odds that facts have too many of: of lines that are .4 to .8 likely by them fewer facts are needed than messages
@@ -224,7 +224,7 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
 
 
 def _as_scores(table: CandidateTable, odds: Array, *, ranked: bool) -> tuple[Array, list[int]]:
-    """The scores that odds mean, a block's with what was said later."""
+    """The odds as scores, with later statements raised where they are for a block."""
     if ranked:
         return fusion.probability(odds), []
     if table.has_no_vectors:
@@ -273,7 +273,7 @@ def _odds(
 
     if counted is None or not np.logical_or.reduce(members & counted):
         return level_odds(members)
-    # what does not count is held against all
+    # uncounted candidates are compared with all
     return np.where(counted, level_odds(members & counted, int(np.count_nonzero(counted))), level_odds(members))
 
 
@@ -306,7 +306,7 @@ def weighted(columns: Columns, weights: Weights, count: int, nothing: Array | No
     """The weighted sum of the columns for each of ``count`` candidates; columns without a weight do not count, nor does
     ``nothing``: a column that is 0 for everybody.
     """
-    # of a single candidate NumPy adds up in groups, which are to stay as they are
+    # NumPy adds up a single candidate in groups, and the result must stay the same
     left_out = nothing if count > 1 else None
     names = [name for name, column in columns.items() if name in weights and column is not left_out]
     rows = np.concatenate([np.ones(count), *[columns[name] for name in names]]).reshape(-1, count)

@@ -28,7 +28,7 @@ TURN_AHEAD_OF_FACT = 0.1
 
 ELBOW = 2.3
 """How far the log odds of a score may lie below those of the one before it, which counts as no surer than `_SUREST`:
-beside what surely answers nothing is given that is hardly likelier than not. Of the open lives' lines it takes one in
+beside a sure answer nothing doubtful is given. Of the open lives' lines it takes one in
 forty that is not needed, and one answer of 387.
 """
 
@@ -94,8 +94,8 @@ class Judged(msgspec.Struct, frozen=True, gc=False):
 
 
 class Judgements(Sequence[Judged]):
-    """Candidates, best first, and why each is left out. Those behind the last that may be kept are judged when they are
-    looked at: they are nearly all, and most answers are never asked what became of them.
+    """Candidates, best first, and why each is left out. Those behind the last that may be kept, nearly all, are
+    judged when they are looked at: most answers are never explained.
     """
 
     def __init__(self, judged: list[Judged], rest: Sequence[Scored], reason: Callable[[Scored], str | None]) -> None:
@@ -218,9 +218,7 @@ class _Selection:
         rest: Sequence[Scored],
         reason: Callable[[Scored], str | None],
     ) -> None:
-        """All candidates, the ``first`` with what speaks against them; of the ``rest`` the ``reason`` is asked for
-        where it matters.
-        """
+        """All candidates: the ``first`` are judged already, the ``rest`` are by ``reason`` where it matters."""
         self.judged: list[Judged] = []
         self._query = query
         self._limit = limits.limit
@@ -270,7 +268,7 @@ class _Selection:
         return learned
 
     def judge(self, candidate: Scored, reason: str | None) -> None:
-        """Keep what nothing speaks against (``reason`` None, or that it was shown), or say why not; a fact that is kept
+        """Keep the candidate if there is no ``reason`` against it, or say why not; a fact that is kept or was shown
         displaces turns before it (`_displaced_by`).
         """
         reason = reason or self._repetition(candidate.memory) or self._drop(candidate)

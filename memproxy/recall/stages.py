@@ -211,7 +211,7 @@ def _session_words(table: CandidateTable) -> Array:
 
 
 def _order(times: Array, counted: NDArray[np.bool_] | None) -> Array:
-    """0 for the oldest to 1 for the newest of those that count; others as those that stand beside them."""
+    """0 for the oldest to 1 for the newest of those that count; others as their neighbours in time."""
     if counted is None:
         return times.argsort().argsort() / (len(times) - 1)
     counted_times = np.sort(times[counted])

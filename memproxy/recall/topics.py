@@ -97,7 +97,7 @@ class Topics:
         self.take(topics, dict(zip(texts, (np.asarray(item.parts[0], np.float64) for item in embedded), strict=True)))
 
     def take(self, topics: Mapping[str, _Topic], vectors: Mapping[str, Vectors]) -> None:
-        """The vectors of all examples."""
+        """Set the vectors of all examples."""
         self._tells = [np.stack([vectors[text] for text in topic.tells]) for topic in topics.values()]
         self._asks = [np.stack([vectors[text] for text in topic.asks]) for topic in topics.values()]
         self._inventories = {index: topic.inventory for index, topic in enumerate(topics.values()) if topic.inventory}

@@ -14,7 +14,7 @@ Numbers = NDArray[np.intp]
 Spelled = NDArray[np.uint64]
 
 _CODED = 8
-"""Letters of a word that are held against another's in one number."""
+"""Letters of a word that are compared as one number."""
 
 _MASKS: Spelled = np.array([(1 << 8 * letters) - 1 for letters in range(_CODED + 1)], np.uint64)
 _BLANK = ord(" ")
@@ -115,7 +115,7 @@ class WordIndex:
                 yield from self._longer(places[alike], texts[alike])
 
     def _longer(self, places: Numbers, texts: Numbers) -> Iterator[tuple[bytes, Numbers]]:
-        """The same of words of which only the first letters are known to be the same."""
+        """`_named` for words of which only the first letters are known to be the same."""
         starts, ends = self._edges
         spelled = [
             self._all[start:end] for start, end in zip(starts[places].tolist(), ends[places].tolist(), strict=True)
