@@ -46,7 +46,7 @@ class Rates:
         await self._spend(CHAT, tenant, user, amount=1)
 
     async def turns(self, scope: Scope, count: int) -> None:
-        """Count turns that are to be taken in, all or none.
+        """Count turns to be captured, all or none.
 
         Raises:
             TooManyRequests: they are too many.
@@ -87,6 +87,6 @@ def _refused(over: Spent) -> TooManyRequests:
 
 
 def limit_reached(whose: str, resource: str, words: str, *, wait_s: int, code: str | None = None) -> TooManyRequests:
-    """The refusal by ``limits.<whose>.<what>``, counted."""
+    """The refusal by ``limits.<whose>.<resource>``, counted."""
     metrics().limits_reached.labels(limit=resource, of=whose).inc()
     return TooManyRequests(f"limits.{whose}.{resource} is {words}", retry_after_s=wait_s, code=code)

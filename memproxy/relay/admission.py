@@ -33,7 +33,7 @@ audio/speech audio/transcriptions audio/translations chat/completions completion
 images/generations images/variations messages messages/count_tokens moderations responses
 """
 KEEPS_NOTHING = ("GET /v1/models/*", *(f"POST /v1/{name}" for name in _POSTS.split()))
-"""Calls that show nothing of what the upstream keeps of others (docs/access.md); ``/*``: the path and all below it."""
+"""Calls that show nothing of other callers' data upstream (docs/access.md); ``/*``: the path and all below it."""
 
 PATIENCE_S = 1.0
 """The longest wait for the state to say who made a response."""
@@ -101,7 +101,7 @@ class Admission:
         self._upstream = upstream
 
     async def admit(self, request: Request) -> Identity | None:
-        """Pass a caller who may make this call; who it is, where the proxy itself asks.
+        """Let a caller who may make this call pass, and return who it is where the proxy itself asks for a key.
 
         Raises:
             Unauthenticated, Forbidden: the caller may not.
@@ -124,11 +124,11 @@ class Admission:
     async def chained(
         self, identity: Identity, user: str | None, upstream: str, kept_fields: Sequence[tuple[str, str]]
     ) -> Callable[[str], asyncio.Task[None]]:
-        """Pass a request for a response that goes on from nothing, or from a response that its user made; what notes
-        the name of this one. ``kept_fields`` are the fields that name what the upstream keeps.
+        """Let a request pass that continues nothing, or a response that its user made; returns what notes the name of
+        the new response. ``kept_fields`` are the fields that name what the upstream keeps.
 
         Raises:
-            Forbidden: it goes on from something that the user may not fetch.
+            Forbidden: it continues something that the user may not fetch.
             AuthUnavailable: whose response it is cannot be found out just now.
         """
         for field, name in kept_fields:
@@ -140,7 +140,7 @@ class Admission:
         return partial(self._made_responses.note, identity, user, upstream)
 
     def check_unread(self, identity: Identity) -> None:
-        """Pass a request for a response with an unreadable body; `Forbidden` unless the caller may go on from any."""
+        """Let a request with an unreadable body pass; `Forbidden` unless the caller may continue any response."""
         if UPSTREAM_ALL not in identity.permissions:
             raise Forbidden(
                 "The body cannot be read (it must be JSON in UTF-8 with each name once), so whether it goes on from "

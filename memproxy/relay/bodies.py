@@ -1,4 +1,4 @@
-"""Work on large and compressed request bodies, in a few threads beside the event loop, while somebody waits for it."""
+"""Work on large and compressed request bodies in a few threads, for as long as a request waits for it."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ PATIENCE_S = 5.0
 """The longest that a request waits for its body to be read; then it goes on untouched, and the work ends."""
 
 _BROTLI_QUALITY = 4
-"""Brotli's own default takes a hundred times as long, for a tenth less."""
+"""Brotli's default quality takes a hundred times as long for a tenth less bytes."""
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ class Stop(threading.Event):
 
 
 class BodyWork:
-    """The threads. Work that waits for one and is not wanted any more never begins."""
+    """The threads. Work whose request gave up before a thread was free never begins."""
 
     def __init__(self, *, threads: int = THREADS, patience_s: float = PATIENCE_S) -> None:
         self._pool = ThreadPoolExecutor(threads, "bodies")

@@ -31,11 +31,11 @@ from memproxy.traces import TRACEPARENT
 from memproxy.wire.responses import background_key
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of turns that wait in memory. The text of those beyond waits beside the journal alone, or is lost and counted."""
+"""Most bytes of turns waiting in memory. More text waits only beside the journal, or is lost and counted."""
 
 TRY_AGAIN_S = 1.0
 LAST_TRY_S = 2.0
-"""How long the journal has at the end to take what waits."""
+"""How long the journal is tried at shutdown for what still waits."""
 
 LOG_EVERY_S = 30.0
 """Log at most this often during an outage: thousands of turns come in one."""
@@ -51,7 +51,7 @@ class Waiting:
     aside: asyncio.Task[int | None] | None = None
     is_written: bool = False
     is_lean: bool = False
-    """Whether its text is set aside alone. The engine looks for such rows by itself."""
+    """Whether its text is only beside the journal, where the engine finds it by itself."""
 
 
 class CaptureBacklog:
@@ -73,7 +73,7 @@ class CaptureBacklog:
         return bool(self._waiting)
 
     async def spill(self, waiting: Waiting) -> bool:
-        """Keep it once where it survives this process, unless the journal has it; whether that is possible."""
+        """Write it once beside the journal, unless the journal has it; returns whether that succeeded."""
         if waiting.is_written:
             return True
         if waiting.aside is None:
@@ -108,7 +108,7 @@ class CaptureBacklog:
             log.error("turns (%d, since %s) wait %s: %s", len(self._waiting), waiting.entry.request_id, where, why)
 
     async def close(self) -> None:
-        """Try a last time; what cannot be written waits for the next start, or is lost."""
+        """Try a last time; what fails waits beside the journal for the next start, or is lost."""
         await self._tasks.cancel()
         why: str | None = f"it took over {LAST_TRY_S:g} s"
         try:
@@ -167,7 +167,7 @@ def _count_lost(waiting: Waiting, why: str, *, reason: str = "journal") -> None:
 log = logging.getLogger(__name__)
 
 PROBE = "journal_probe"
-"""Key in the state's facts that is written to see whether turns could be."""
+"""Key of the state that is written to test whether turns could be."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,13 +211,13 @@ class CaptureJournal:
         self._backlog = CaptureBacklog(state)
 
     async def close(self) -> None:
-        """Let commits under way finish, try a last time what could not be written; then write the notes of both."""
+        """Let commits under way finish, retry what could not be written, then write the notes of both."""
         await self._tasks.drain(self._commit_timeout_s)
         await self._backlog.close()
         await self._tasks.drain(self._commit_timeout_s)
 
     async def trouble(self) -> str | None:
-        """Why turns cannot be kept, if the last one could not, and still none could."""
+        """Why turns cannot be kept; None when the last one was, or the next would be."""
         if self._trouble is not None and not self._backlog:  # a full disk may take a small write, and no turns
             try:
                 async with asyncio.timeout(self._commit_timeout_s):
@@ -312,7 +312,7 @@ class CaptureJournal:
     async def _commit(self, exchange: Exchange, answer: str, waiting: Waiting) -> None:
         noting = self._note_session(exchange, answer) if self._shared else None  # one commit with the turn's
         try:
-            if self._backlog:  # it would come before them, and wait as they did
+            if self._backlog:  # it would overtake them, and wait as they do
                 raise StateUnavailable(self._trouble or "turns before it wait")
             number = await self._state.append(waiting.entry)
         except StateUnavailable as error:

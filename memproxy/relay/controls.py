@@ -1,4 +1,4 @@
-"""What a chat request asks of memory: whose, which session, which of recall, injection and capture, within what limits.
+"""What a chat request asks of memory: user, session, whether to recall, inject and capture, and limits.
 
 A name in a header wins over one in the body. Of what memory may do, the least wins: a request that
 refuses memory anywhere is not remembered.
@@ -171,7 +171,7 @@ def _bounded(mode: Mode, *, recalls: bool, captures: bool) -> Mode:
 
 
 def _user(identity: Identity, chat: RequestBody, *, user_header_sent: bool) -> tuple[str | None, str | None]:
-    """``user_header_sent``: a header of ours is there to name the user, if it names one."""
+    """``user_header_sent``: the header that names the user is there, though perhaps empty."""
     ours = _field(chat.context.user_id, OUR_USER_FIELD)
     fields = {
         OUR_USER_FIELD: ours,

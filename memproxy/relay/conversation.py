@@ -34,23 +34,23 @@ from memproxy.wire.request_body import AS_SENT, Context, RequestBody
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 60.0
-"""A state that was asked for is not asked for again before, unless it came: making one takes a model's call or more.
-Each time that it does not come the pause is twice as long, a day at most.
+"""Pause before a state that did not come is asked for again: making one takes a model's call or more. It doubles each
+time, to a day at most.
 """
 
 _DOUBLINGS = 10
 
 MOST_TOLD = 200
-"""Turns of what is left out that a receipt names."""
+"""Most left out turns that a receipt names."""
 
 LOOKED_THROUGH = 500
-"""Entries of working memory that an inventory is chosen from, those changed last."""
+"""The inventory is chosen from so many entries of working memory, those changed last."""
 
 REFUSALS = 2
 """After this many refusals of a session's changed conversation the upstream gets it as the client sent it."""
 
 SESSIONS_BYTES = 2 * 1024 * 1024
-"""For what is noted of sessions: some 10,000."""
+"""For notes about sessions: some 10,000."""
 
 _SAID = frozenset({"user", "assistant", "tool", "function"})
 
@@ -66,7 +66,7 @@ class MemoryRequest(NamedTuple):
 
 
 class Conversed(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request is sent with. ``asks`` is the state to be made behind the answer."""
+    """What one request is sent with. ``asks`` is the state to be made after the answer."""
 
     context: Context = AS_SENT
     carried: Carried = Carried()
@@ -114,7 +114,7 @@ class Conversations:
         self._is_on = bool(self._conversation.replay or compresses) or self._inject != "none"
 
     def concern(self, controls: Controls) -> bool:
-        """Whether there is anything to decide for such a request."""
+        """Whether any of these changes is on for such a request."""
         return (self._is_on or bool(controls.compress_above)) and controls.mode.injects and controls.mode.recalls
 
     def refused(self, scope: Scope, *, beside_blocks: bool) -> None:
@@ -149,7 +149,7 @@ class Conversations:
         return Conversed(context=Context(replayed=messages) if messages else AS_SENT, carried=carried)
 
     async def _compressed(self, request: MemoryRequest, *, nonce: str, above: int) -> Conversed:
-        """With the session's state, as far as it reaches, and asking for the next one where that is due."""
+        """With the session's state in place of the beginning, and a request for the next state where it is due."""
         scope, chat = request.scope, request.chat
         former, rests_on = (None, list[str]()) if request.conversation.begins else await self._read_state(scope)
         users, names = chat.user_indexes, names_of(scope, chat.user_digests, shadow=False)
@@ -192,7 +192,7 @@ class Conversations:
     def _asks(
         self, request: MemoryRequest, names: Sequence[str], *, since: int, new: int, former: KeptState | None
     ) -> CompressAsked | None:
-        """What is to be made behind this request's answer; None where it may not be, or was asked for just now."""
+        """The state to be made after this request's answer; None where it may not be, or was asked for just now."""
         controls, chat = request.controls, request.chat
         session, covered = session_of(request.scope), sum(at < new for at in chat.user_indexes)
         if not (controls.mode.captures and controls.learns and self._by_model and covered):

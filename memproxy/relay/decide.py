@@ -50,8 +50,8 @@ from memproxy.wire.request_body import RequestBody
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 1.0
-"""The longest that a request waits for what the state knows of its user and session: more than recall's deadline,
-because without it the user's choices do not count and a conversation may fall apart.
+"""The longest that a request waits for the state of its user and session: more than recall's deadline, because without
+it the user's choices do not count and a conversation may be split.
 """
 
 MAX_QUERIES = 4
@@ -126,7 +126,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether the request is sent otherwise than the client sent it."""
+        """Whether the request differs from what the client sent."""
         return self.has_blocks or self.conversed.is_changed or self.offer is not None
 
     @property
@@ -320,7 +320,7 @@ class Decider:
             return None
 
     def _warn(self, problem: str | None) -> None:
-        """Say once why requests have no memory; ``memproxy_recall_total`` counts them all."""
+        """Log once why requests have no memory; ``memproxy_recall_total`` counts them all."""
         if problem in _NOBODYS and problem not in self._warned:
             self._warned.add(problem)
             log.warning(
@@ -432,7 +432,7 @@ class Decider:
         return self.withdrawn(decision, reason="upstream_rejected")
 
     def withdrawn(self, decision: Decision, *, reason: str) -> Decision:
-        """The decision of a request that goes as the client wrote it after all; a block of its own is kept nowhere."""
+        """The decision for a request that goes as the client wrote it after all; its new block is not kept."""
         if decision.scope is not None and decision.request_blocks is not None and decision.request_blocks.has_own:
             self.block_keeper.take_back(decision.scope, decision.request_blocks)
         plain = msgspec.structs.replace(decision, request_blocks=None, injects=False, conversed=UNCHANGED, offer=None)
@@ -451,7 +451,7 @@ async def _in_time(reading: Awaitable[Result]) -> Result:
 
 
 def _nothing_said(chat: RequestBody) -> str | None:
-    """Why there is nothing in the request that memory is for."""
+    """Why nothing in the request is a question to memory."""
     if chat.user_texts:
         return "housekeeping" if is_housekeeping(chat.user_texts[-1]) else None
     only_a_tools_result = chat.chain is not None and chat.is_tool_followup  # the upstream has the user's message
@@ -495,15 +495,15 @@ class Gate:
         return gate.judge(text, self._skip, offered=offered, tool_forced=chat.tool_choice_forced, follows=bool(earlier))
 
     def is_first_search(self, chat: RequestBody) -> bool:
-        """Whether nothing said before in this conversation was searched for: after a greeting comes its first turn."""
+        """Whether nothing earlier in this conversation was searched for: its first turn may follow a greeting."""
         return gate.is_first_search(chat.user_texts[:-1], self._skip)
 
 
 BLOCKS_IN_A_SESSION = 4
-"""Unless ``inject.session_tokens`` says otherwise, a session's blocks together cost as much as this many whole ones."""
+"""By default (``inject.session_tokens``) all blocks of a session cost at most as much as this many whole ones."""
 
 LEAST_BLOCK_TOKENS = 100
-"""Below it there is no room for more than a block's heading."""
+"""With less only a block's heading would fit."""
 
 SESSIONS_BYTES = 4 * 1024 * 1024
 """For the sessions whose budget shrank: some 8,000."""

@@ -32,7 +32,7 @@ KEPT_S = 15.0
 """A connection that was idle for longer is not used again: the engine closes them after 75 s, maybe at that moment."""
 
 CONNECT_S = 0.2
-"""A Unix socket is connected at once, or its queue is full."""
+"""Connecting a Unix socket takes no time unless its queue is full."""
 
 
 class Response(NamedTuple):
@@ -84,7 +84,7 @@ class EngineConnections:
                 raise
 
     def close(self) -> None:
-        """Close all connections. Calls that are under way end untold."""
+        """Close all connections. Calls under way end without their ``on_end``."""
         for connection in list(self._all):
             connection.close()
 
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
 
 
 AT_ONCE = 16.0
-"""Recalls at once at the beginning: an engine that needs 3 to 7 ms for each answers as many in time."""
+"""Concurrent recalls at the start: an engine that needs 3 to 7 ms for each answers as many in time."""
 
 MOST_AT_ONCE = 1_000.0
 
@@ -187,11 +187,11 @@ NEWEST = 0.1
 """The weight of the newest answer in the moving average of their times."""
 
 LESS = 0.8
-"""The factor of the number of recalls at once after a late answer."""
+"""The number of concurrent recalls is multiplied by this after a late answer."""
 
 
 class Run(NamedTuple):
-    """A recall that was sent at ``began``; ``full``: with as many under way as allowed, so it tells if more do."""
+    """A recall that was sent at ``began``; ``full``: as many as allowed were under way, so it tells about the limit."""
 
     began: float
     full: bool
@@ -208,7 +208,7 @@ class Pace:
     """
 
     def __init__(self, deadline_s: float, *, at_once: float = AT_ONCE) -> None:
-        """An answer is in time within ``deadline_s``; ``at_once`` are sent at the beginning."""
+        """An answer within ``deadline_s`` is in time; ``at_once`` is the first number of concurrent recalls."""
         self._in_time_s = deadline_s
         self._at_once = max(1.0, at_once)
         self._running = 0
@@ -226,11 +226,11 @@ class Pace:
         return self._running + len(self._waiting)
 
     async def enter(self, within_s: float) -> Run | None:
-        """Begin a recall that is to be answered within this time, when it is its turn. None: it would not be."""
+        """Begin a recall, when it is its turn, that must be answered within this time; None where it would be late."""
         if self.admits and not self._waiting:
             return self.begin()
         if self._usual_s * (1 + (len(self._waiting) + 1) / int(self._at_once)) > within_s:
-            return None  # the answer would be too late, if all goes on as it usually does
+            return None  # at the usual pace the answer would be too late
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[Run | None] = loop.create_future()
         self._waiting[turn] = None
@@ -280,7 +280,7 @@ def _give_up(turn: asyncio.Future[Run | None]) -> None:
 log = logging.getLogger(__name__)
 
 HOP_ALLOWANCE_S = 0.05
-"""What the hop may take on top of recall's own deadline before the request goes on without memory."""
+"""Time for the way to the engine on top of recall's own deadline, before the request goes on without memory."""
 
 LATE_S = 1.0
 """How long after its deadline a recall's answer is still awaited. It is not used, but it tells a busy engine from a
@@ -607,7 +607,7 @@ APART_S = 0.1
 """The time between two notices: under a load the engine takes turns up many at a time, which costs each less."""
 
 MOST_DECIDED = 1_000
-"""Parts of receipts that may wait for the engine (some 1 MB); those beyond are dropped and counted."""
+"""Most parts of receipts that wait for the engine (some 1 MB); more are dropped and counted."""
 
 DECIDED_AT_ONCE = 100
 
@@ -616,8 +616,8 @@ CLOSE_S = 1.0
 
 
 class Notices:
-    """Tells the engine, in the background, of new turns and of decisions; what comes together goes together. A notice
-    that gets lost costs little: the turn is in the journal, and a decision is a receipt's only.
+    """Tells the engine, in the background and in batches, of new turns and of decisions. A notice that gets lost costs
+    little: the turn is in the journal, and a decision is a receipt's only.
     """
 
     def __init__(self, connections: EngineConnections, breaker: Breaker) -> None:
@@ -630,7 +630,7 @@ class Notices:
         self._sent_at = 0.0
 
     async def close(self) -> None:
-        """Send those that wait, within `CLOSE_S`."""
+        """Send waiting notices, within `CLOSE_S`."""
         await self._tasks.drain(CLOSE_S)
 
     def captured(self, captured: Captured) -> None:

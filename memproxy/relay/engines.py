@@ -38,12 +38,12 @@ class Engines:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     def captured(self, captured: Captured) -> None:
-        """Tell all of a new journal row: whichever claims a turn is to know how its model is reached."""
+        """Tell all of a new journal row, because whichever claims its turn needs to know how the model is reached."""
         for client in self._clients:
             client.notices.captured(captured)
 
     def lend(self, captured: Captured) -> None:
-        """Tell all how the request that they are asked for just now reaches its model."""
+        """Tell all how the current request reaches its model."""
         for client in self._clients:
             client.notices.lend(captured)
 
@@ -84,7 +84,7 @@ class Engines:
         return answer
 
     def _there(self) -> list[EngineClient]:
-        """All, those first that answered lately."""
+        """All clients, those that answered lately first."""
         return sorted(self._clients, key=lambda client: not client.is_there)
 
     async def readiness(self) -> dict[str, str]:

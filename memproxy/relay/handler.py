@@ -47,7 +47,7 @@ NOTED_WITHIN_S = 0.5
 """How long an answer that is not captured waits for its session's notes, which began before it was asked for."""
 
 TOOLLESS = frozenset({404, 501})
-"""Statuses by which an upstream may say, beside those of any refusal, that it has no model for requests with tools."""
+"""Further statuses by which an upstream may say that no model of it takes tools."""
 
 _OFF = Decision(result="off")
 _UNREADABLE = Decision(result="skipped", reason="unreadable")
@@ -68,7 +68,7 @@ class _ReadRequest(NamedTuple):
 
 
 class _Built(NamedTuple):
-    """A request as it is sent: with which decision, where its blocks stand, how it is made without our tools."""
+    """A request as it is sent: its decision, the place of its blocks, and how it is made without our tools."""
 
     decision: Decision
     position: Position
@@ -372,8 +372,8 @@ class MemoryHandler:
     def _note_decided(
         self, incoming: _ReadRequest, decision: Decision, status: int | None, *, is_lost: bool = False
     ) -> None:
-        """Report a request to the engine whose turn is not captured, or that made no recall. A captured turn reports it
-        too, but later than the client may ask for the receipt.
+        """Report a request to the engine that was not captured, or made no recall. A captured turn reports it too, but
+        perhaps after the client asks for the receipt.
         """
         if decision.scope is not None:
             decided = decision.for_receipt(status=status, model=incoming.chat.kept_model, is_lost=is_lost)

@@ -32,13 +32,13 @@ LOOK_S = 3.0
 """How long looking for what is meant may take; then the message goes to the model."""
 
 LOOK_AGAIN_S = 0.1
-"""Until the last exchange is indexed, which is a matter of a moment."""
+"""Pause between looks for the last exchange, which is indexed in a moment."""
 
 MEANT = 0.6
-"""The calibrated score from which a memory is more likely meant than not."""
+"""Least calibrated score of a memory that is more likely meant than not."""
 
 MOST_FORGOTTEN = 10
-"""Facts, and messages, that one message may have forgotten."""
+"""Most facts, and most messages, that one message may delete."""
 
 _FACTS = ("semantic", "procedural", "reflective")
 _MOST_LISTED = 200
@@ -48,7 +48,7 @@ Memory = dict[str, Any]
 
 
 class _Refused(Exception):
-    """The memory API does not answer this with success; the message goes to the model."""
+    """The memory API refuses this; the message goes to the model."""
 
 
 class InChat:
