@@ -178,8 +178,8 @@ class Acknowledger:
             case _:  # logged with its trace, tried again and then parked like any other failure.
                 metrics().internal_errors.labels(where=f"learn.{row.entry.kind.value}").inc()
                 log.error("row %d (%s) failed unexpectedly", row.number, row.entry.kind.value, exc_info=error)
-                what = f"{type(error).__name__} while handling the row; see the log"
-                await self._count(row, MemproxyError(what))
+                message = f"{type(error).__name__} while handling the row; see the log"
+                await self._count(row, MemproxyError(message))
         return False
 
     async def release(self, rows: Sequence[JournalRow]) -> None:

@@ -80,13 +80,13 @@ async def _unlearn(view: PlanView, turn: Memory) -> list[Memory]:
     facts = await _all(view, MemoryFilter(turn_ids=(turn.id,), kinds=FACTS))
     facts = [view.current(fact) for fact in facts if fact.session_id not in elsewhere]
     names = sorted({name for fact in facts for name in fact.turn_ids} - {turn.id})
-    others: list[Memory] = []
+    turns: list[Memory] = []
     for start in range(0, len(names), _PAGE):
-        others += await _all(view, MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,)))
+        turns += await _all(view, MemoryFilter(ids=tuple(names[start : start + _PAGE]), kinds=(Kind.TURN,)))
     lost = []
     for fact in facts:
-        there = {other.id: other for other in sorted(others, key=lambda other: other.session_id == fact.session_id)}
-        remaining = [there[name] for name in fact.turn_ids if name in there]
+        by_id = {other.id: other for other in sorted(turns, key=lambda other: other.session_id == fact.session_id)}
+        remaining = [by_id[name] for name in fact.turn_ids if name in by_id]
         if fact.predicate == SUMMARY or (not remaining and turn.superseded_by != fact.id):
             lost.append(fact)
         else:
@@ -184,23 +184,23 @@ async def _undo_fact(view: PlanView, fact: Memory, owned: _Owned) -> None:
     """Take a fact out of its chain: the one before it is closed by the one after it, or is active again."""
     now = view.now
     fact = await view.memory(fact.id) or fact
-    before = await view.memory(fact.supersedes) if fact.supersedes else None
+    old = await view.memory(fact.supersedes) if fact.supersedes else None
     await view.unlink(fact.id)
     await view.delete(fact.id)
-    if before is None or before.superseded_by != fact.id:
+    if old is None or old.superseded_by != fact.id:
         return
     after = await view.memory(fact.superseded_by) if fact.superseded_by else None
     retraction_time = retracted_at(fact)
     if after is not None:
-        opened = msgspec.structs.replace(before, **(reopened(before, now=now) | {"superseded_by": after.id}))
-        fields = trimmed([opened], begins(after), now=now).get(before.id, {})
-        await view.change(before.id, reopened(before, now=now) | fields | {"active": False, "superseded_by": after.id})
+        opened = msgspec.structs.replace(old, **(reopened(old, now=now) | {"superseded_by": after.id}))
+        fields = trimmed([opened], begins(after), now=now).get(old.id, {})
+        await view.change(old.id, reopened(old, now=now) | fields | {"active": False, "superseded_by": after.id})
     elif retraction_time is not None and noted_id(fact.metadata, RETRACTED_BY) not in owned.gone:
-        opened = msgspec.structs.replace(before, **reopened(before, now=now))
+        opened = msgspec.structs.replace(old, **reopened(old, now=now))
         closed = take_back(opened, str(fact.metadata.get(RETRACTED_BY)), retraction_time, now=now)
-        await view.change(before.id, {"superseded_by": None} | closed)
+        await view.change(old.id, {"superseded_by": None} | closed)
     elif fact.active or retraction_time is not None:
-        await _give_back(view, before.id, owned.orders)
+        await _give_back(view, old.id, owned.orders)
 
 
 async def _give_back_all(view: PlanView, owned: _Owned) -> dict[str, str]:
@@ -309,8 +309,8 @@ async def _successor(view: PlanView, lost: Memory, owned: _Owned) -> str | None:
         visited.add(after)
         after = owned.lost[after].superseded_by
     later = await view.memory(after) if after else None
-    before = await view.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
-    if later is None or (before is not None and same_value(slot_value(before), slot_value(later))):
+    predecessor = await view.memory(lost.supersedes) if lost.supersedes and lost.supersedes not in owned.lost else None
+    if later is None or (predecessor is not None and same_value(slot_value(predecessor), slot_value(later))):
         return None
     return later.id
 
@@ -333,7 +333,7 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
     counts: Counter[str] = Counter()
     if body.dream is not None:
         return await dreamt(view, body.dream, body.outcomes)
-    await view.load([*body.changes, *body.deletes, *(one.id for one in body.upserts if one.kind is not Kind.TURN)])
+    await view.load([*body.changes, *body.deletes, *(item.id for item in body.upserts if item.kind is not Kind.TURN)])
     slots = [slot_name(memory) for memory in body.upserts if memory.active]
     graves = [tombstone(memory.id) for memory in body.upserts]
     await view.load_slots([*graves, *(slot for slot in slots if slot is not None)])
@@ -361,8 +361,8 @@ async def add_requested(view: PlanView, body: PlanBody, within: Scope) -> Counte
 async def _put(view: PlanView, memory: Memory) -> str:
     memory = msgspec.structs.replace(memory, slot=slot_name(memory))
     await view.unbury(memory.id)
-    if memory.kind is not Kind.TURN and (before := await view.memory(memory.id)) is not None:
-        await view.release(before)  # an import's newer form may answer another question, or have ended
+    if memory.kind is not Kind.TURN and (stored := await view.memory(memory.id)) is not None:
+        await view.release(stored)  # an import's newer form may answer another question, or have ended
     holder = await view.holder(memory.slot) if memory.slot and memory.active else None
     if holder is None or holder == memory.id:
         await view.add(memory)
@@ -381,15 +381,15 @@ async def _edit(view: PlanView, name: str, fields: Mapping[str, Any]) -> None:
     """Change fields, under the same id (docs/decisions/0020); in a new slot it and the holder stand in the order of
     their times. Its turns are not read again where the statement was changed, nor given out beside it.
     """
-    before = await view.memory(name)
-    if before is not None:
-        fields = _with_our_notes(before, fields)
+    old = await view.memory(name)
+    if old is not None:
+        fields = _with_our_notes(old, fields)
         if _STATED & fields.keys():
-            await view.forget(before)
+            await view.forget(old)
     await view.change(name, {"updated_at": view.now, **fields})
     memory = await view.memory(name)
-    if before is not None and memory is not None and _hides_turns(before):
-        await _tell_turns(view, before, memory)
+    if old is not None and memory is not None and _hides_turns(old):
+        await _tell_turns(view, old, memory)
     if memory is not None and memory.kind is not Kind.TURN and {"valid_from", "valid_to"} & fields.keys():
         await _keep_apart(view, memory)
     if not _SLOT_FIELDS & fields.keys():
@@ -410,11 +410,11 @@ async def _keep_apart(view: PlanView, memory: Memory) -> None:
     """End what an edited memory replaced where it begins, and itself where what replaced it begins, so that no two
     statements of a chain hold at one time.
     """
-    before = await view.memory(memory.supersedes) if memory.supersedes else None
+    predecessor = await view.memory(memory.supersedes) if memory.supersedes else None
     after = await view.memory(memory.superseded_by) if memory.superseded_by else None
-    for one, following in ((before, memory), (memory, after)):
-        if one is not None and following is not None and one.superseded_by == following.id:
-            for name, fields in trimmed([one], begins(following), now=view.now).items():
+    for earlier, following in ((predecessor, memory), (memory, after)):
+        if earlier is not None and following is not None and earlier.superseded_by == following.id:
+            for name, fields in trimmed([earlier], begins(following), now=view.now).items():
                 await view.change(name, fields)
 
 
@@ -423,18 +423,18 @@ def _hides_turns(memory: Memory) -> bool:
     return memory.kind is not Kind.TURN and memory.predicate != SUMMARY
 
 
-async def _tell_turns(view: PlanView, before: Memory, after: Memory) -> None:
+async def _tell_turns(view: PlanView, old: Memory, after: Memory) -> None:
     """Hide or mark the turns that state what an edit ended, replaced or reworded; show those of what holds again."""
-    if not is_told(before):
+    if not is_told(old):
         if is_told(after):
-            await succession.show_stated(view, before)
+            await succession.show_stated(view, old)
     elif after.superseded_by:
         if (by := await view.memory(after.superseded_by)) is not None:
-            await succession.mark_stated(view, before, by)
+            await succession.mark_stated(view, old, by)
     elif not is_told(after):
-        await succession.hide_stated(view, before)
-    elif affirms(before) != affirms(after) or not terms(before.content) <= terms(after.content):
-        await succession.mark_stated(view, before, after)
+        await succession.hide_stated(view, old)
+    elif affirms(old) != affirms(after) or not terms(old.content) <= terms(after.content):
+        await succession.mark_stated(view, old, after)
 
 
 async def _delete(view: PlanView, body: PlanBody) -> None:
@@ -445,20 +445,20 @@ async def _delete(view: PlanView, body: PlanBody) -> None:
     by_call = body.deleted_by == _BY_CALL
     gone: list[Memory] = []
     for name in body.deletes:
-        before: Memory | None = None
+        predecessor: Memory | None = None
         if (memory := await view.memory(name)) is not None:
             gone.append(memory)
             if body.gives_back and memory.supersedes and memory.superseded_by is None:
-                before = await view.memory(memory.supersedes)
+                predecessor = await view.memory(memory.supersedes)
             await view.forget(memory)
             if by_call and (memory.kind is Kind.TURN or memory.metadata.get(REFINED)):
                 gone += await _drop_learned(view, memory)
             elif by_call and is_told(memory) and _hides_turns(memory):
                 await succession.hide_stated(view, memory)
         await _drop(view, name)
-        if before is not None and before.superseded_by == name:
-            await _give_back(view, before.id, ())
-            await succession.unmark(view, before, name)
+        if predecessor is not None and predecessor.superseded_by == name:
+            await _give_back(view, predecessor.id, ())
+            await succession.unmark(view, predecessor, name)
     for conclusion in await _concluded_from(view, gone) if by_call else ():
         await _drop(view, conclusion.id)
 
@@ -475,8 +475,8 @@ async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory
 def _concluded(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory]:
     """What a dream concluded from deleted memories: it may say what they said. What they were merged into stays."""
     names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
-    kept = names | {memory.superseded_by for memory in gone}
-    dreamt_up = [fact for fact in facts if fact.source is Source.DREAM and fact.id not in kept]
+    kept_ids = names | {memory.superseded_by for memory in gone}
+    dreamt_up = [fact for fact in facts if fact.source is Source.DREAM and fact.id not in kept_ids]
     return [fact for fact in dreamt_up if not names.isdisjoint(noted_ids(fact.metadata, SOURCES))]
 
 
@@ -494,8 +494,8 @@ async def _delete_where(view: PlanView, gone: Deletion, *, by_call: bool) -> int
     """Delete by scope, when the plan is applied; slots become free now. How many go with messages that a call names."""
     lost: list[Memory] = []
     for session in gone.session_ids if gone.ids and by_call else ():
-        here = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]
-        for turn in here:
+        turns = [turn for turn in await view.turns(session, gone.ids) if turn.session_id in gone.session_ids]
+        for turn in turns:
             lost += await _drop_learned(view, turn)
     view.sweep(gone)
     if gone == Deletion():  # all slots of the user go (`learn.index`); what was encrypted cannot be read any more

@@ -45,16 +45,16 @@ async def without_what_went(parts: Parts, scope: Scope, plan: PlanBody, now: dat
     if any(_is_learned(memory) for memory in upserts):
         traces = await traces_of(store, owner, now)
         upserts = [taken_back(traces, memory, now) or memory if _is_learned(memory) else memory for memory in upserts]
-    for before, after in zip(plan.upserts, upserts, strict=True):
-        if before.active and not after.active and before.slot:
-            change = SlotChange(slot=before.slot, expected=before.id, new=None)
+    for planned, after in zip(plan.upserts, upserts, strict=True):
+        if planned.active and not after.active and planned.slot:
+            change = SlotChange(slot=planned.slot, expected=planned.id, new=None)
             await parts.state.change_slots(owner, [change])
     changes = {name: fields for name, fields in plan.changes.items() if not _is_outdated(stored.get(name), fields)}
     turns = {}
     for session, changed in plan.turn_changes.items():
         session_scope = msgspec.structs.replace(owner, session=session or None)
-        there = await store.get(session_scope, list(changed)) if changed else {}
-        turns[session] = {name: fields for name, fields in changed.items() if not _shows(there.get(name), fields)}
+        existing = await store.get(session_scope, list(changed)) if changed else {}
+        turns[session] = {name: fields for name, fields in changed.items() if not _shows(existing.get(name), fields)}
     plan = msgspec.structs.replace(plan, upserts=upserts, changes=changes, turn_changes=turns)
     return await _without_forgotten(parts, owner, plan)
 
@@ -106,12 +106,12 @@ def _is_learned(memory: Memory) -> bool:
     return memory.active and memory.kind is not Kind.TURN and bool(memory.turn_ids) and "extractor" in memory.metadata
 
 
-def _with_its_chain(memory: Memory, before: Memory | None, now: datetime) -> Memory:
+def _with_its_chain(memory: Memory, stored: Memory | None, now: datetime) -> Memory:
     """A fact whose predecessor was retracted after it was said: the retraction covers it too."""
-    retraction_time = retracted_at(before) if before is not None and not before.active else None
-    if before is None or retraction_time is None or not _is_learned(memory) or last_said_at(memory) >= retraction_time:
+    retraction_time = retracted_at(stored) if stored is not None and not stored.active else None
+    if stored is None or retraction_time is None or not _is_learned(memory) or last_said_at(memory) >= retraction_time:
         return memory
-    fields = take_back(memory, str(before.metadata[RETRACTED_BY]), retraction_time, now=now)
+    fields = take_back(memory, str(stored.metadata[RETRACTED_BY]), retraction_time, now=now)
     return msgspec.structs.replace(memory, **fields)
 
 
@@ -202,14 +202,14 @@ class Applier:
     async def _points(self, owner: Scope, memories: Sequence[Memory], given_vectors: _Given) -> list[Point]:
         """The points to write: with the vectors that came along, else with new ones."""
         pairs = [(memory, given_vectors.get(vector_key(memory)) if given_vectors else None) for memory in memories]
-        without = [memory for memory, came in pairs if not (came and came.dense)]
+        without = [memory for memory, vectors in pairs if not (vectors and vectors.dense)]
         new_points = iter(await self._parts.vectors.points(owner, without))
         points = []
-        for memory, came in pairs:
-            words = SparseVector(indices=came.indices, values=came.values) if came is not None else None
-            if came is not None and words is not None and came.dense:
-                dense = [unpacked(part) for part in came.dense]
-                points.append(Point(memory=memory, dense=dense, bm25=words, tokens=came.tokens))
+        for memory, vectors in pairs:
+            words = SparseVector(indices=vectors.indices, values=vectors.values) if vectors is not None else None
+            if vectors is not None and words is not None and vectors.dense:
+                dense = [unpacked(part) for part in vectors.dense]
+                points.append(Point(memory=memory, dense=dense, bm25=words, tokens=vectors.tokens))
             else:
                 point = next(new_points)
                 if words is not None and words.indices:  # it includes the turns around a turn
@@ -270,10 +270,10 @@ class Applier:
         return list(whole.values()), {name: fields for name, fields in payload.items() if name not in whole}
 
 
-def _is_unsaid(memory: Memory, there: Set[str]) -> bool:
+def _is_unsaid(memory: Memory, existing: Set[str]) -> bool:
     """Whether none of the messages that it rests on is left; a summary rests on all of its messages."""
     turn_ids = set(memory.turn_ids)
-    return not turn_ids <= there if memory.predicate == SUMMARY else bool(turn_ids) and not turn_ids & there
+    return not turn_ids <= existing if memory.predicate == SUMMARY else bool(turn_ids) and not turn_ids & existing
 
 
 def _deletes(plan: PlanBody) -> bool:

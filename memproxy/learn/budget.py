@@ -142,7 +142,7 @@ class TokenMeter:
         if self._logged.get((tenant, budget.name)) == begun:
             return
         day = begun - timedelta(days=1)
-        self._logged = {what: at for what, at in self._logged.items() if at > day} | {(tenant, budget.name): begun}
+        self._logged = {key: at for key, at in self._logged.items() if at > day} | {(tenant, budget.name): begun}
         used = f"{spent} tokens are used up, {budget.name} is {budget.tokens}"
         log.warning("learning of tenant %s waits until %s: %s", tenant, until.isoformat(), used)
 
@@ -157,8 +157,8 @@ class TokenMeter:
     async def add(self, tenant: str, source: str, input_tokens: int, output_tokens: int = 0) -> None:
         """Count tokens of the tenant's. Of an embedder, whose calls tenants share, the caller counts for the metric."""
         if (tally := _TALLY.get()) is not None:
-            before = tally.get(source, (0, 0))
-            tally[source] = (before[0] + input_tokens, before[1] + output_tokens)
+            counted = tally.get(source, (0, 0))
+            tally[source] = (counted[0] + input_tokens, counted[1] + output_tokens)
         now = self._clock.now()
         amounts = {"input_tokens": input_tokens, "output_tokens": output_tokens}
         await self._state.note_tokens(tenant, source, **amounts, at=_hour(now))

@@ -57,49 +57,49 @@ class Verdict(enum.StrEnum):
 _SAME = (Verdict.SAME_WORDS, Verdict.SAME_STATEMENT, Verdict.NEAR)
 
 
-def _compare(one: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory]) -> Verdict | None:
-    """What ``one`` is to an ``other`` entry; ``cosine`` None: by words. ``near``: what else is said of such things."""
-    if not may_be_compared(one, other):
+def _compare(fact: Memory, other: Memory, cosine: float | None, bands: Bands, near: Sequence[Memory]) -> Verdict | None:
+    """What ``fact`` is to an ``other`` fact; ``cosine`` None: by words. ``near``: what else is said of such things."""
+    if not may_be_compared(fact, other):
         return None
     # that something happened again does not mean that it happened once
-    same_day = one.kind is not Kind.EPISODIC or begins(one).date() == begins(other).date()
-    if same_day and is_worded_alike(one.content, other.content):
+    same_day = fact.kind is not Kind.EPISODIC or begins(fact).date() == begins(other).date()
+    if same_day and is_worded_alike(fact.content, other.content):
         return Verdict.SAME_WORDS
-    slot = slot_name(one)
+    slot = slot_name(fact)
     if slot is not None and slot == slot_name(other):
-        return _in_one_slot(one, other)
-    if one.kind is Kind.EPISODIC or _named_apart(one, other):
+        return _in_one_slot(fact, other)
+    if fact.kind is Kind.EPISODIC or _named_apart(fact, other):
         return None
-    if cosine is not None and cosine >= bands.same and _is_a_slip(one, other):
+    if cosine is not None and cosine >= bands.same and _is_a_slip(fact, other):
         return Verdict.NEAR
-    overlap = lexical_overlap(one.content, other.content)
+    overlap = lexical_overlap(fact.content, other.content)
     related = cosine >= bands.related if cosine is not None else overlap >= LEXICAL_RELATED
-    older, newer = in_order(one, other)
+    older, newer = in_order(fact, other)
     # what was stored side by side holds side by side, unless the newer one says that something changed
-    return _by_time(one, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
+    return _by_time(fact, other) if related and marks_change(newer) and _is_restated(older, newer, near) else None
 
 
 def _is_restated(older: Memory, newer: Memory, near: Sequence[Memory]) -> bool:
     """Whether the newer one is the older one with another value, or with the opposite."""
     if affirms(older) != affirms(newer):
         return changes(newer, older)
-    before, after = (
+    old, new = (
         [word for word in compared_words(entry.content) if word not in CHANGE_WORDS] for entry in (older, newer)
     )
-    parts = [part for part in SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if part[0] != "equal"]
+    parts = [part for part in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if part[0] != "equal"]
     if [kind for kind, *_ in parts] != ["replace"]:
         return False
     _, start, end, start_after, end_after = parts[0]
-    if _holds_several(before[:start], before[end:], [*near, older, newer]):
+    if _holds_several(old[:start], old[end:], [*near, older, newer]):
         return False
-    if all(numbers(word) for word in (*before[start:end], *after[start_after:end_after])):
+    if all(numbers(word) for word in (*old[start:end], *new[start_after:end_after])):
         return True
     subjects = {tuple(compared_words(entry.subject)) for entry in near if entry.subject}
     for entry in (older, newer, *near):
         if not entry.object or has_many(predicate_name(entry.predicate or "")[0]):
             continue
         value = tuple(compared_words(entry.object))
-        for words, first, last in ((before, start, end), (after, start_after, end_after)):
+        for words, first, last in ((old, start, end), (new, start_after, end_after)):
             starts = range(max(0, last - len(value)), first + 1)
             if value not in subjects and any(tuple(words[at : at + len(value)]) == value for at in starts):
                 return True
@@ -117,17 +117,17 @@ def _holds_several(head: list[str], tail: list[str], entries: Sequence[Memory]) 
     return len(middles) > 1
 
 
-def _in_one_slot(one: Memory, other: Memory) -> Verdict | None:
-    if same_value(slot_value(one), slot_value(other)):
+def _in_one_slot(entry: Memory, other: Memory) -> Verdict | None:
+    if same_value(slot_value(entry), slot_value(other)):
         return Verdict.SAME_STATEMENT
     # one of them may only say that something does not hold
-    denies = slot_value(one)[:1] != slot_value(other)[:1] and affirms(one) != affirms(other)
-    return None if denies else _by_time(one, other)
+    denies = slot_value(entry)[:1] != slot_value(other)[:1] and affirms(entry) != affirms(other)
+    return None if denies else _by_time(entry, other)
 
 
-def in_order(one: Memory, other: Memory) -> tuple[Memory, Memory]:
+def in_order(entry: Memory, other: Memory) -> tuple[Memory, Memory]:
     """The older and the newer one."""
-    return (one, other) if is_older(one, other) or not is_older(other, one) else (other, one)
+    return (entry, other) if is_older(entry, other) or not is_older(other, entry) else (other, entry)
 
 
 def may_be_compared(one: Memory, other: Memory) -> bool:
@@ -136,55 +136,55 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
         return False
     if one.place != other.place or SUMMARY in (one.predicate, other.predicate) or one.quarantined != other.quarantined:
         return False
-    beside = [noted_ids(each.metadata, COMPATIBLE_WITH) for each in (one, other)]
+    beside = [noted_ids(memory.metadata, COMPATIBLE_WITH) for memory in (one, other)]
     return other.id not in beside[0] and one.id not in beside[1]
 
 
-def _by_time(one: Memory, other: Memory) -> Verdict:
+def _by_time(entry: Memory, other: Memory) -> Verdict:
     """The newer one holds; where nothing tells which that is, a person is asked."""
-    when = {begins(each) if states_beginning(each) else said_at(each) for each in (one, other)}
+    when = {begins(memory) if states_beginning(memory) else said_at(memory) for memory in (entry, other)}
     return Verdict.CONFLICT if len(when) == 1 else Verdict.CHANGED
 
 
-def _named_apart(one: Memory, other: Memory) -> bool:
+def _named_apart(entry: Memory, other: Memory) -> bool:
     """Whether their own names say that they are about different things, or are items of a list."""
-    if one.subject and other.subject and subject_name(one.subject) != subject_name(other.subject):
+    if entry.subject and other.subject and subject_name(entry.subject) != subject_name(other.subject):
         return True
-    if one.predicate and other.predicate:
-        predicate = predicate_name(one.predicate)
+    if entry.predicate and other.predicate:
+        predicate = predicate_name(entry.predicate)
         if predicate != predicate_name(other.predicate) or has_many(predicate[0]):
             return True
-    return not same_aspect(one, other)
+    return not same_aspect(entry, other)
 
 
-def is_worded_alike(one: str, other: str) -> bool:
+def is_worded_alike(text: str, other: str) -> bool:
     """The same words in the same order, or with the sentence's two parts the other way round."""
-    first, second = compared_words(one), compared_words(other)
+    first, second = compared_words(text), compared_words(other)
     if len(first) != len(second) or not first:
         return False
     return any(first[shift:] + first[:shift] == second for shift in range(len(first)))
 
 
-def _is_a_slip(one: Memory, other: Memory) -> bool:
+def _is_a_slip(entry: Memory, other: Memory) -> bool:
     """Whether a single slip of the pen, in a word that is neither a name nor a number, is all that differs."""
-    first, second = compared_words(one.content), compared_words(other.content)
-    if len(first) != len(second) or len(first) > _MOST_APART or numbers(one.content) != numbers(other.content):
+    first, second = compared_words(entry.content), compared_words(other.content)
+    if len(first) != len(second) or len(first) > _MOST_APART or numbers(entry.content) != numbers(other.content):
         return False
     apart = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
-    if len(apart) != 1 or names(one.content) != names(other.content):
+    if len(apart) != 1 or names(entry.content) != names(other.content):
         return False
-    return _is_misspelt(*apart[0]) and affirms(one) == affirms(other)
+    return _is_misspelt(*apart[0]) and affirms(entry) == affirms(other)
 
 
-def _is_misspelt(one: str, other: str) -> bool:
+def _is_misspelt(word: str, other: str) -> bool:
     """Whether two letters changed places in a long word, or one is missing."""
-    if min(len(one), len(other)) < _SLIP or not (one.isalpha() and other.isalpha()):
+    if min(len(word), len(other)) < _SLIP or not (word.isalpha() and other.isalpha()):
         return False
-    differing = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    at = next(differing, min(len(one), len(other)))
-    if len(one) == len(other):
-        return one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
-    longer, shorter = sorted((one, other), key=len, reverse=True)
+    differing = (index for index, (a, b) in enumerate(zip(word, other, strict=False)) if a != b)
+    at = next(differing, min(len(word), len(other)))
+    if len(word) == len(other):
+        return word[at : at + 2] == other[at : at + 2][::-1] and word[at + 2 :] == other[at + 2 :]
+    longer, shorter = sorted((word, other), key=len, reverse=True)
     return len(longer) == len(shorter) + 1 and longer[at + 1 :] == shorter[at:]
 
 
@@ -263,7 +263,7 @@ def consolidated(
         if change is not None:
             decided.append(change)
             handled |= {change.memory_id, *change.sources}
-    return decided, [(one, other, reason) for (one, other), reason in conflicts.items()]
+    return decided, [(first, other, reason) for (first, other), reason in conflicts.items()]
 
 
 def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Verdict]]) -> Change | None:
@@ -281,4 +281,4 @@ def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Verdict]]) -> Change 
 
 def newest(entries: Sequence[Memory]) -> Memory:
     """The one that counts, of statements about the same."""
-    return functools.reduce(lambda one, other: in_order(one, other)[1], entries)
+    return functools.reduce(lambda entry, other: in_order(entry, other)[1], entries)

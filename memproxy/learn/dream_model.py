@@ -188,8 +188,8 @@ class DreamModel:
             return None, None
         same = next((source for source in sources if is_worded_alike(source.content, text)), None)
         if same is not None:
-            others = _ids(source for source in sources if source is not same)
-            return Change(action=Action.MERGE, reason="model", memory_id=same.id, sources=others), None
+            other_ids = _ids(source for source in sources if source is not same)
+            return Change(action=Action.MERGE, reason="model", memory_id=same.id, sources=other_ids), None
         new = self._in_place_of(sources, owner, dream, text)
         return Change(action=Action.MERGE, reason="model", memory_id=new.id, sources=_ids(sources)), new
 
@@ -243,7 +243,7 @@ class DreamModel:
             if not is_shown or not _may_stand(text, [turn.content for turn in evident]):
                 self._refuse(dream, "a preference that too few messages show")
                 continue
-            if any(is_worded_alike(text, known) for known in known_texts):
+            if any(is_worded_alike(text, known_text) for known_text in known_texts):
                 continue
             delicate = preference.about is None or bool(self._delicate & set(preference.about))
             change, memory = self._new_memory(owner, Action.INFER, evident, text, preference.topic)
@@ -346,10 +346,10 @@ class DreamModel:
         self._refuse(dream, "an answer of the model that could not be read")
         return answer()
 
-    def _refuse(self, dream: Dream, what: str) -> None:
+    def _refuse(self, dream: Dream, refusal: str) -> None:
         dream.counts["refused"] = dream.counts.get("refused", 0) + 1
-        dream.note(f"Refused: {what}.")
-        log.info("refused in a dream: %s", what)
+        dream.note(f"Refused: {refusal}.")
+        log.info("refused in a dream: %s", refusal)
 
 
 def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
@@ -357,8 +357,8 @@ def windows(entries: Sequence[Memory]) -> list[list[Memory]]:
     order = sorted(entries, key=_project_and_agent)
     all_windows: list[list[Memory]] = []
     for _, group in itertools.groupby(order, key=_project_and_agent):
-        some = list(group)
-        all_windows += [some[start : start + WINDOW] for start in range(0, len(some), WINDOW)]
+        members = list(group)
+        all_windows += [members[start : start + WINDOW] for start in range(0, len(members), WINDOW)]
     return [window for window in all_windows if len(window) > 1]
 
 
@@ -407,9 +407,9 @@ def _deleted(entry: Memory) -> Change | None:
     return None if used else Change(action=Action.DELETE, reason="model", memory_id=entry.id)
 
 
-def _conflict(one: Memory, other: Memory) -> Change | None:
-    change = Change(action=Action.CONFLICT, reason="model", memory_id=one.id, sources=(other.id,))
-    return change if may_be_compared(one, other) else None
+def _conflict(entry: Memory, other: Memory) -> Change | None:
+    change = Change(action=Action.CONFLICT, reason="model", memory_id=entry.id, sources=(other.id,))
+    return change if may_be_compared(entry, other) else None
 
 
 def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, None]:

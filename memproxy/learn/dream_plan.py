@@ -83,8 +83,8 @@ async def _carry_out(view: PlanView, dream: str, change: Change, new: Memory | N
     elif change.action == Action.CATEGORISE:
         await view.change(memory.id, change.labels | {"updated_at": now})
     elif change.action == Action.CONFLICT:
-        others = [*noted_ids(memory.metadata, CONFLICTS_WITH), *change.sources]
-        metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(others))}
+        other_ids = [*noted_ids(memory.metadata, CONFLICTS_WITH), *change.sources]
+        metadata = memory.metadata | {CONFLICTS_WITH: list(dict.fromkeys(other_ids))}
         await view.change(memory.id, {"metadata": metadata, "updated_at": now})
 
 
@@ -124,7 +124,7 @@ def joined(entries: Sequence[Memory]) -> dict[str, Any]:
     }
     first, last = min(map(said_at, entries)), max(map(last_said_at, entries))
     lists = {name: [getattr(entry, name) for entry in entries] for name in ("turn_ids", "entities", "tags")}
-    return {name: list(dict.fromkeys(itertools.chain(*each))) for name, each in lists.items()} | {
+    return {name: list(dict.fromkeys(itertools.chain(*values))) for name, values in lists.items()} | {
         "created_at": min(entry.created_at for entry in entries),
         "relations": list(relations.values())[::-1],
         "confidence": max(entry.confidence for entry in entries),

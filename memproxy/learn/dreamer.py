@@ -207,12 +207,12 @@ class Dreamer:
             del self._running[owner.owner]
 
     async def _dream(self, owner: Scope, dream: Dream) -> None:
-        began, before = monotonic(), dream.seconds
+        began, earlier_seconds = monotonic(), dream.seconds
         try:
             if not await self._indexed(owner, _SETTLE_S):
                 raise StoreUnavailable("what its user told waits for the store")
             async for step in self._steps(owner, dream):
-                dream.seconds = before + monotonic() - began
+                dream.seconds = earlier_seconds + monotonic() - began
                 noted = {_key(change) for change in dream.changes}
                 new = [change for change in step.changes if _key(change) not in noted]
                 dream.changes += [msgspec.structs.replace(change, labels={}) for change in new]  # without text
@@ -234,7 +234,7 @@ class Dreamer:
             log.error("a dream failed unexpectedly", exc_info=error)
             dream.state, dream.error = FAILED, f"It failed unexpectedly ({type(error).__name__}); the log says where."
         dream.ended_at = self._parts.clock.now()
-        dream.seconds = round(before + monotonic() - began, 3)
+        dream.seconds = round(earlier_seconds + monotonic() - began, 3)
         await self._note(owner, dream)
         metrics().dreams.labels(result=dream.state).inc()
         for action, count in dream.counts.items():
@@ -248,11 +248,11 @@ class Dreamer:
         """Keep in the record what was really done: a memory may have changed between the look and the step."""
         done: list[Change] = []
         for start in range(0, len(dream.changes), _PAGE):
-            some = dream.changes[start : start + _PAGE]
-            ids = sorted(_named(some))
+            page = dream.changes[start : start + _PAGE]
+            ids = sorted(_named(page))
             stored = await self._parts.store.get(owner, ids)
             touched = {name for name, memory in stored.items() if mark_of(memory, dream.id) is not None}
-            done += [change for change in some if not touched.isdisjoint({change.memory_id, *change.sources})]
+            done += [change for change in page if not touched.isdisjoint({change.memory_id, *change.sources})]
         dream.changes = done
         dream.count()
 
@@ -305,7 +305,7 @@ class Dreamer:
         if not self._thinks(owner):
             return
         alike = [[entry, *likest(entry, near.get(entry.id, ()), self._bands)] for entry in entries]
-        ids = list(dict.fromkeys(entry.id for some in alike for entry in some))
+        ids = list(dict.fromkeys(entry.id for group in alike for entry in group))
         stored = await self._parts.store.get(owner, ids)
         remaining = [stored[name] for name in ids if name in stored and name not in handled]
         shown = [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
@@ -318,13 +318,13 @@ class Dreamer:
         """Preferences from what the user said last, place by place."""
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
         turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
-        own = [turn for turn in turns if turn.trust is Trust.USER and not turn.superseded_by]
-        own = [turn for turn in own if PLANTED not in turn.metadata]
+        user_turns = [turn for turn in turns if turn.trust is Trust.USER and not turn.superseded_by]
+        user_turns = [turn for turn in user_turns if PLANTED not in turn.metadata]
         memories = (await self._parts.store.page(owner, _ACTIVE_FACTS, limit=_KNOWN)).memories
         texts = [memory.content for memory in memories if (memory.category or "").startswith("user-preferences")]
         steps = []
-        for place in dict.fromkeys(turn.place for turn in own):
-            messages = [turn for turn in own if turn.place == place][::-1]
+        for place in dict.fromkeys(turn.place for turn in user_turns):
+            messages = [turn for turn in user_turns if turn.place == place][::-1]
             steps.append(await self._model.infer_preferences(owner, dream, messages, texts))
         return steps
 
@@ -355,7 +355,7 @@ class Dreamer:
         last, least = await self._last(owner, whole=False), self._settings.reflect_from
         since = last.started_at if last is not None else None
         all_windows = await self._to_reflect_on(owner, None)
-        return [some for some in all_windows if sum(since is None or each.created_at > since for each in some) >= least]
+        return [window for window in all_windows if sum(since is None or m.created_at > since for m in window) >= least]
 
     def learned(self, scope: Scope, *, over: bool) -> None:
         """Something was learned in a session (``over``?): reflect, where `dream.reflect` says so and enough is new."""
@@ -425,11 +425,11 @@ class Dreamer:
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
         handled |= _named(changes)
         changes += [
-            Change(action=Action.CONFLICT, reason=reason, memory_id=one, sources=(other,))
-            for one, other, reason in conflicts
-            if one not in handled and other not in handled
+            Change(action=Action.CONFLICT, reason=reason, memory_id=first, sources=(other,))
+            for first, other, reason in conflicts
+            if first not in handled and other not in handled
         ]
-        neighbours = (neighbour.memory for some in near.values() for neighbour in some)
+        neighbours = (neighbour.memory for group in near.values() for neighbour in group)
         by_id = {memory.id: memory for memory in (*entries, *neighbours)}
         return Step(dream=dream.id, changes=changes, seen={name: version_of(by_id[name]) for name in _named(changes)})
 

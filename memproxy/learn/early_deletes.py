@@ -46,14 +46,14 @@ class EarlyDeletes:
         if noted is not None and noted.number <= row.number and row.entry.kind is not JournalKind.LEARN:
             del self._users[row.entry.scope.owner]
 
-    def behind(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+    def later_rows(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
         """What stands behind the first of these rows of one owner, as far as it is known here."""
         if rows[0].entry.kind is JournalKind.LEARN:
             return []
         noted = self._users.get(rows[0].entry.scope.owner)
         return [*rows[1:], *([noted] if noted is not None and noted.number > rows[-1].number else [])]
 
-    async def may_go(self, row: JournalRow, before: Sequence[JournalRow]) -> bool:
+    async def may_go(self, row: JournalRow, earlier_rows: Sequence[JournalRow]) -> bool:
         """Whether a row deletes, and may do so before these earlier ones: it erases them all as well, or they bring
         messages alone, and it erases these or concerns none. Raises `RequestError` where one of them cannot be read.
         """
@@ -61,7 +61,7 @@ class EarlyDeletes:
         if deletions is None or deletions.delete_where == Deletion():
             return deletions is not None
         # a row that does nothing is written by the API to see that those before it are done
-        remaining = [earlier for earlier in before if _decoded(earlier) != _Deletions()]
+        remaining = [earlier for earlier in earlier_rows if _decoded(earlier) != _Deletions()]
         if any(earlier.entry.kind is not JournalKind.TURNS for earlier in remaining):
             return False  # what is written to a memory, the deletion may have to see
         remaining = [earlier for earlier in remaining if not _erases(deletions, earlier)]
@@ -77,19 +77,19 @@ class EarlyDeletes:
         turns = [turn for scope, body in bodies for turn in make_turns(scope, body.messages, now=body.said_at)]
         return not any(turn.id in ids or any(repeats(turn.content, fact, None) for fact in facts) for turn in turns)
 
-    async def erase(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
+    async def erase(self, row: JournalRow, earlier_rows: Sequence[JournalRow]) -> list[JournalRow]:
         """Take earlier rows of an undone conversation, whose turns its plan cannot name, out of the journal."""
-        deletions, erased = _deletions_of(row), self.erased(row, before)
+        deletions, erased = _deletions_of(row), self.erased(row, earlier_rows)
         if deletions is None or deletions.undo_session is None or not erased:
             return []
         session, until = deletions.undo_session, row.number - 1
         self._parts.on_rows_erased(await self._parts.state.forget(row.entry.scope.whole, session=session, until=until))
         return erased
 
-    def erased(self, row: JournalRow, before: Sequence[JournalRow]) -> list[JournalRow]:
+    def erased(self, row: JournalRow, earlier_rows: Sequence[JournalRow]) -> list[JournalRow]:
         """Those of the earlier rows that went with a deletion which was carried out."""
         deletions = _deletions_of(row)
-        return [earlier for earlier in before if deletions is not None and _erases(deletions, earlier)]
+        return [earlier for earlier in earlier_rows if deletions is not None and _erases(deletions, earlier)]
 
 
 def _deletions_of(row: JournalRow) -> _Deletions | None:

@@ -111,13 +111,13 @@ class Prompt(msgspec.Struct, frozen=True):
 
 def load_prompt(folder: Path | None, name: str = _PROMPT) -> Prompt:
     """The prompt in ``learn.prompts_dir``, else the built-in. Raises `ConfigError` without a ``version: N``."""
-    own = folder / name if folder is not None else None
+    custom_file = folder / name if folder is not None else None
     built_in = resources.files("memproxy.learn").joinpath("prompts", name)
-    text = (own if own is not None and own.is_file() else built_in).read_text("utf-8")
+    text = (custom_file if custom_file is not None and custom_file.is_file() else built_in).read_text("utf-8")
     first, _, rest = text.partition("\n")
     label, _, version = first.partition(":")
     if label.strip() != "version" or not version.strip():
-        where = own or name
+        where = custom_file or name
         must = "must be `version: N`, so that memories can tell"
         raise ConfigError(f"learn.prompts_dir: the first line of {where} {must}")
     return Prompt(f"{name.partition('.')[0]}/{version.strip()}", rest.strip())
@@ -195,8 +195,8 @@ class Reader:
             # what a new message ended by rules, as it was: whoever reads the message sees what it is about
             changed = changed_by([turn for turn in window.turns if turn.id in window.new_ids])
             stored = await self._parts.store.get(scope, list(changed)) if changed else {}
-            before = {name: as_before(memory, changed[name]) for name, memory in stored.items()}
-            pending = {name: memory for name, memory in before.items() if memory.active}
+            as_planned = {name: as_before(memory, changed[name]) for name, memory in stored.items()}
+            pending = {name: memory for name, memory in as_planned.items() if memory.active}
             shown_ids = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
             related = [memory for memory in await self._related(scope, window) if memory.id not in shown_ids]
             window = msgspec.structs.replace(window, related=[*pending.values(), *related])
@@ -263,15 +263,15 @@ class Reader:
         vectors = await self._parts.vectors.statement_vectors(texts, scope.tenant)
         # what is withheld is not known: said again, it is to be learned again
         where = MemoryFilter(kinds=FACTS, active=True, quarantined=False, now=self._parts.clock.now())
-        each: list[list[Memory]] = []
+        ranks: list[list[Memory]] = []
         for text, vector in zip(texts, vectors, strict=True):
             words = self._parts.lexical.encode_query(text)
             query = HybridQuery(dense=vector, bm25=words, limit=_KNOWN, where=where, background=True)
             candidates = list(await self._parts.store.search(scope, query))
             candidates.sort(key=lambda candidate: (candidate.bm25 or 0.0, candidate.cosine or 0.0), reverse=True)
             # A summary tells what was said: it ends with that, and nothing in it is to be corrected.
-            each.append([candidate.memory for candidate in candidates if candidate.memory.predicate != PREDICATE])
-        nearest = {memory.id: memory for rank in zip_longest(*each) for memory in rank if memory is not None}
+            ranks.append([candidate.memory for candidate in candidates if candidate.memory.predicate != PREDICATE])
+        nearest = {memory.id: memory for rank in zip_longest(*ranks) for memory in rank if memory is not None}
         stated = list(nearest.values())[:_KNOWN]
         if self.asks_model and len(stated) == _KNOWN:
             return stated

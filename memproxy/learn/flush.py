@@ -78,7 +78,7 @@ class Flushes:
 
     async def flush(self) -> None:
         """Returns when everything written before the call is durable."""
-        before, patient, flushed = self._count, self._patient, False
+        count, patient, flushed = self._count, self._patient, False
         self._patient = None
         try:
             await self._store.flush()
@@ -86,7 +86,7 @@ class Flushes:
         finally:
             if patient is not None and not patient.done():
                 patient.set_result(flushed)
-        self._unflushed = {key: number for key, number in self._unflushed.items() if number > before}
+        self._unflushed = {key: number for key, number in self._unflushed.items() if number > count}
 
     async def flush_soon(self) -> None:
         """As `flush`, but calls within `GATHER_S` share one flush, unless a caller waits."""

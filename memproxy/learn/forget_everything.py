@@ -60,8 +60,8 @@ def without_covered(windows: Sequence[Window]) -> list[Window]:
     last, order = -1, None
     for index, window in enumerate(windows):
         read = msgspec.structs.replace(window, turns=list(filter(is_read, window.turns)))
-        if (found := split_at_order(read)[1]) is not None:
-            last, order = index, found.turn
+        if (ordered := split_at_order(read)[1]) is not None:
+            last, order = index, ordered.turn
     if order is None:
         return list(windows)
     shown: list[Sequence[Memory]] = [*([] for _ in windows[:last]), windows[last].turns]
@@ -145,8 +145,8 @@ def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
     noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
     goes_on = False
     if turn.id == order.id:
-        before, ordered, after = strip_blocks(turn.content).rpartition(order_of(turn) or "\n")
-        goes_on = bool(ordered) and not key_terms(before) and bool(key_terms(after))
+        text_before, ordered, text_after = strip_blocks(turn.content).rpartition(order_of(turn) or "\n")
+        goes_on = bool(ordered) and not key_terms(text_before) and bool(key_terms(text_after))
     if not turn.active or goes_on:
         return {"metadata": noted}
     return {"active": False, "metadata": noted | {RETRACTED_BY: order.id}}

@@ -54,8 +54,8 @@ def hold_nothing(turns: Sequence[Memory], new_ids: frozenset[str]) -> bool:
 def _answers_question(turns: Sequence[Memory], turn: Memory) -> bool:
     """Whether a turn of a conversation follows one of the assistant's that asks something."""
     index = next((index for index, other in enumerate(turns) if other.id == turn.id), 0)
-    before = turns[index - 1] if index else None
-    return before is not None and before.trust is Trust.ASSISTANT and _asks(strip_blocks(before.content))
+    previous = turns[index - 1] if index else None
+    return previous is not None and previous.trust is Trust.ASSISTANT and _asks(strip_blocks(previous.content))
 
 
 def _asks(text: str) -> bool:
@@ -110,9 +110,9 @@ def _is_carried(candidate: Extracted, heard: Heard) -> bool:
     if candidate.intent is Intent.FORGET:
         return True  # it names what is to go and states nothing
     # a year, or a small number, may be derived: dates are worked out from the message's own ("last week")
-    own = {number for number in numbers(candidate.content) if not (_is_year(number) or float(number) <= _SMALL)}
+    its_numbers = {number for number in numbers(candidate.content) if not (_is_year(number) or float(number) <= _SMALL)}
     replaces = candidate.intent is Intent.CORRECT and _bare(candidate.replaces or "") in heard.known_statements
-    return (replaces or bool(_terms(candidate.content) & heard.terms)) and own <= heard.numbers
+    return (replaces or bool(_terms(candidate.content) & heard.terms)) and its_numbers <= heard.numbers
 
 
 def _is_year(number: str) -> bool:
@@ -206,10 +206,10 @@ def ends(content: str) -> bool:
     return _ENDING.search(content) is not None
 
 
-def contradict(one: Memory, other: Memory) -> bool:
+def contradict(statement: Memory, other: Memory) -> bool:
     """Whether two statements of one value contradict: one says that it holds, the other that it ended or never did."""
-    ended, other_ended = ends(one.content), ends(other.content)
-    return ended != other_ended or (not ended and affirms(one) != affirms(other))
+    ended, other_ended = ends(statement.content), ends(other.content)
+    return ended != other_ended or (not ended and affirms(statement) != affirms(other))
 
 
 def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
@@ -217,8 +217,8 @@ def is_echo(candidate: Extracted, turn: Memory, window: Window) -> bool:
     statement the latest, which would undo a change that the same message tells; a "yes" confirms what waits in
     quarantine.
     """
-    known = [memory for memory in window.related if not memory.quarantined]
-    if candidate.intent is Intent.FORGET or not any(_repeats(candidate, memory) for memory in known):
+    trusted = [memory for memory in window.related if not memory.quarantined]
+    if candidate.intent is Intent.FORGET or not any(_repeats(candidate, memory) for memory in trusted):
         return False
     text = strip_blocks(turn.content)
     if candidate.object and not holds(text, candidate.object):
@@ -256,8 +256,8 @@ def _repeats(candidate: Extracted, memory: Memory) -> bool:
     return same and ends(candidate.content) == ends(memory.content)
 
 
-def _same_question(one: Extracted | Memory, other: Extracted | Memory) -> bool:
-    first, second = ((each.predicate or "", each.subject or "user") for each in (one, other))
+def _same_question(statement: Extracted | Memory, other: Extracted | Memory) -> bool:
+    first, second = ((side.predicate or "", side.subject or "user") for side in (statement, other))
     same = predicate_name(first[0])[0] == predicate_name(second[0])[0]
     return same and subject_name(first[1]) == subject_name(second[1])
 
@@ -296,9 +296,9 @@ def in_order(candidates: Sequence[Grounded]) -> list[Grounded]:
     return ordered
 
 
-def _rival(one: Grounded, other: Grounded) -> bool:
-    first, second = one.candidate, other.candidate
-    if one.turn.id != other.turn.id or one.turn.session_id != other.turn.session_id:
+def _rival(grounded: Grounded, other: Grounded) -> bool:
+    first, second = grounded.candidate, other.candidate
+    if grounded.turn.id != other.turn.id or grounded.turn.session_id != other.turn.session_id:
         return False
     if Intent.STATE not in (first.intent, second.intent) or Intent.FORGET in (first.intent, second.intent):
         return False
@@ -384,8 +384,8 @@ def mistaken(grounded: Grounded, *, is_answer: bool = False) -> str | None:
     candidate = grounded.candidate
     if candidate.intent in (Intent.FORGET, Intent.FORGET_ALL) or grounded.turn.trust is not Trust.USER:
         return None
-    said = [judge(quote, _KINDS).reason for quote in candidate.evidence] if not is_answer else []
-    if said and all(reason in {*_KINDS, "empty"} for reason in said):
+    reasons = [judge(quote, _KINDS).reason for quote in candidate.evidence] if not is_answer else []
+    if reasons and all(reason in {*_KINDS, "empty"} for reason in reasons):
         return "pleasantry"
     if _SPOKE.match(candidate.content) and all(_only_speaks(quote) for quote in candidate.evidence):
         return "question"
@@ -433,9 +433,9 @@ def _has(clause: str, value: str, of: frozenset[str]) -> bool:
     match = _OF_OTHERS.search(clause)
     if match is None or not of:
         return False
-    own = _FIRST_PERSON.search(clause, match.start("of"))
-    described = clause[match.start("of") : min(own.start() if own else match.end(), match.end())]
-    return of <= set(words(described)) and (own is None or clause.casefold().find(value) < own.start())
+    person = _FIRST_PERSON.search(clause, match.start("of"))
+    described = clause[match.start("of") : min(person.start() if person else match.end(), match.end())]
+    return of <= set(words(described)) and (person is None or clause.casefold().find(value) < person.start())
 
 
 def admitted_of_model(candidates: Sequence[Extracted], window: Window, min_trust: Trust) -> Read:
@@ -450,8 +450,8 @@ def admitted_of_model(candidates: Sequence[Extracted], window: Window, min_trust
 
 def admitted_of_rules(read: Read, min_trust: Trust) -> Read:
     """The same of what the rules found: they name the turn themselves."""
-    found = [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
-    checked = _admitted(found, min_trust)
+    judged = [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
+    checked = _admitted(judged, min_trust)
     return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
 

@@ -141,7 +141,7 @@ class Indexer:
         new = await place_turns(self._parts.state, scope, new)
         around = adjacency([*near, *new])
         fresh = {turn_key(turn) for turn in new}
-        beside = {turn_key(turn): {turn_key(each) for each in around[turn_key(turn)] if each} for turn in near}
+        beside = {turn_key(turn): {turn_key(other) for other in around[turn_key(turn)] if other} for turn in near}
         touched = [turn for turn in near if not fresh.isdisjoint(beside[turn_key(turn)])]
         with step("memory.embed", {"gen_ai.operation.name": "embeddings"}):
             points = await self._parts.vectors.points(owner, [*new, *touched], around)

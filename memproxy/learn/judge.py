@@ -98,9 +98,9 @@ def doubtful(candidate: Memory, chain: Sequence[Memory], near: Sequence[Neighbou
 
 def _could_be_the_same(candidate: Memory, holder: Memory) -> bool:
     """Whether the values are others for the rules and share a word ("Berlin", "Berlin, Germany")."""
-    one, other = slot_value(candidate), slot_value(holder)
-    shares_word = not set(one[1:].split("_")).isdisjoint(other[1:].split("_"))
-    return shares_word and one[:1] == other[:1] and not same_value(one, other)
+    value, other = slot_value(candidate), slot_value(holder)
+    shares_word = not set(value[1:].split("_")).isdisjoint(other[1:].split("_"))
+    return shares_word and value[:1] == other[:1] and not same_value(value, other)
 
 
 def apply_verdicts(

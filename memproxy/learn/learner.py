@@ -127,8 +127,8 @@ class Learner:
             read = await self._reader.read(rows[0].entry.scope.at(*window.newest.place), first, window)
         for progress in joined:
             self._check_is_there(progress)
-            own = {turn.id for turn in progress.windows[0].turns}
-            own_candidates = [grounded for grounded in read.grounded if grounded.turn.id in own]
+            own_ids = {turn.id for turn in progress.windows[0].turns}
+            own_candidates = [grounded for grounded in read.grounded if grounded.turn.id in own_ids]
             progress.read.append(Read(own_candidates, read.rejected if progress.spent is spent else []))
 
     async def learn(self, row: JournalRow, *, all_read: Callable[[], None]) -> None:
@@ -156,9 +156,9 @@ class Learner:
 
     async def _learn(self, row: JournalRow, body: LearnBody, all_read: Callable[[], None]) -> None:
         began, scope = perf_counter(), row.entry.scope
-        before = self._progress.get(row.number)
-        is_read = before is not None and len(before.read) == len(before.windows)
-        if before is None or not is_read or (self._sums_up(body) and not before.summarised):
+        earlier_progress = self._progress.get(row.number)
+        is_read = earlier_progress is not None and len(earlier_progress.read) == len(earlier_progress.windows)
+        if earlier_progress is None or not is_read or (self._sums_up(body) and not earlier_progress.summarised):
             self._reader.require_model(scope, body)
         await self._step(scope)
         progress = await self._progress_of(row, body)
@@ -278,8 +278,8 @@ class Learner:
             progress.read.append(await self._reader.read(window_scope, body, window) if window.turns else Read([], []))
         if self._sums_up(body) and not progress.summarised:
             self._check_is_there(progress)
-            said = await turns_of(self._parts.store, scope, until=body.until)
-            turns = [turn for turn in said if is_visible(scope.project, scope.agent, turn)]
+            all_turns = await turns_of(self._parts.store, scope, until=body.until)
+            turns = [turn for turn in all_turns if is_visible(scope.project, scope.agent, turn)]
             if body.reason == END or sum(turn.trust is Trust.USER for turn in turns) >= _LEAST_MESSAGES:
                 credential_of = self._reader.credential if body.reason == END else self._reader.known_credential
                 progress.summary = await self._summariser.summary(scope, turns, credential_of(scope, body))
@@ -370,9 +370,9 @@ class Learner:
         self, scope: Scope, candidates: Sequence[Grounded], progress: _Progress, advice: Advice, now: datetime
     ) -> Planned:
         """The plan as things stand now, under the owner's lock, with the summary."""
-        there = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in candidates}))
+        stored = await self._parts.store.get(scope.at(None, None), list({grounded.turn.id for grounded in candidates}))
         # others were deleted while the model was asked
-        still = [grounded for grounded in candidates if grounded.turn.id in there]
+        still = [grounded for grounded in candidates if grounded.turn.id in stored]
         plan = partial(self._planner.plan, scope, now=now, extractor=self._reader.version)
         planned = await plan(still, advice=advice, read=progress.new_turns)
         await self._step(scope)

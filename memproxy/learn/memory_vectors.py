@@ -94,8 +94,8 @@ class Vectors:
         passages = await self._embed(scope.owner, [dense_text(memory) for memory in memories])
         points, read = [], 0
         for memory, passage in zip(memories, passages, strict=True):
-            before, after = (around or {}).get(turn_key(memory), (None, None))
-            text = bm25_text(memory, before, after)
+            previous, following = (around or {}).get(turn_key(memory), (None, None))
+            text = bm25_text(memory, previous, following)
             if (read := read + len(text)) > _AT_ONCE:
                 await asyncio.sleep(0)
                 read = len(text)
@@ -202,8 +202,8 @@ class Vectors:
         where = MemoryFilter(ids=tuple({memory.id for memory in memories}))
         query = HybridQuery(dense=probe, limit=4 * len(memories), where=where, background=True)
         candidates = await self._store.search(scope, query)
-        there = {turn_key(candidate.memory) for candidate in candidates if candidate.cosine is not None}
-        return [memory for memory in memories if turn_key(memory) not in there]
+        with_vector = {turn_key(candidate.memory) for candidate in candidates if candidate.cosine is not None}
+        return [memory for memory in memories if turn_key(memory) not in with_vector]
 
 
 def _owners(stored: str | None) -> frozenset[OwnerKey]:

@@ -97,9 +97,9 @@ class ModelOutages:
 
     def answered(self, asking: "Asking") -> None:
         """The model answered, be it with a refusal of what it was asked."""
-        shared, own = _accounts_of(asking.credential)
+        shared, own_account = _accounts_of(asking.credential)
         self._answers.put(shared, (self._answers.get(shared) or 0) + 1)
-        for account in (shared, own):
+        for account in (shared, own_account):
             outage = self._outages.get(account)
             # a call that was under way when the outage began says nothing of what is now
             if outage is not None and outage.number in asking.probes:
@@ -109,8 +109,8 @@ class ModelOutages:
     def failed(self, asking: "Asking", error: ModelUnavailable) -> ModelAwaited:
         """The model did not answer, or takes nothing more of this account; answers the error to raise for the job."""
         self.gave_up(asking)
-        shared, own = _accounts_of(asking.credential)
-        account = own if error.limited else shared
+        shared, own_account = _accounts_of(asking.credential)
+        account = own_account if error.limited else shared
         outage = self._outages.get(account)
         is_new = outage is None
         outage = outage or self._began(account, error)
@@ -233,8 +233,8 @@ class WaitingRows:
         wait = self._wait(row)
         if not error.asked or error.answers is None:
             return False
-        before, wait.answers = wait.answers, error.answers
-        return before is not None and error.answers > before
+        earlier_answers, wait.answers = wait.answers, error.answers
+        return earlier_answers is not None and error.answers > earlier_answers
 
     def waited_s(self, row: JournalRow) -> float:
         """Seconds since the row began to wait."""

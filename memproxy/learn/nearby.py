@@ -101,8 +101,8 @@ async def chain(view: PlanView, candidate: Memory) -> list[Memory]:
         past = await view.past(slot)
         if len(past) >= MOST_PAST:
             past += await view.stated_by(slot, candidate.turn_ids)
-        if (again := stated_before(candidate, past)) is not None:
-            return await view.chain_of(again)
+        if (restated := stated_before(candidate, past)) is not None:
+            return await view.chain_of(restated)
         ended = segment(candidate, past)
         last = ended.id if ended is not None else await view.holder(slot)
         if last is not None:
@@ -118,8 +118,8 @@ async def neighbours(view: PlanView, scope: Scope, candidate: Memory) -> list[Ne
     slot = await view.past(candidate.slot) if candidate.slot else []
     cosines = {hit.memory.id: hit.cosine for hit in hits}
     near = _unique([*(Neighbour(memory, cosines.get(memory.id)) for memory in slot), *hits])
-    here = [hit for hit in near if hit.memory.place == candidate.place and not is_trace(hit.memory)]
-    return sorted(here, key=lambda neighbour: not neighbour.memory.active)
+    in_place = [hit for hit in near if hit.memory.place == candidate.place and not is_trace(hit.memory)]
+    return sorted(in_place, key=lambda neighbour: not neighbour.memory.active)
 
 
 async def to_replace(view: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:

@@ -53,11 +53,11 @@ def of_reading(
     outcomes = list(noted)
     requests: list[str] = []
     for window, read in zip(windows, reads, strict=True):
-        own = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
-        requests += [request for request in own if request not in requests]
+        ids = requests_of(turn for turn in window.turns if turn.id in window.new_ids)
+        requests += [request for request in ids if request not in requests]
         for rejected in read.rejected:
             kind, content = rejected.candidate.kind.value, rejected.candidate.content[:_SHOWN]
-            outcome = Outcome(result="rejected", reason=rejected.reason, request_ids=own, kind=kind, content=content)
+            outcome = Outcome(result="rejected", reason=rejected.reason, request_ids=ids, kind=kind, content=content)
             outcomes.append(outcome)
     named = {request for outcome in outcomes for request in outcome.request_ids}
     silent = [request for request in requests if request not in named]

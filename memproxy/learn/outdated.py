@@ -37,8 +37,8 @@ async def end_outdated(view: PlanView) -> None:
         MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True),
         MemoryFilter(kinds=(Kind.REFLECTIVE,), active=True),
     )
-    told = [memory for where in wheres async for memory in every(view.store, view.owner, where)]
-    for summary in map(view.current, told):
+    summaries = [memory for where in wheres async for memory in every(view.store, view.owner, where)]
+    for summary in map(view.current, summaries):
         if not summary.active or (summary.predicate != PREDICATE and SOURCES not in summary.metadata):
             continue
         waiting = set(names) if summary.quarantined else None

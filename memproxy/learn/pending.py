@@ -77,10 +77,10 @@ async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime
         turns[turn.id] = await _mark(view, turn, turns, outcomes)
     await end_outdated(view)
     plan = view.plan()
-    here = plan.turn_changes.get(scope.session or "", {})
-    written = [msgspec.structs.replace(turn, **here.get(turn.id, {})) for turn in turns.values()]
-    stored = plan.turn_changes | {scope.session or "": {name: here[name] for name in here if name not in turns}}
-    plan = msgspec.structs.replace(plan, turn_changes={name: some for name, some in stored.items() if some})
+    marked = plan.turn_changes.get(scope.session or "", {})
+    written = [msgspec.structs.replace(turn, **marked.get(turn.id, {})) for turn in turns.values()]
+    stored = plan.turn_changes | {scope.session or "": {name: marked[name] for name in marked if name not in turns}}
+    plan = msgspec.structs.replace(plan, turn_changes={name: changes for name, changes in stored.items() if changes})
     return Marks(written, plan, view.slot_changes(), outcomes)
 
 
@@ -89,9 +89,9 @@ async def _mark(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outco
     words = await asyncio.to_thread(reader.words_of, turn)
     facts = {fact.id: fact for fact in await _facts(view, turn, words)}
     covered = {name for fact in facts.values() for name in fact.turn_ids}
-    before, index = await _earlier_messages(view, turn, turns, words)
-    before = {number: earlier for number, earlier in before.items() if earlier.id not in covered}
-    ledger = await asyncio.to_thread(reader.stated_before, list(before.items()), list(facts.values()))
+    earlier_messages, index = await _earlier_messages(view, turn, turns, words)
+    earlier_messages = {number: earlier for number, earlier in earlier_messages.items() if earlier.id not in covered}
+    ledger = await asyncio.to_thread(reader.stated_before, list(earlier_messages.items()), list(facts.values()))
     touches = await asyncio.to_thread(reader.touched, turn, ledger, index)
     ended: list[str] = []
     for touch in touches:
@@ -100,17 +100,17 @@ async def _mark(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outco
             ended.append(touch.held.memory)
             outcomes.append(_pending_outcome(turn, facts[touch.held.memory], _reason([touch])))
     gone: list[Memory] = []
-    for number, earlier in before.items():
+    for number, earlier in earlier_messages.items():
         own_touches = [touch for touch in touches if touch.held.memory is None and touch.held.turn == number]
         # nothing is lost where it states next to nothing beside that
         if own_touches and len(terms(" ".join(_telling(earlier))) - reader.covered(own_touches)) <= _BESIDE:
             gone.append(_hide(view, earlier, turn, _reason(own_touches)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
-    telling = [(earlier, _telling(earlier)) for earlier in before.values()] if not touches else []
+    telling = [(earlier, _telling(earlier)) for earlier in earlier_messages.values()] if not touches else []
     for _, order_terms in orders:
-        about = [each for each, said in telling if len(said) == 1 and reader.names_all_of(said[0], order_terms)]
+        about = [old for old, spoken in telling if len(spoken) == 1 and reader.names_all_of(spoken[0], order_terms)]
         gone += [_hide(view, earlier, turn, TAKEN_BACK) for earlier in about]
-    outcomes += [_pending_outcome(turn, each, view.turn_changes(each)["metadata"][PENDING]) for each in gone]
+    outcomes += [_pending_outcome(turn, old, view.turn_changes(old)["metadata"][PENDING]) for old in gone]
     noted = without(turn.metadata, CHANGES)
     if ended or gone:
         noted[CHANGES] = {"facts": ended, "turns": [[earlier.session_id, earlier.id] for earlier in gone]}
@@ -144,8 +144,8 @@ async def _facts(view: PlanView, turn: Memory, words: str) -> list[Memory]:
     nearest = [hit.memory for hit in await view.store.search(scope, query)]
     latest = await view.store.page(scope, MemoryFilter(kinds=_FACTS), limit=_NEAR)
     once = {memory.id: memory for memory in (*nearest, *latest.memories)}
-    before = [as_before(view.current(memory), turn) for memory in once.values()]
-    earlier = [memory for memory in before if memory.place == turn.place and last_said_at(memory) <= turn.created_at]
+    as_then = [as_before(view.current(memory), turn) for memory in once.values()]
+    earlier = [memory for memory in as_then if memory.place == turn.place and last_said_at(memory) <= turn.created_at]
     return [memory for memory in earlier if memory.active and not memory.quarantined]
 
 
@@ -157,18 +157,18 @@ async def _earlier_messages(
     where = MemoryFilter(kinds=(Kind.TURN,))
     query = HybridQuery(bm25=view.lexical.encode_query(words), limit=_NEAR_TURNS, where=where)
     nearest = [hit.memory for hit in await view.store.search(scope, query)]
-    here: list[Memory] = []
+    in_session: list[Memory] = []
     if (session := view.owner.session) is not None:
         where = MemoryFilter(kinds=(Kind.TURN,), session_ids=(session,))
-        here += (await view.store.page(scope, where, limit=_JUST_SAID)).memories
-    here = in_order([*(message for message in here if message.id not in new), *new.values()])
-    upto = next((number for number, message in enumerate(here) if message.id == turn.id), len(here))
-    just_said = here[max(0, upto - _JUST_SAID) : upto]
-    recent = {(message.session_id, message.id) for message in here}
-    others = in_order([message for message in nearest if (message.session_id, message.id) not in recent])
-    last = 2 * _APART + len(others)
-    placed = dict(enumerate(others)) | {last + number: message for number, message in enumerate(just_said)}
-    current = [(place, msgspec.structs.replace(each, **view.turn_changes(each))) for place, each in placed.items()]
+        in_session += (await view.store.page(scope, where, limit=_JUST_SAID)).memories
+    in_session = in_order([*(message for message in in_session if message.id not in new), *new.values()])
+    upto = next((number for number, message in enumerate(in_session) if message.id == turn.id), len(in_session))
+    just_said = in_session[max(0, upto - _JUST_SAID) : upto]
+    recent = {(message.session_id, message.id) for message in in_session}
+    elsewhere = in_order([message for message in nearest if (message.session_id, message.id) not in recent])
+    last = 2 * _APART + len(elsewhere)
+    placed = dict(enumerate(elsewhere)) | {last + number: message for number, message in enumerate(just_said)}
+    current = [(place, msgspec.structs.replace(old, **view.turn_changes(old))) for place, old in placed.items()]
     return {place: message for place, message in current if _is_read(message, turn)}, last + len(just_said)
 
 
@@ -198,8 +198,8 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
 
 
 def _telling(turn: Memory) -> list[str]:
-    said = sentences(strip_blocks(turn.content))
-    return [sentence for sentence in said if not sentence.rstrip().endswith(tuple(QUESTION_MARKS))]
+    spoken = sentences(strip_blocks(turn.content))
+    return [sentence for sentence in spoken if not sentence.rstrip().endswith(tuple(QUESTION_MARKS))]
 
 
 class _Changes(msgspec.Struct, frozen=True):

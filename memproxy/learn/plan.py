@@ -68,8 +68,8 @@ def mere_questions(window: Window, read: Read) -> list[Memory]:
     if any(rejected.reason not in _SAYS_NOTHING_NEW for rejected in read.rejected):
         return []
     named = {(grounded.turn.session_id, grounded.turn.id) for grounded in read.grounded}
-    own = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is Trust.USER and turn.active]
-    silent = [turn for turn in own if ASKED not in turn.metadata and (turn.session_id, turn.id) not in named]
+    turns = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is Trust.USER and turn.active]
+    silent = [turn for turn in turns if ASKED not in turn.metadata and (turn.session_id, turn.id) not in named]
     return [turn for turn in silent if is_read(turn) and LEAST <= telling(turn.content) < PLAINLY]
 
 
@@ -267,11 +267,11 @@ class Planner:
         if other is None or says_exactly(other, candidate.content):
             return candidate
         names = {"subject": target.subject, "predicate": target.predicate, "aspect": target.aspect}
-        there = msgspec.structs.replace(candidate, **names)
-        there = msgspec.structs.replace(there, slot=slot_name(there))
-        other_holder = await view.holder(there.slot) if there.slot else None
+        renamed = msgspec.structs.replace(candidate, **names)
+        renamed = msgspec.structs.replace(renamed, slot=slot_name(renamed))
+        other_holder = await view.holder(renamed.slot) if renamed.slot else None
         if other_holder in (None, target.id):
-            return there
+            return renamed
         return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
     def _turned(self, candidate: Memory, decision: Decision) -> Decision:
@@ -308,5 +308,5 @@ class Planner:
         if dream is None or not dream.undo:
             await end_outdated(view)
         if dream is not None and not dream.undo:
-            view.note_before(lambda before, fields: noted(before, fields, dream.dream, now))
+            view.note_before(lambda old, fields: noted(old, fields, dream.dream, now))
         return Planned(plan=view.plan(), view=view, operations=counts)

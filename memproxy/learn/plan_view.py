@@ -33,9 +33,9 @@ class Aliases:
     def resolved(self, memory: Memory) -> Memory:
         """The statement with the main names of its subject and object; a statement about names stays as it is."""
         pairs = same_names(memory)
-        for one, other in pairs:
-            main_name = self._names.get(other) or (None if is_role(one) else self._names.get(one)) or other
-            self._names |= {one: main_name if is_role(one) else self._names.get(one, main_name), other: main_name}
+        for name, other in pairs:
+            main_name = self._names.get(other) or (None if is_role(name) else self._names.get(name)) or other
+            self._names |= {name: main_name if is_role(name) else self._names.get(name, main_name), other: main_name}
         if pairs:
             return memory
         subject, thing = self._named(memory.subject), self._named(memory.object, thing=True)
@@ -60,12 +60,12 @@ class Aliases:
         """Slots of the statement under other names, where it may stand from before these names were known."""
         variants: list[str] = []
         for field in ("subject", "object"):
-            for other in self._others(getattr(memory, field)):
+            for other in self._other_names(getattr(memory, field)):
                 slot = slot_name(msgspec.structs.replace(memory, **{field: other.replace("-", " ")}))
                 variants += [slot] if slot is not None and slot != memory.slot else []
         return list(dict.fromkeys(variants))[:_MOST_VARIANTS]
 
-    def _others(self, text: str | None) -> list[str]:
+    def _other_names(self, text: str | None) -> list[str]:
         name = subject_name(text or "")
         main_name = self._names.get(name)
         if main_name is None or self._is_user(name):
@@ -101,8 +101,8 @@ def _with_words(held: str | None, memory: Memory) -> str:
 
 def _is_about(held: str, memory: Memory) -> bool:
     """Whether a statement says what an entry of words holds, in other words."""
-    own = _hashed_terms(memory)
-    return any(alike(own, frozenset(words.split("."))) for words in held.split(_NEXT) if words)
+    memory_terms = _hashed_terms(memory)
+    return any(alike(memory_terms, frozenset(words.split("."))) for words in held.split(_NEXT) if words)
 
 
 def _hashed_terms(memory: Memory) -> frozenset[str]:
@@ -162,7 +162,7 @@ class PlanView:
         self._unread: dict[str, str | None] = {}
         self._held: dict[str, str | None] = {}
         self._registered: dict[str, str | None] = {}
-        self._before: dict[str, Memory] = {}
+        self._initial: dict[str, Memory] = {}
         self._past: dict[str, Page] = {}
         self._searched: dict[Hashable, list[Candidate]] = {}
         self._is_learning: bool | None = None
@@ -309,7 +309,7 @@ class PlanView:
         if name in self._new:
             self._new[name] = changed
         else:
-            self._before.setdefault(name, memory)
+            self._initial.setdefault(name, memory)
             self._stored[name] = changed
             self._changes.setdefault(name, {}).update(fields)
         if not changed.active or changed.slot != memory.slot:
@@ -340,7 +340,7 @@ class PlanView:
         memory = await self.memory(name)
         if memory is not None:
             await self.release(memory)
-            self._before.setdefault(name, memory)
+            self._initial.setdefault(name, memory)
         self._new.pop(name, None)
         self._changes.pop(name, None)
         self._deletes.append(name)
@@ -350,12 +350,12 @@ class PlanView:
         memory = await self.memory(name)
         if memory is None:
             return
-        before = await self.memory(memory.supersedes) if memory.supersedes else None
-        after = await self.memory(memory.superseded_by) if memory.superseded_by else None
-        if before is not None and before.superseded_by == name:
-            await self.change(before.id, {"superseded_by": after.id if after else None, "updated_at": self.now})
-        if after is not None and after.supersedes == name:
-            await self.change(after.id, {"supersedes": before.id if before else None, "updated_at": self.now})
+        earlier = await self.memory(memory.supersedes) if memory.supersedes else None
+        later = await self.memory(memory.superseded_by) if memory.superseded_by else None
+        if earlier is not None and earlier.superseded_by == name:
+            await self.change(earlier.id, {"superseded_by": later.id if later else None, "updated_at": self.now})
+        if later is not None and later.supersedes == name:
+            await self.change(later.id, {"supersedes": earlier.id if earlier else None, "updated_at": self.now})
 
     async def bury(self, name: str) -> None:
         """Note in the plan's commit that a memory is gone for good, if a plan may be saved that does not know it."""
@@ -412,20 +412,20 @@ class PlanView:
     async def ended_statements(self) -> list[tuple[Memory, Memory | None]]:
         """Statements that the plan ends, each with the one that replaces it (None: it is retracted)."""
         pairs: list[tuple[Memory, Memory | None]] = []
-        for name, before in self._before.items():
+        for name, original in self._initial.items():
             now = None if name in self._deletes else await self.memory(name)
-            if not before.active or before.kind is Kind.TURN:
+            if not original.active or original.kind is Kind.TURN:
                 continue
             if now is None or not now.active:
                 by = now.superseded_by if now is not None else None
-                pairs.append((before, await self.memory(by) if by else None))
-            elif (before.content, before.object) != (now.content, now.object):
-                pairs.append((before, now))
+                pairs.append((original, await self.memory(by) if by else None))
+            elif (original.content, original.object) != (now.content, now.object):
+                pairs.append((original, now))
         return pairs
 
     def note_before(self, noting: Callable[[Memory, Mapping[str, Any]], dict[str, Any]]) -> None:
         """Replace the changed fields of stored memories by what ``noting`` makes of them and their former state."""
-        self._changes = {name: noting(self._before[name], fields) for name, fields in self._changes.items() if fields}
+        self._changes = {name: noting(self._initial[name], fields) for name, fields in self._changes.items() if fields}
         for session, turns in self._turn_changes.items():
             for name, fields in turns.items():
                 turns[name] = msgspec.to_builtins(noting(self._changed_turns[session, name], fields))

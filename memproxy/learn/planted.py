@@ -188,12 +188,12 @@ async def marked_unless_own(memory: Memory) -> Memory:
     return memory if memory.trust is Trust.USER else await marked(memory)
 
 
-async def marked_anew(before: Memory, edited: Memory) -> Memory:
+async def marked_anew(old: Memory, edited: Memory) -> Memory:
     """An edited memory with the mark that it should have: nobody takes it away but by another text."""
     metadata = dict(edited.metadata)
-    if before.metadata.get(PLANTED) is True and edited.content == before.content:
+    if old.metadata.get(PLANTED) is True and edited.content == old.content:
         metadata[PLANTED] = True
-    elif before.metadata.get(PLANTED) is True:
+    elif old.metadata.get(PLANTED) is True:
         metadata.pop(PLANTED, None)
     return await marked_unless_own(msgspec.structs.replace(edited, metadata=metadata))
 
@@ -246,7 +246,7 @@ def _acts(text: str) -> bool:
     if any(begun is not None and "=" in tag[begun.end() :] for tag, begun in tags):
         return True
     labels = text.split("]")
-    return any("![" in label and behind.startswith("(") for label, behind in pairwise(labels))
+    return any("![" in label and rest.startswith("(") for label, rest in pairwise(labels))
 
 
 def is_about_user(candidate: Extracted) -> bool:

@@ -66,7 +66,7 @@ class Reindexer:
         changed = await self._catch_up()
         await self._rebuild.flush()
         async with self._rebuild.paused():
-            await self._again(changed | self._rebuild.take_changed())
+            await self._encode_again(changed | self._rebuild.take_changed())
             await self._rebuild.flush()
             await self._rebuild.switch()
 
@@ -134,17 +134,17 @@ class Reindexer:
             changed = self._rebuild.take_changed()
             if len(changed) <= FEW:
                 return changed
-            await self._again(changed)
+            await self._encode_again(changed)
         return set()
 
-    async def _again(self, places: Set[str]) -> None:
+    async def _encode_again(self, places: Set[str]) -> None:
         """Make these points in the new collection what they are in the first one."""
         ordered = sorted(places)
         for start in range(0, len(ordered), self._batch):
-            some = ordered[start : start + self._batch]
-            there = await self._rebuild.current(some)
-            await self._rebuild.remove(set(some) - {self._rebuild.point_id(memory) for memory in there})
-            await self._bring([await self._with_neighbours(memory) for memory in there])
+            batch = ordered[start : start + self._batch]
+            existing = await self._rebuild.current(batch)
+            await self._rebuild.remove(set(batch) - {self._rebuild.point_id(memory) for memory in existing})
+            await self._bring([await self._with_neighbours(memory) for memory in existing])
 
     async def _with_neighbours(self, memory: Memory) -> _Task:
         self.owners.add((memory.tenant, memory.user_id))
@@ -173,7 +173,7 @@ class Reindexer:
     def _is_unchanged(self, memory: Memory, words: SparseVector, stored: Kept | None) -> bool:
         if stored is None or stored.memory != memory or stored.embedded != (self._embedder.state != "off"):
             return False
-        mine, theirs = (dict(zip(each.indices, each.values, strict=True)) for each in (stored.bm25, words))
+        mine, theirs = (dict(zip(vector.indices, vector.values, strict=True)) for vector in (stored.bm25, words))
         # of another ``late``: an earlier version, or other settings, wrote it
         same = stored.late == self._late and mine.keys() == theirs.keys()
         # a store keeps weights in single precision

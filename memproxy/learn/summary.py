@@ -86,9 +86,9 @@ class Summariser:
             return None
         if credential is not None and (content := await self._by_model(scope, spoken, credential)) is not None:
             return Summary(content, spoken, self._prompt.version, spoken[-1].id) if content else None
-        own = [turn for turn in spoken if turn.trust is Trust.USER]
-        content = extract(own)
-        return Summary(content, own, EXTRACTS, spoken[-1].id) if content else None
+        user_turns = [turn for turn in spoken if turn.trust is Trust.USER]
+        content = extract(user_turns)
+        return Summary(content, user_turns, EXTRACTS, spoken[-1].id) if content else None
 
     async def _by_model(self, scope: Scope, turns: Sequence[Memory], credential: Credential) -> str | None:
         """The model's summary; None when it cannot be relied on."""
@@ -136,8 +136,8 @@ async def still_so(summary: Summary, view: PlanView) -> Summary | None:
     """The summary without sentences that the plan ends. A model that has read both states what holds, so its text is
     not cut; where it mentions what was forgotten, or a message was deleted since, extracts replace it.
     """
-    there = {turn.id for turn in await view.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
-    remaining = [turn for turn in summary.turns if turn.id in there]
+    existing = {turn.id for turn in await view.turns(summary.turns[0].session_id, [turn.id for turn in summary.turns])}
+    remaining = [turn for turn in summary.turns if turn.id in existing]
     turns = [turn for turn in remaining if turn.id not in view.ended_turns(turn.session_id)]
     if summary.maker == EXTRACTS:
         holds = len(turns) == len(summary.turns)
@@ -204,11 +204,11 @@ def _sources(summary: Summary) -> list[str]:
 
 def is_true(content: str, source_text: str) -> bool:
     """Whether all numbers and names of a summary occur in what was said (small numbers may be counts or days)."""
-    own = {number for number in numbers(content) if float(number) > _SMALL}
+    summary_numbers = {number for number in numbers(content) if float(number) > _SMALL}
     names = {word for name in _NAME.findall(content) for word in words(name)} - _CALENDAR
     heard = {word.removesuffix("'s") for word in words(source_text)}
     are_heard = {name.removesuffix("'s") for name in names} <= heard
-    return are_heard and own <= numbers(f"{source_text} {source_text.replace('-', ' ')}")
+    return are_heard and summary_numbers <= numbers(f"{source_text} {source_text.replace('-', ' ')}")
 
 
 def extract(turns: Sequence[Memory]) -> str:
@@ -219,7 +219,7 @@ def extract(turns: Sequence[Memory]) -> str:
         return ""
     terms = [key_terms(sentence, 50) for sentence in stated]
     frequency = Counter(term for sentence_terms in terms for term in sentence_terms)
-    central = [sum(frequency[term] for term in each) / math.sqrt(len(each)) for each in terms]
+    central = [sum(frequency[term] for term in terms_of_one) / math.sqrt(len(terms_of_one)) for terms_of_one in terms]
     ranked = sorted(range(len(stated)), key=lambda index: central[index], reverse=True)
     chosen = [stated[index][:_MOST_SENTENCE] for index in sorted(ranked[:_SENTENCES])]
     day = turns[0].created_at.date().isoformat()

@@ -24,17 +24,17 @@ _MOST_TURNS = 40
 _MOST_CHARACTERS = 1_000
 
 
-def centroid_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float:
+def centroid_cosine(vector: Sequence[float], other_vectors: Sequence[Sequence[float]]) -> float:
     """Cosine of a vector and the mean of others; 0 when either has no direction."""
-    mean = [sum(values) / len(others) for values in zip(*others, strict=True)]
+    mean = [sum(values) / len(other_vectors) for values in zip(*other_vectors, strict=True)]
     length = math.hypot(*vector) * math.hypot(*mean)
     return sum(a * b for a, b in zip(vector, mean, strict=True)) / length if length else 0.0
 
 
-def shared_terms(text: str, others: Sequence[str]) -> float:
+def shared_terms(text: str, other_texts: Sequence[str]) -> float:
     """The share of a text's key terms that the others hold."""
     terms = _terms(text)
-    return len(terms & _terms("\n".join(others))) / len(terms) if terms else 1.0
+    return len(terms & _terms("\n".join(other_texts))) / len(terms) if terms else 1.0
 
 
 def _terms(text: str) -> frozenset[str]:
@@ -66,9 +66,9 @@ class Triggers:
         """Begin learning wherever it is due; answers in how many sessions."""
         every, now = self._every, self._parts.clock.now()
         idle = timedelta(seconds=self._settings.idle_s)
-        before = now - idle * _TAKEN_ALONG
-        silent = await self._parts.state.due_sessions(every=every, idle_before=before, limit=_AT_ONCE)
-        due = [each for each in silent if each.unlearned >= every or each.last_turn_at <= now - idle]
+        idle_since = now - idle * _TAKEN_ALONG
+        silent = await self._parts.state.due_sessions(every=every, idle_before=idle_since, limit=_AT_ONCE)
+        due = [ready for ready in silent if ready.unlearned >= every or ready.last_turn_at <= now - idle]
         begun = 0
         for owner in {session.scope.owner for session in due}:
             owner_scope = Scope(tenant=owner[0], user=owner[1])
@@ -80,9 +80,9 @@ class Triggers:
 
     async def _end_silent(self) -> int:
         """Note as over what fell silent, once, and where a model reads have it summarised; answers how many are."""
-        before = self._parts.clock.now() - self._silence
+        silent_since = self._parts.clock.now() - self._silence
         begun = 0
-        for silent in await self._parts.state.silent_sessions(silent_before=before, limit=_AT_ONCE):
+        for silent in await self._parts.state.silent_sessions(silent_before=silent_since, limit=_AT_ONCE):
             owner_scope = silent.scope.whole
             async with (
                 self._parts.locks.of(owner_scope.owner),
@@ -90,7 +90,7 @@ class Triggers:
                 self.beginning,
             ):
                 now = await self._parts.state.progress(silent.scope)
-                if not is_alone or now is None or now.last_turn_at > before:
+                if not is_alone or now is None or now.last_turn_at > silent_since:
                     continue
                 if self._parts.by_model and (await self._parts.state.choices(now.scope)).learns:
                     if await self._begin_locked(now.scope, SILENT, must_exist=True) is None:
@@ -99,7 +99,7 @@ class Triggers:
                 await self._parts.state.note_end(now.scope, at=self._parts.clock.now())
         return begun
 
-    async def came(self, scope: Scope, *, learn_now: bool) -> None:
+    async def turns_came(self, scope: Scope, *, learn_now: bool) -> None:
         """Turns were indexed: note the tenant's model for restarts; begin if that was asked or the topic changed."""
         model = self._parts.access.model_of(scope.tenant)
         if model is not None and self._noted.get(scope.tenant) != model:
@@ -121,15 +121,15 @@ class Triggers:
         if progress is None or progress.unlearned < 2:
             return False
         turns = await turns_of(self._parts.store, scope, last=min(progress.unlearned, _MOST_TURNS))
-        own = [turn for turn in turns if turn.trust is Trust.USER]
+        user_turns = [turn for turn in turns if turn.trust is Trust.USER]
         # an exchange's turns have one time
-        if len(own) < 2 or turns[-1].created_at != max(turn.created_at for turn in own):
+        if len(user_turns) < 2 or turns[-1].created_at != max(turn.created_at for turn in user_turns):
             return False
-        *earlier, newest = (strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in own)
+        *earlier, newest = (strip_blocks(turn.content)[:_MOST_CHARACTERS] for turn in user_turns)
         if len(key_terms(newest)) < _LEAST_TERMS:
             return False
-        made = await self._parts.vectors.statement_vectors([newest, *earlier])
-        if len(vectors := [vector for vector in made if vector is not None]) == len(own):
+        computed = await self._parts.vectors.statement_vectors([newest, *earlier])
+        if len(vectors := [vector for vector in computed if vector is not None]) == len(user_turns):
             return centroid_cosine(vectors[0], vectors[1:]) < self._settings.drift_threshold
         return shared_terms(newest, earlier) < self._settings.drift_threshold
 

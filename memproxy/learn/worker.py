@@ -74,12 +74,12 @@ class Slots:
         self._most = most
         self.freed = freed
         self.semaphore = asyncio.Semaphore(most)
-        self.wanted: set[Slot] = set()
+        self.requested: set[Slot] = set()
 
     @property
     def free(self) -> int:
         """How many slots are free at once; 0 while somebody waits for one."""
-        return max(0, self._most - len(self.wanted))
+        return max(0, self._most - len(self.requested))
 
 
 class Slot:
@@ -88,18 +88,18 @@ class Slot:
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._held = False
-        slots.wanted.add(self)
+        slots.requested.add(self)
 
     async def take(self) -> None:
         """Returns when it is held; at once where it already is."""
         if not self._held:
-            self._slots.wanted.add(self)
+            self._slots.requested.add(self)
             await self._slots.semaphore.acquire()
             self._held = True
 
     def leave(self) -> None:
         """Let others have it; nothing happens where it was left before."""
-        self._slots.wanted.discard(self)
+        self._slots.requested.discard(self)
         if self._held:
             self._held = False
             self._slots.semaphore.release()
@@ -364,9 +364,9 @@ class Worker:
             for state, count in states.items():
                 metrics().learn_jobs.labels(lane=lane, state=state).set(count)
         if any(states["parked"] for states in sizes.values()):
-            again = await self._state.unpark_killed(self._clock.now())
-            if again:
-                log.warning("%d parked rows, at which engines had died, are tried once more", again)
+            unparked_count = await self._state.unpark_killed(self._clock.now())
+            if unparked_count:
+                log.warning("%d parked rows, at which engines had died, are tried once more", unparked_count)
 
     async def _lane(self, lane: str) -> None:
         await self._recovered.wait()
@@ -391,9 +391,9 @@ class Worker:
         self._acknowledger.held |= {row.number: row for row in rows}
         if lane == "index" and len(rows) < free:
             await self._press()
-        each = lane == "learn" and self._asks
+        asks_model = lane == "learn" and self._asks
         for _, run in itertools.groupby(rows, key=lambda row: row.entry.scope.owner):
-            self._rows.start(self._new_run(slot=Slot(self._slots[lane]), each=each).work(list(run)), "run")
+            self._rows.start(self._new_run(slot=Slot(self._slots[lane]), asks_model=asks_model).work(list(run)), "run")
         return len(rows)
 
     async def _press(self) -> None:
@@ -414,10 +414,10 @@ class Worker:
         if row.entry.kind is JournalKind.TURNS:
             with self._parts.scheduler.serving():
                 learn_now = await self._indexer.turns(rows)
-            self._written.setdefault(row.entry.scope.owner, set()).update(each.number for each in rows)
+            self._written.setdefault(row.entry.scope.owner, set()).update(journal_row.number for journal_row in rows)
             self._tell("index")
             if self._settings.learn.enabled and (await self._state.choices(row.entry.scope)).learns:
-                await self._triggers.came(row.entry.scope, learn_now=learn_now)
+                await self._triggers.turns_came(row.entry.scope, learn_now=learn_now)
             self._wakes["triggers"].set()
         elif row.entry.kind is JournalKind.PLAN:
             with self._parts.scheduler.serving():
@@ -425,9 +425,9 @@ class Worker:
             for operation, count in (planned.operations if planned else {}).items():
                 metrics().memories_written.labels(operation=operation).inc(count)
         else:
-            for each in rows:
-                if each.plan is None:
-                    self._acknowledger.waiting_rows.give_way(each)
+            for journal_row in rows:
+                if journal_row.plan is None:
+                    self._acknowledger.waiting_rows.give_way(journal_row)
             with charged_to(row.entry.scope.owner):
                 await self._learner.learn_all(rows, all_read=slot.leave)
 
@@ -483,7 +483,7 @@ class Worker:
 
 class _Run:
     """The rows of one owner that were claimed together: handled in their order, and acknowledged after a flush. With
-    ``each`` one begins behind every row, while the next is handled (a model is asked, for long); else behind all.
+    ``asks_model`` one begins behind every row, while the next is handled (a model is asked, for long); else behind all.
 
     After a flush that failed nothing of the run is acknowledged any more. What was applied is put back when the run has
     stopped, and not before: else its first row would be claimed again while a later one is still being handled.
@@ -498,7 +498,7 @@ class _Run:
         handle: Callable[[Sequence[JournalRow], Slot], Awaitable[None]],
         *,
         slot: Slot,
-        each: bool,
+        asks_model: bool,
     ) -> None:
         """``handle`` handles one row, or several that go together; it may leave the slot early."""
         self._scheduler = parts.scheduler
@@ -508,7 +508,7 @@ class _Run:
         self._tasks = tasks
         self._handle = handle
         self._slot = slot
-        self._each = each
+        self._asks_model = asks_model
         self._applied: list[JournalRow] = []
         self._acknowledging: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
@@ -563,15 +563,15 @@ class _Run:
         """Carry out the deletions that may go ahead of the first of these rows, for which the store has no room; the
         rows that are done with it. The first row is still claimed, and with it its owner's others of the lane.
         """
-        done, before = list[JournalRow](), [rows[0]]
-        for row in self._early_deletes.behind(rows):
+        done, earlier_rows = list[JournalRow](), [rows[0]]
+        for row in self._early_deletes.later_rows(rows):
             if self._scheduler.has_ended:
                 break
             try:
-                if goes := await self._early_deletes.may_go(row, before):
-                    erased = await self._early_deletes.erase(row, before)
+                if goes := await self._early_deletes.may_go(row, earlier_rows):
+                    erased = await self._early_deletes.erase(row, earlier_rows)
                     done += erased
-                    before = [earlier for earlier in before if earlier not in erased]
+                    earlier_rows = [earlier for earlier in earlier_rows if earlier not in erased]
                     await self._handle([row], self._slot)
             except StoreUnavailable:
                 goes = False  # what it deletes is gone by now where that takes no room; the rest of it waits
@@ -580,17 +580,17 @@ class _Run:
                 log.warning("row %d could not go ahead of what waits for room", row.number, exc_info=True)
                 goes = False
             if not goes:
-                before.append(row)
+                earlier_rows.append(row)
                 continue
-            erased = self._early_deletes.erased(row, before)
+            erased = self._early_deletes.erased(row, earlier_rows)
             done += [*erased, row]
-            before = [earlier for earlier in before if earlier not in erased]
+            earlier_rows = [earlier for earlier in earlier_rows if earlier not in erased]
         return done
 
     def _add(self, rows: Sequence[JournalRow]) -> None:
         """These were applied, in their order."""
         self._applied += rows
-        if self._each and (self._acknowledging is None or self._acknowledging.done()):
+        if self._asks_model and (self._acknowledging is None or self._acknowledging.done()):
             self._acknowledging = self._tasks.start(self._acknowledge(), "acknowledge")
 
     async def _acknowledge(self) -> None:

@@ -85,8 +85,8 @@ class Ledger:
     def answers_to(self, topic: str) -> list[Extracted]:
         """What is known of the user that answers the question a topic names ("my full name")."""
         topic_words = frozenset(words(topic))
-        own = [entry.statement for entry in self.newest() if entry.statement.subject == "user"]
-        return [each for each in own if each.predicate and frozenset(words(each.predicate)) <= topic_words]
+        of_user = [entry.statement for entry in self.newest() if entry.statement.subject == "user"]
+        return [item for item in of_user if item.predicate and frozenset(words(item.predicate)) <= topic_words]
 
     def all_about(self, topic: str) -> list[Extracted]:
         """The statements that hold every term of a topic, the newest first."""
@@ -100,12 +100,12 @@ def terms(text: str) -> frozenset[str]:
     return frozenset(_SAME.get(term, term) for term in singulars) - _NAMES_NOTHING
 
 
-def same_slot(one: Extracted, other: Extracted) -> bool:
+def same_slot(statement: Extracted, other: Extracted) -> bool:
     """Whether two statements answer one question, that has one answer at a time."""
-    if not (one.subject and other.subject and one.predicate and other.predicate):
+    if not (statement.subject and other.subject and statement.predicate and other.predicate):
         return False
-    first, second = predicate_name(one.predicate)[0], predicate_name(other.predicate)[0]
-    return first == second and subject_name(one.subject) == subject_name(other.subject) and not has_many(first)
+    first, second = predicate_name(statement.predicate)[0], predicate_name(other.predicate)[0]
+    return first == second and subject_name(statement.subject) == subject_name(other.subject) and not has_many(first)
 
 
 def taken_back(statement: Extracted) -> Extracted:
@@ -148,10 +148,10 @@ def _ends(new: Extracted, old: Extracted) -> bool:
 
 def _of_memory(memory: Memory) -> Extracted:
     """A fact as the rules look at it; its ``evidence`` is kept where the table itself read it there."""
-    own = str(memory.metadata.get("extractor", "")).startswith("rules/")
+    is_by_rules = str(memory.metadata.get("extractor", "")).startswith("rules/")
     evidence = memory.metadata.get("evidence")
     fields = {name: getattr(memory, name) for name in (*SHARED, "stance")}
-    return Extracted(**fields, evidence=(evidence,) if own and isinstance(evidence, str) else ())
+    return Extracted(**fields, evidence=(evidence,) if is_by_rules and isinstance(evidence, str) else ())
 
 
 _OLD = r"(?P<old>[^,;:!?]{1,50}?)"
@@ -475,8 +475,8 @@ def ended_by_event(clause: Clause, ledger: Ledger) -> list[Extracted]:
     for pattern, predicates in _EVENTS:
         if pattern.search(clause.text) is not None:
             held = [entry.statement for entry in ledger.newest() if entry.turn < ledger.index]
-            own = [statement for statement in held if statement.subject == "user"]
-            return [taken_back(statement) for statement in own if statement.predicate in predicates]
+            of_user = [statement for statement in held if statement.subject == "user"]
+            return [taken_back(statement) for statement in of_user if statement.predicate in predicates]
     return []
 
 
@@ -489,8 +489,8 @@ _THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
 def _denied(text: str, ledger: Ledger, *, is_over: bool) -> list[Extracted]:
     """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
     held = [entry.statement for entry in ledger.newest()]
-    if (there := THERE.match(text)) is not None:
-        predicate = _THERE[(there["verb"] or there["where"]).lower()]
+    if (match := THERE.match(text)) is not None:
+        predicate = _THERE[(match["verb"] or match["where"]).lower()]
         return [taken_back(statement) for statement in held if statement.predicate == predicate][:1]
     if meant := stated(text, ledger.said_at):
         denied = [statement for statement in held for positive in meant if _says(positive, statement)]

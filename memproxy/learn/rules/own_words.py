@@ -282,8 +282,8 @@ def mask(text: str) -> str:
     text = _TAGGED.sub(lambda match: _blank(match[0]), text)
     lines = text.split("\n")
     speakers = {index: match["who"].lower() for index, line in enumerate(lines) if (match := _SPEAKER.match(line))}
-    others = {index: who for index, who in speakers.items() if who not in _OWN_LABELS}
-    is_chat = len(others) > 1 or any(who in _CHAT_LABELS for who in others.values())
+    other_speakers = {index: who for index, who in speakers.items() if who not in _OWN_LABELS}
+    is_chat = len(other_speakers) > 1 or any(who in _CHAT_LABELS for who in other_speakers.values())
     headed = sum(_MAIL.match(line) is not None for line in lines) > 1
     fence, pasted, masked = "", False, []
     for index, line in enumerate(lines):
@@ -292,7 +292,7 @@ def mask(text: str) -> str:
         pasted = pasted or (headed and _MAIL.match(line) is not None) or _LETTER.match(line) is not None
         # quoted, a row of a table, indented as code or an item of a list
         apart = line.startswith(("    ", "\t")) or line.lstrip()[:1] in (">", "|") or _LISTED.match(line) is not None
-        hidden = is_fence or bool(fence) or pasted or (is_chat and index in others) or apart
+        hidden = is_fence or bool(fence) or pasted or (is_chat and index in other_speakers) or apart
         fence = ("" if fence else begins) if is_fence else fence
         masked.append(_blank(line) if hidden else _without_quotes(line))
     return "\n".join(masked)

@@ -116,10 +116,10 @@ def touched(turn: Memory, ledger: Ledger, index: int) -> list[Touched]:
             evident = msgspec.structs.replace(candidate, evidence=(sentence.evidence,))
             if rejection(evident) is not None:
                 continue
-            before = ledger.newest()
+            old_entries = ledger.newest()
             ledger.add(evident)
             remaining = {id(entry) for entry in ledger.newest()}
-            gone = [entry for entry in before if id(entry) not in remaining and entry.turn != index]
+            gone = [entry for entry in old_entries if id(entry) not in remaining and entry.turn != index]
             gone = [entry for entry in gone if _is_ended(candidate, entry, sentence)]
             replaced = candidate.intent is not Intent.FORGET or candidate.replaces is not None
             of_sentence += [Touched(entry, ordered, replaced, sentence.evidence) for entry in gone]
@@ -168,8 +168,8 @@ def names_all_of(text: str, order_terms: frozenset[str]) -> bool:
 
 def covered(touches: Sequence[Touched]) -> frozenset[str]:
     """The terms of what was touched."""
-    each = [touch.held.terms | terms(touch.held.statement.object or "") for touch in touches]
-    return frozenset().union(*each)
+    touched_terms = [touch.held.terms | terms(touch.held.statement.object or "") for touch in touches]
+    return frozenset().union(*touched_terms)
 
 
 def _of_turn(turn: Memory, ledger: Ledger, index: int) -> list[Extracted]:
@@ -184,10 +184,10 @@ def _of_turn(turn: Memory, ledger: Ledger, index: int) -> list[Extracted]:
             candidates.append(evident)
         if len(candidates) >= _MOST_CANDIDATES:
             break
-    distinct = {(each.intent, each.content, each.predicate): each for each in candidates}.values()
+    distinct = {(entry.intent, entry.content, entry.predicate): entry for entry in candidates}.values()
     # what is taken back and said anew in one turn is a change of it
-    anew = [each for each in distinct if each.intent is not Intent.FORGET]
-    lasting = [each for each in distinct if each in anew or not any(same_slot(each, new) for new in anew)]
+    anew = [entry for entry in distinct if entry.intent is not Intent.FORGET]
+    lasting = [entry for entry in distinct if entry in anew or not any(same_slot(entry, new) for new in anew)]
     return lasting[:_MOST_CANDIDATES]
 
 
