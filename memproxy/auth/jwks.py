@@ -56,7 +56,7 @@ class SigningKey(msgspec.Struct, frozen=True):
     algorithms: frozenset[str]
 
 
-def chosen(keys: Iterable[SigningKey], kid: str | None, algorithm: str) -> SigningKey | None:
+def choose_key(keys: Iterable[SigningKey], kid: str | None, algorithm: str) -> SigningKey | None:
     """The one key that fits; None where there is none, or more than one."""
     fitting = [key for key in keys if algorithm in key.algorithms and (kid is None or key.id == kid)]
     return fitting[0] if len(fitting) == 1 else None
@@ -135,7 +135,7 @@ class JwksFile:
 
     async def find(self, kid: str | None, algorithm: str) -> SigningKey | None:
         """The key that fits. One that is not there may have been added just now, so the file is looked at again."""
-        if time.monotonic() - self._looked < self._look_s and (key := chosen(self._keys, kid, algorithm)):
+        if time.monotonic() - self._looked < self._look_s and (key := choose_key(self._keys, kid, algorithm)):
             return key
         self._looked = time.monotonic()
         try:
@@ -143,7 +143,7 @@ class JwksFile:
         except (OSError, ValueError) as error:
             # half a file, or none: the one who replaces it is not done, and tokens must go on being taken
             log.warning("auth.jwt.jwks_file: %s cannot be used (%s); the keys read before stay", self._path, error)
-        return chosen(self._keys, kid, algorithm)
+        return choose_key(self._keys, kid, algorithm)
 
     def _read(self) -> None:
         status = self._path.stat()
@@ -185,10 +185,10 @@ class JwksUrl:
             await self._fetch()
         elif age >= self.lifespan_s and self._may_fetch():
             self._begin()
-        key = chosen(self._keys, kid, algorithm)
+        key = choose_key(self._keys, kid, algorithm)
         if key is None and kid is not None and self._may_ask():
             await self._fetch()
-            key = chosen(self._keys, kid, algorithm)
+            key = choose_key(self._keys, kid, algorithm)
         return key
 
     def _may_fetch(self) -> bool:

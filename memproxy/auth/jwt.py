@@ -13,7 +13,7 @@ import jwt
 
 from memproxy.auth.headers import Headers, clean_id, client_key
 from memproxy.auth.identity import named_identity
-from memproxy.auth.jwks import LOOK_S, UNUSABLE, JwksFile, JwksUrl, SigningKey, chosen, usable_algorithms
+from memproxy.auth.jwks import LOOK_S, UNUSABLE, JwksFile, JwksUrl, SigningKey, choose_key, usable_algorithms
 from memproxy.core.audit import BY_JWT
 from memproxy.core.protocol import Identity
 from memproxy.core.proxykey import DEFAULT_PERMISSIONS, PERMISSIONS
@@ -168,7 +168,7 @@ def _finder(settings: JwtSettings, tasks: TaskOwner, look_s: float) -> _Find:
     fixed = _fixed_key(settings)
 
     async def find(_kid: str | None, algorithm: str) -> SigningKey | None:  # whatever a token calls it
-        return chosen([fixed], None, algorithm)
+        return choose_key([fixed], None, algorithm)
 
     return find
 

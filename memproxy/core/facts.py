@@ -288,7 +288,7 @@ def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]
     """
     possible = [neighbour.memory for neighbour in near if _may_be_corrected(candidate, neighbour.memory)]
     if replaces:
-        stated = [memory for memory in possible if _states(memory, replaces)]
+        stated = [memory for memory in possible if _says_wrong_thing(memory, replaces)]
         return _closest(candidate, stated)
     if topic(candidate.content) - names(candidate.content):
         fitting = [memory for memory in possible if changes(candidate, memory, corrects=True)]
@@ -312,7 +312,7 @@ def _may_be_corrected(candidate: Memory, old: Memory) -> bool:
     return not candidate.aspect or (old.aspect or "").casefold() == candidate.aspect.casefold()
 
 
-def _states(memory: Memory, wrong: str) -> bool:
+def _says_wrong_thing(memory: Memory, wrong: str) -> bool:
     """Whether a memory says what the correction calls wrong: its value, or most of its words."""
     if memory.object and same_value(value_name(memory.object), value_name(wrong)):
         return True
@@ -375,10 +375,10 @@ def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     content = edits.get("content", memory.content)
     if "object" not in edits and is_left_out(memory.object, memory.content, content):
-        fields["object"] = _in_its_place(memory.object or "", memory.content, content)
+        fields["object"] = _replacing_words(memory.object or "", memory.content, content)
     stated = {name: {**fields, **edits}.get(name, getattr(memory, name)) for name in ("subject", "predicate", "object")}
     if "relations" not in edits:
-        relations = [restated for old in memory.relations if (restated := _restated(old, memory, stated)) is not None]
+        relations = [restated for old in memory.relations if (restated := _restate(old, memory, stated)) is not None]
         fields |= {"relations": relations} if relations != memory.relations else {}
     if "entities" not in edits:
         entities = [name for name in memory.entities if not is_left_out(name, memory.content, content)]
@@ -395,14 +395,14 @@ def is_left_out(value: str | None, old_text: str, new_text: str) -> bool:
     return bool(name) and contains(old_text, name) and not contains(new_text, name)
 
 
-def _in_its_place(value: str, old_text: str, new_text: str) -> str | None:
+def _replacing_words(value: str, old_text: str, new_text: str) -> str | None:
     """The words in place of the old value; None where more than that has changed."""
     head, separator, tail = old_text.partition(value)
     new = new_text[len(head) : len(new_text) - len(tail)].strip()
     return new if separator and new_text.startswith(head) and new_text.endswith(tail) and new else None
 
 
-def _restated(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
+def _restate(relation: Relation, memory: Memory, stated: Mapping[str, str | None]) -> Relation | None:
     """A relation of an edited statement, with what is stated now; None where that leaves one of its ends open."""
     changed: dict[str, str] = {}
     for name, new in stated.items():
@@ -458,7 +458,7 @@ def _quoted(text: str) -> str:
     return " ".join(text.replace("’", "'").casefold().split()).strip(" .!?\"'")
 
 
-def meant(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
+def meant_memories(request: Memory, near: Sequence[Neighbour]) -> tuple[Memory, ...]:
     """The active memories, said before, that a request to forget means (its content names them): of the same slot,
     unless it names another value; else all that hold every term of it; else the one that holds most.
     """
@@ -579,7 +579,7 @@ def decide(
         return _in_slot(candidate, chain)
     related: Memory | None = None
     for near in neighbours:
-        operation = _beside(candidate, near, bands or Bands())
+        operation = _operation_beside(candidate, near, bands or Bands())
         if operation in (Operation.DUPLICATE, Operation.UPDATE):
             return Decision(operation, near.memory)
         if operation is Operation.COEXIST and related is None:
@@ -627,7 +627,7 @@ def decide_retraction(request: Memory, neighbours: Sequence[Neighbour]) -> Decis
     """What a request to forget does: it ends what is meant, nothing when nothing clearly is."""
     exact = (near.memory for near in neighbours if near.memory.active and says_exactly(near.memory, request.content))
     named = [memory for memory in exact if last_said_at(memory) <= said_at(request)]
-    targets = tuple(named) or meant(request, neighbours)
+    targets = tuple(named) or meant_memories(request, neighbours)
     return Decision(Operation.RETRACT, targets[0], targets) if targets else Decision(Operation.NOTHING)
 
 
@@ -653,7 +653,7 @@ def stated_before(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
     return next((memory for memory in of_turn if same_value(value, slot_value(memory))), None)
 
 
-def _beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
+def _operation_beside(candidate: Memory, near: Neighbour, bands: Bands) -> Operation:
     old = near.memory
     if old.kind is not candidate.kind:
         return Operation.ADD

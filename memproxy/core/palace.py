@@ -203,7 +203,7 @@ def same_names(memory: Memory) -> list[tuple[str, str]]:
     triples = [(memory.subject, memory.predicate, memory.object)]
     triples += [(relation.subject, relation.predicate, relation.object) for relation in memory.relations]
     for subject, predicate, other in triples:
-        if subject and predicate and other and (pair := _said_to_be_one(subject, predicate, other)) is not None:
+        if subject and predicate and other and (pair := _naming_pair(subject, predicate, other)) is not None:
             pairs.append(pair)
     return list(dict.fromkeys((first, second) for first, second in pairs if first != second))
 
@@ -213,7 +213,7 @@ def is_role(name: str) -> bool:
     return name in _UNIQUE_ROLES
 
 
-def _said_to_be_one(subject: str, predicate: str, other: str) -> tuple[str, str] | None:
+def _naming_pair(subject: str, predicate: str, other: str) -> tuple[str, str] | None:
     predicate_words = words(predicate)
     if not predicate_name(predicate)[1]:
         return None
@@ -222,12 +222,12 @@ def _said_to_be_one(subject: str, predicate: str, other: str) -> tuple[str, str]
         subject, other, predicate_words = other, subject, predicate_words[:-1]
     name, other_name = subject_name(subject), subject_name(other)
     relation = "_".join(word for word in predicate_words if word not in _FILLERS)
-    if other_name == USER or (named := _named_by(relation, name)) is None:
+    if other_name == USER or (named := _named_subject(relation, name)) is None:
         return None
     return None if relation in _ONE_PERSON and not _is_name(other.strip() or "-") else (named, other_name)
 
 
-def _named_by(predicate: str, subject: str) -> str | None:
+def _named_subject(predicate: str, subject: str) -> str | None:
     """Whose name a predicate gives: the subject's ("name"), or that of something of the user's ("dog_name", "wife")."""
     if predicate in _NAMING:
         return subject
@@ -245,7 +245,7 @@ def assign_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> list[Name
     wing that at least half of the turns name is theirs, else they are the user's.
     """
     texts = [turn.content for turn in turns]
-    wing = _dominant(texts, wings)
+    wing = _dominant_wing(texts, wings)
     topics = shared_topics(texts)
     return [
         Names(
@@ -264,7 +264,7 @@ def moved_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> tuple[list
     """The turns of one conversation, in their order, that stand in the user's wing and belong into another one by now
     (its subject had no wing when they came), and where; none, where the conversation as a whole is about nothing known.
     """
-    wing = _dominant([turn.content[:_LONGEST_LOOK] for turn in turns], wings)
+    wing = _dominant_wing([turn.content[:_LONGEST_LOOK] for turn in turns], wings)
     user_wing = wings.get(USER, USER)
     if wing in (USER, user_wing):
         return [], []
@@ -274,7 +274,7 @@ def moved_turns(turns: Sequence[Memory], wings: Mapping[str, str]) -> tuple[list
     return [turn for turn, _ in moving], names
 
 
-def _dominant(texts: Sequence[str], wings: Mapping[str, str]) -> str:
+def _dominant_wing(texts: Sequence[str], wings: Mapping[str, str]) -> str:
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update({wings[name] for name in _names_in(text, wings.keys())})

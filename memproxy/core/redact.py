@@ -108,7 +108,7 @@ def redact(text: str, kinds: frozenset[str]) -> str:
         text = _without_secrets(text)
     for kind, hint, pattern, replacement in _PERSONAL:
         if kind in kinds and hint in text:
-            text = _replaced(pattern, replacement, text)
+            text = _replaced_secrets(pattern, replacement, text)
     return text
 
 
@@ -149,7 +149,7 @@ def _without_secrets(text: str) -> str:
     for form in _FORMATS:
         searched = text if form.in_context else long_words
         if any(hint in searched for hint in form.hints):
-            text = _replaced(form.pattern, partial(_named, form.name), text)
+            text = _replaced_secrets(form.pattern, partial(_named, form.name), text)
     return text
 
 
@@ -157,7 +157,7 @@ def _named(name: str, match: re.Match[str]) -> str:
     return f"{match[1] if match.re.groups else ''}[redacted:{name}]"
 
 
-def _replaced(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str], text: str) -> str:
+def _replaced_secrets(pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str], text: str) -> str:
     """As ``pattern.sub``; a long text is looked through by pieces of `AT_ONCE`, which overlap by the longest match."""
     if len(text) <= AT_ONCE:
         return pattern.sub(replacement, text)

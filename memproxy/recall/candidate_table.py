@@ -73,7 +73,7 @@ def per_candidate(read: "Callable[[CandidateTable], Rows]") -> lazy[Rows]:
 
 
 class CandidateTable:
-    """All candidates of a query, or a part of them (`only`). Each column has one value for each candidate.
+    """All candidates of a query, or a part of them (`part`). Each column has one value for each candidate.
 
     ``counted`` are the candidates that all others are compared with (None: all).
     """
@@ -98,7 +98,7 @@ class CandidateTable:
         self.candidates = all_candidates if places is None else [all_candidates[index] for index in places.tolist()]
         self.memories = [candidate.memory for candidate in self.candidates]
 
-    def only(
+    def part(
         self, places: Sequence[int], *, silent: Set[int] = frozenset(), by_words: bool = False
     ) -> "CandidateTable":
         """A table of the candidates at these places. No other is compared with those that are ``silent``, unless
@@ -248,14 +248,14 @@ class CandidateTable:
         counted = self._speakers if self.counted is None else compress(self._speakers, self.counted)
         return frozenset(name for name in set(counted) if name and name.split()[0] in self.query.names)
 
-    def said_by(self, name: str) -> Array:
+    def by_speaker(self, name: str) -> Array:
         """1 for what somebody said, or is about him."""
         return np.array([speaker == name for speaker in self._speakers], dtype=float)
 
     # What depends on the others.
 
     @lazy
-    def nothing(self) -> Array:
+    def zeros(self) -> Array:
         """0 for each candidate: the column of what the query does not ask for, or none of them has."""
         return np.zeros(len(self.candidates))
 
@@ -324,7 +324,7 @@ class CandidateTable:
         counted_before, counted_after = self._adjoining(order[counts], own_places[counts])
         return np.where(self.counted, counted_before, predecessors), np.where(self.counted, counted_after, successors)
 
-    def beside(self, values: Array, places: NDArray[np.int64]) -> Array:
+    def neighbour_values(self, values: Array, places: NDArray[np.int64]) -> Array:
         """The values of the neighbours at these places, 0 where there is none."""
         return np.where(places == NOBODY, 0.0, values[places])
 

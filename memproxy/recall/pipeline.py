@@ -60,11 +60,11 @@ many answers, which have more of its words than the fact that they came from (do
 """
 
 
-class _General(Exception):
+class _GeneralQuestion(Exception):
     """The question looks general, and the user's memories do not speak of it."""
 
 
-class _Sought(msgspec.Struct, frozen=True, kw_only=True):
+class _Task(msgspec.Struct, frozen=True, kw_only=True):
     """What one recall looks for: for whom, within which limits, and until when. ``messages`` are the user's last ones,
     oldest first.
     """
@@ -143,7 +143,7 @@ class Recall:
         try:
             await self.own_words.wait(request.scope, deadline)
             request = await with_earlier(self._store, request, deadline, now=self._clock.now())
-            sought = _Sought(
+            sought = _Task(
                 scope=request.scope,
                 messages=request.queries,
                 limits=limits,
@@ -154,7 +154,7 @@ class Recall:
             query = await self._rewritten(sought)
             query, scored = await self._search_parts(sought, query)
             stable = await self._stable(sought) if request.first_turn else []
-        except _General:
+        except _GeneralQuestion:
             return answer_without(deadline, "skipped", "fact", query=query)
         except TimeoutError:
             return await self._from_cache(request, limits, deadline, query, "timeout", explained=explained)
@@ -212,7 +212,7 @@ class Recall:
         candidates = searched_candidates(self._recipe, hybrid, await self._store.search(scope, hybrid))
         return self._ranker.rank(Query(text, where.as_of or self._clock.now()), hybrid, candidates)[:limit]
 
-    async def _rewritten(self, sought: _Sought) -> str:
+    async def _rewritten(self, sought: _Task) -> str:
         """What is searched first: the last message, completed where it is vague."""
         mode = self._settings.rewrite.mode
         if mode == "none":
@@ -225,7 +225,7 @@ class Recall:
                 sought.deadline.note_missing_model("rewrite", error)
         return by_itself(sought.messages) or with_context(sought.messages)
 
-    async def _search_parts(self, sought: _Sought, query: str) -> tuple[str, list[Scored]]:
+    async def _search_parts(self, sought: _Task, query: str) -> tuple[str, list[Scored]]:
         """The text that was searched for in the end, and all candidates, best first."""
         async with sought.deadline.in_time():
             parts = parts_of(query)
@@ -244,7 +244,7 @@ class Recall:
             sought.deadline.note_missing_model("rerank", error)
             return query, scored
 
-    async def _by_statement(self, sought: _Sought, query: str, scored: list[Scored]) -> tuple[str, list[Scored]]:
+    async def _by_statement(self, sought: _Task, query: str, scored: list[Scored]) -> tuple[str, list[Scored]]:
         """The search again, by what a model thinks that the answer looks like."""
         if self._rewriter is None:
             return query, scored
@@ -257,7 +257,7 @@ class Recall:
         async with sought.deadline.in_time():
             return statement, await self._find(sought, statement)
 
-    async def _linked(self, sought: _Sought, query: str, scored: list[Scored]) -> list[Scored]:
+    async def _linked(self, sought: _Task, query: str, scored: list[Scored]) -> list[Scored]:
         """The candidates with those behind a relation in the query; without them when there is no time."""
         phrase = links.phrase_of(query) if self._recipe.hops else None
         if phrase is None or links.resolve(phrase, (candidate.memory for candidate in scored)) is None:
@@ -270,7 +270,7 @@ class Recall:
             sought.deadline.notes.append(f"hops: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
             return scored
 
-    async def _with_former(self, sought: _Sought, scored: list[Scored]) -> list[Scored]:
+    async def _with_former(self, sought: _Task, scored: list[Scored]) -> list[Scored]:
         """The candidates with former statements, where the query asks for them or what replaces them is still to begin;
         without them when there is no time.
         """
@@ -289,7 +289,7 @@ class Recall:
             sought.deadline.notes.append(f"former: {'timeout' if isinstance(error, TimeoutError) else 'store'}")
             return scored
 
-    async def _stable(self, sought: _Sought) -> list[Scored]:
+    async def _stable(self, sought: _Task) -> list[Scored]:
         """The facts that a session begins with."""
         count = self._settings.recall.first_turn_facts
         if not count:
@@ -303,7 +303,7 @@ class Recall:
             async with sought.deadline.in_time():
                 return await listed.stable_facts(self._store, sought.scope, sought.limits, count, self._clock.now())
 
-    async def _find(self, sought: _Sought, text: str, *, only_if_told: bool = False) -> list[Scored]:
+    async def _find(self, sought: _Task, text: str, *, only_if_told: bool = False) -> list[Scored]:
         """What is found for one question, likeliest first."""
         deadline, scope, query = sought.deadline, sought.scope, Query(text, self._clock.now())
         where = MemoryFilter(
@@ -325,12 +325,12 @@ class Recall:
         if only_if_told:
             with deadline.stage("look"):
                 if not speaks_of(text, candidates) and not self._ranker.bears(hybrid, candidates):
-                    raise _General
+                    raise _GeneralQuestion
         with deadline.stage("rank"):
             aside, noise = set_aside(text, candidates)
             return self._ranker.rank(query, hybrid, candidates, aside=aside, noise=noise, ranked=False)
 
-    async def _profile(self, sought: _Sought, topic: int, where: MemoryFilter) -> list[Scored]:
+    async def _profile(self, sought: _Task, topic: int, where: MemoryFilter) -> list[Scored]:
         """What tells most of a topic of which all that is known is asked for."""
         ranker = self._ranker
         nearest = HybridQuery(

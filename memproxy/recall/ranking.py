@@ -90,12 +90,12 @@ class Ranker:
             return []
         table = self.table(query, searched, candidates, readings=readings)
         places = range(len(candidates))
-        everyone = table.only(places, silent=noise) if noise else table
+        everyone = table.part(places, silent=noise) if noise else table
         if not aside - noise:
             return best_first(self._scored(everyone, ranked=ranked))
         scored = self._scored(everyone, sorted(aside | noise), ranked=ranked)
         if rest := [index for index in places if index not in aside and index not in noise]:
-            scored += self._scored(table.only(rest), ranked=ranked)
+            scored += self._scored(table.part(rest), ranked=ranked)
         return best_first(scored)
 
     def _scored(self, table: CandidateTable, places: Sequence[int] | None = None, *, ranked: bool) -> list[Scored]:
@@ -263,7 +263,7 @@ def _signals(table: CandidateTable, columns: Columns, places: Sequence[int] | No
     signals = [{"bm25": bm25, "coverage": coverage, "cosine": cosine} for bm25, coverage, cosine in scores]
     for row in table.without_vector[rows].nonzero()[0].tolist():
         del signals[row]["cosine"]
-    for name in [name for name, column in columns.items() if name in SHOWN_SIGNALS and column is not table.nothing]:
+    for name in [name for name, column in columns.items() if name in SHOWN_SIGNALS and column is not table.zeros]:
         values = columns[name][rows]
         non_zero = values.nonzero()[0]  # most columns are 0 for all
         for row, value in zip(non_zero.tolist(), values[non_zero].tolist(), strict=True):

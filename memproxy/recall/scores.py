@@ -208,7 +208,7 @@ def scores(recipe: Recipe, table: CandidateTable, columns: Columns, *, ranked: b
     if table.has_no_vectors:
         odds = _odds(shared, columns, recipe.lexical, recipe.lexical_level, without)
         return _as_scores(table, odds, ranked=ranked)
-    sums = weighted(columns, recipe.hybrid, count, table.nothing)
+    sums = weighted(columns, recipe.hybrid, count, table.zeros)
     compared = np.zeros(count, dtype=np.bool_)
     if recipe.late is not None and LATE in recipe.stages:
         compared = table.has_tokens & (table.is_turn > 0)
@@ -245,7 +245,7 @@ class _SharedFeatures(msgspec.Struct, gc=False):
     @classmethod
     def of(cls, table: CandidateTable, columns: Columns, *, ranked: bool) -> "_SharedFeatures":
         question = Asked.of(table)
-        return cls(question, by_themselves(question, columns, table.nothing), table.nothing, table.counted, ranked)
+        return cls(question, by_themselves(question, columns, table.zeros), table.zeros, table.counted, ranked)
 
 
 def _odds(
@@ -290,7 +290,7 @@ def _by_words(recipe: Recipe, table: CandidateTable, odds: Array, without: NDArr
     rows = np.flatnonzero(without | (table.bm25 > 0))
     counted = table.counted
     silent = set() if counted is None else set(rows[~counted[rows]].tolist())
-    by_words = table.only(rows.tolist(), silent=silent, by_words=True)
+    by_words = table.part(rows.tolist(), silent=silent, by_words=True)
     columns: Columns = {}
     for name in recipe.stages:
         if name != LATE:

@@ -82,11 +82,11 @@ def neighbours(table: CandidateTable) -> Columns:
     says nothing of what the user asks about himself.
     """
     predecessor, successor = table.around
-    question = (1 - table.not_my_words) * table.beside(table.surface("question"), predecessor)
+    question = (1 - table.not_my_words) * table.neighbour_values(table.surface("question"), predecessor)
     return {
         "answers": question,
-        "answers_match": question * np.maximum(table.beside(table.strength, predecessor), 0.0),
-        "after_coverage": table.beside(table.coverage, successor),
+        "answers_match": question * np.maximum(table.neighbour_values(table.strength, predecessor), 0.0),
+        "after_coverage": table.neighbour_values(table.coverage, successor),
     }
 
 
@@ -114,9 +114,9 @@ def speakers(table: CandidateTable) -> Columns:
     assistant_said, asked_for = table.query.type.assistant_said, table.asked_speakers
     by_model = table.by_assistant
     return {
-        "speaker": table.said_by(*asked_for) if len(asked_for) == 1 else table.nothing,
-        "your_words": assistant_said * by_model if assistant_said else table.nothing,
-        "not_your_words": assistant_said * table.by_user if assistant_said else table.nothing,
+        "speaker": table.by_speaker(*asked_for) if len(asked_for) == 1 else table.zeros,
+        "your_words": assistant_said * by_model if assistant_said else table.zeros,
+        "not_your_words": assistant_said * table.by_user if assistant_said else table.zeros,
         "not_my_words": table.not_my_words,
         "assistant": by_model,
     }
@@ -126,7 +126,7 @@ def times(table: CandidateTable) -> Columns:
     """How near a memory is to the times that the query names, whether it is of one of them (the more the fewer others
     are), and, only when it asks for the latest, how new it is.
     """
-    spans, nothing = table.query.spans, table.nothing
+    spans, nothing = table.query.spans, table.zeros
     near = inside = nothing
     if spans:
         moments = [memory.valid_from or memory.created_at for memory in table.memories]
@@ -145,7 +145,7 @@ def expectations(table: CandidateTable) -> Columns:
     """Whether a turn has the kind of answer that the question wants: a number, a name, a word of time."""
     asks = table.query.type
     asks_for = {"number": asks.number, "name": asks.name, "time": asks.time}
-    number, name, time = (table.surface(sign) if is_asked else table.nothing for sign, is_asked in asks_for.items())
+    number, name, time = (table.surface(sign) if is_asked else table.zeros for sign, is_asked in asks_for.items())
     return {"number": number, "name": name, "time_word": time}
 
 
@@ -195,7 +195,7 @@ def _by_best(values: Array) -> Array:
 def _session_words(table: CandidateTable) -> Array:
     """How turns' sessions stand by their share of the query's words; not computed where all candidates have vectors."""
     if not np.logical_or.reduce(table.among_counted(table.without_vector)):
-        return table.nothing
+        return table.zeros
     words, turns = table.query.single_words, table.is_turn > 0
     standing = np.zeros(len(turns))
     if words and np.logical_or.reduce(turns):

@@ -69,7 +69,7 @@ class MadeResponses:
             metrics().internal_errors.labels(where="relay.made").inc()
             log.warning("whose a response is could not be noted, so it cannot be fetched: %s", error.message)
 
-    async def is_of(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> bool:
+    async def was_made_by(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> bool:
         """Whether this user (or key) made the response; `AuthUnavailable` where the state does not answer in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -148,7 +148,7 @@ class Admission:
             )
 
     async def _check_made(self, identity: Identity, user: str | None, upstream: str, response_id: str) -> None:
-        if not await self._made_responses.is_of(identity, user, upstream, response_id):
+        if not await self._made_responses.was_made_by(identity, user, upstream, response_id):
             raise Forbidden(
                 f"No response {response_id[:100]!r} was made for this user through memproxy (a user whom the body "
                 f"named is named by X-Memproxy-User when it is fetched). {_HOW}"

@@ -23,7 +23,7 @@ from memproxy.metrics import metrics
 from memproxy.ports import JournalEntry, JournalKind, StateStore
 from memproxy.relay.bodies import BodyWork
 from memproxy.relay.engines import Engines
-from memproxy.relay.session_blocks import NO_BLOCK, Once
+from memproxy.relay.session_blocks import NO_BLOCK, Save
 from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import Settings
 from memproxy.tasks import TaskOwner
@@ -183,7 +183,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     access: UpstreamAccess
     decided: Decided | None = None
     answer_id: str | None = None
-    block: Once = NO_BLOCK
+    block: Save = NO_BLOCK
     asks: CompressAsked | None = None
     trace: str | None = None
 
@@ -270,7 +270,7 @@ class CaptureJournal:
         self,
         scope: Scope,
         conversation: Conversation,
-        block: Once,
+        block: Save,
         answer: str | None = None,
         response_id: str | None = None,
     ) -> list[asyncio.Task[None]]:

@@ -145,7 +145,7 @@ def user_named(identity: Identity, fields: Mapping[str, str | None]) -> tuple[st
     return user, None
 
 
-def narrowed(controls: Controls, choices: Choices) -> Controls:
+def narrow(controls: Controls, choices: Choices) -> Controls:
     """As the user's (agent's) settings allow: a request may ask for less than these, never for more. The number of
     memories is the request's own if it names one.
     """

@@ -35,14 +35,14 @@ from memproxy.core.text import message_tokens
 from memproxy.errors import MemproxyError, StateUnavailable, TooManyRequests, Unauthenticated
 from memproxy.metrics import child, metrics
 from memproxy.ports import CallerStore, UsageStore
-from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrowed, read_controls, user_of
+from memproxy.relay.controls import NO_USER, NOT_ALLOWED, Controls, Mode, narrow, read_controls, user_of
 from memproxy.relay.conversation import UNCHANGED, Conversations, Conversed, MemoryRequest
 from memproxy.relay.engine_client import NOT_ASKED
 from memproxy.relay.engines import Engines
 from memproxy.relay.in_chat import InChat
 from memproxy.relay.memory_tools import MemoryTools, Offer
 from memproxy.relay.request import RawHeaders
-from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, Once, RequestBlocks, session_of
+from memproxy.relay.session_blocks import NO_BLOCK, BlockKeeper, RequestBlocks, Save, session_of
 from memproxy.relay.session_lookup import Conversation, Sessions
 from memproxy.settings import GateSettings, LimitsSettings, Settings
 from memproxy.wire.request_body import RequestBody
@@ -252,8 +252,8 @@ class Decider:
             return Decision(result="skipped", reason=reason, scope=owner, injects=controls.mode.injects)
         answered = None
         if identity is not None and self.in_chat.may_be_asked(chat, controls.mode):
-            answered = await self._commanded(identity, owner, controls, chat, asked_at)
-        controls = narrowed(controls, await self._choices(owner))
+            answered = await self._command_answer(identity, owner, controls, chat, asked_at)
+        controls = narrow(controls, await self._choices(owner))
         if answered is not None or controls.mode is Mode.OFF:
             return answered or Decision(result="off", reason="settings", scope=owner)
         full = await self.limits.refused(owner, chat) if controls.mode.captures else None
@@ -278,7 +278,7 @@ class Decider:
             offer=offer,
         )
 
-    async def _commanded(
+    async def _command_answer(
         self, identity: Identity, owner: Scope, controls: Controls, chat: RequestBody, asked_at: datetime
     ) -> Decision | None:
         """What memory answers to a message that is meant for it; None where the model is to answer. A user whose
@@ -287,7 +287,7 @@ class Decider:
         command = command_in(chat.texts[-1])
         if command is None:
             return None
-        if command.name == "about" and not narrowed(controls, await self._choices(owner)).mode.recalls:
+        if command.name == "about" and not narrow(controls, await self._choices(owner)).mode.recalls:
             return None
         conversation = await self._conversation(owner, controls.session, chat, asked_at)
         scope = msgspec.structs.replace(owner, session=conversation.session)
@@ -377,7 +377,7 @@ class Decider:
         request_blocks = request_blocks.within(budget.total)
         decision = Decision(result="empty", timings=timings, request_blocks=request_blocks, injects=injects, arm=arm)
         if chat.is_tool_followup:
-            return _followed_up(decision, request_blocks, verdict)
+            return _tool_followup(decision, request_blocks, verdict)
         if not verdict.reaches_memory:
             return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)
         room = budget.beside(request_blocks.tokens)
@@ -415,7 +415,7 @@ class Decider:
             first_turn=not request_blocks.blocks and not conversed.replayed_texts and self.gate.is_first_search(chat),
         )
 
-    def new_block(self, decision: Decision) -> Once:
+    def new_block(self, decision: Decision) -> Save:
         """The block that the session's next requests repeat. It is kept at once where no turn will be captured."""
         if decision.scope is None or decision.request_blocks is None or not decision.answer.has_block:
             return NO_BLOCK
@@ -429,9 +429,9 @@ class Decider:
         log.warning("the upstream answered %d to an injected request; sent again without memory", status)
         if decision.scope is not None and decision.conversed.is_changed:
             self.conversations.refused(decision.scope, beside_blocks=decision.has_blocks)
-        return self.withdrawn(decision, reason="upstream_rejected")
+        return self.without_memory(decision, reason="upstream_rejected")
 
-    def withdrawn(self, decision: Decision, *, reason: str) -> Decision:
+    def without_memory(self, decision: Decision, *, reason: str) -> Decision:
         """The decision for a request that goes as the client wrote it after all; its new block is not kept."""
         if decision.scope is not None and decision.request_blocks is not None and decision.request_blocks.has_own:
             self.block_keeper.take_back(decision.scope, decision.request_blocks)
@@ -463,7 +463,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MOST_QUERIED else f"{text[:half]}\n{text[-half:]}"
 
 
-def _followed_up(decision: Decision, request_blocks: RequestBlocks, verdict: Verdict) -> Decision:
+def _tool_followup(decision: Decision, request_blocks: RequestBlocks, verdict: Verdict) -> Decision:
     """A tool loop's follow-up: nobody said anything new, so it carries what its turn did, and nothing is searched."""
     if not request_blocks.has_own and not verdict.searched:
         return msgspec.structs.replace(decision, result="skipped", reason=verdict.reason)

@@ -28,7 +28,7 @@ from memproxy.relay.passthrough import Passthrough
 from memproxy.relay.refusal import Positions, Refusal, refusal_of
 from memproxy.relay.request import Hangups, Request
 from memproxy.relay.request_trace import RequestTrace
-from memproxy.relay.session_blocks import NO_BLOCK, Once
+from memproxy.relay.session_blocks import NO_BLOCK, Save
 from memproxy.relay.stream import AnyAnswer, Copies, Keep, NoteName, Tap, relay_body
 from memproxy.relay.upstream import Upstream, UpstreamAnswer
 from memproxy.settings import Settings
@@ -161,7 +161,7 @@ class MemoryHandler:
             # Memory is an enhancement: a fault of ours in injecting it, whatever it is, costs the memory only.
             metrics().internal_errors.labels(where="relay.inject").inc()
             log.exception("injecting memory failed; %s goes on without it", incoming.request.request_id)
-            decision = self.decider.withdrawn(decision, reason="internal")
+            decision = self.decider.without_memory(decision, reason="internal")
             incoming.request.memory_headers = decision.headers()
             return _Built(decision, "auto", chat.rebuild, await self._plain(incoming))
         return _Built(decision, position, toolless, body)
@@ -269,9 +269,9 @@ class MemoryHandler:
         """Send the request; its answer's end waits until the turn is kept."""
         request, decision, began = incoming.request, built.decision, time.perf_counter()
         block = self.decider.new_block(decision)
-        note: Once | None = None
+        note: Save | None = None
         if decision.scope is not None and decision.conversation is not None:
-            note = Once(partial(self.journal.note, decision.scope, decision.conversation, block))
+            note = Save(partial(self.journal.note, decision.scope, decision.conversation, block))
         answer: AnyAnswer | None = None
         exchange: Exchange | None = None
         tap: Tap | None = None
@@ -382,7 +382,7 @@ class MemoryHandler:
             self.decider.engine.decided(part)
 
     def _to_capture(
-        self, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Once
+        self, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Save
     ) -> Exchange | None:
         if decision.scope is None or decision.conversation is None or not decision.captures or not answer.is_success:
             return None
@@ -407,7 +407,7 @@ class MemoryHandler:
         )
 
     async def _tap(
-        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange | None, note: Once | None, block: Once
+        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange | None, note: Save | None, block: Save
     ) -> Tap | None:
         """The tap that has the answer captured, or its session noted with it; None where it is not looked at."""
         keep: Keep | None = None
@@ -432,7 +432,7 @@ class MemoryHandler:
         )
 
     async def _capture(
-        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange, note: Once | None, read_answer: Answer
+        self, incoming: _ReadRequest, answer: AnyAnswer, exchange: Exchange, note: Save | None, read_answer: Answer
     ) -> None:
         if note is not None:
             note.drop()  # the journal notes the session with the turn
@@ -445,7 +445,7 @@ class MemoryHandler:
         if incoming.trace is not None:
             incoming.trace.captured(began)
 
-    async def _note(self, note: Once | None, block: Once, read_answer: Answer | None = None) -> None:
+    async def _note(self, note: Save | None, block: Save, read_answer: Answer | None = None) -> None:
         """Note what is not captured. Another relay may get a conversation's next request as soon as this answer is
         complete.
         """

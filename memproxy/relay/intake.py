@@ -90,7 +90,7 @@ class Intake:
         share.uploads = True
         self._uploads += 1
 
-    def uploaded(self, share: Share) -> None:
+    def end_upload(self, share: Share) -> None:
         """The body has come, or nothing more will."""
         self._uploads -= share.uploads
         share.uploads = False
@@ -118,4 +118,4 @@ class Intake:
     def release(self, share: Share) -> None:
         self._bytes -= share.bytes
         share.bytes = 0
-        self.uploaded(share)
+        self.end_upload(share)

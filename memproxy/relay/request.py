@@ -126,7 +126,7 @@ class Request:
         while not self.received_all:
             chunk, ended = await self._part()
             if ended:
-                self._intake.uploaded(self._share)
+                self._intake.end_upload(self._share)
             if chunk:
                 yield chunk
 

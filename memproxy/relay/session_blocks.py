@@ -169,11 +169,11 @@ class BlockKeeper:
             log.warning("a session's blocks cannot be read, its request goes on without: %s", error.message)
         return None
 
-    def new_block(self, scope: Scope, request_blocks: RequestBlocks) -> "Once":
+    def new_block(self, scope: Scope, request_blocks: RequestBlocks) -> "Save":
         """The block of the last user message, to be kept; not if a memory was erased since it was read."""
         if request_blocks.erasures is None:
             return NO_BLOCK
-        return Once(partial(self._start_saving, scope, request_blocks, request_blocks.blocks[request_blocks.last_user]))
+        return Save(partial(self._start_saving, scope, request_blocks, request_blocks.blocks[request_blocks.last_user]))
 
     def _start_saving(
         self, scope: Scope, request_blocks: RequestBlocks, lines: list[BlockLine]
@@ -210,7 +210,7 @@ class BlockKeeper:
             log.warning("a block could not be kept, its session will not repeat it: %s", error.message)
 
 
-class Once:
+class Save:
     """Something that is kept once, in the background: a block (after the captured turn, or else when its exchange is
     over), or the session of an exchange of which no turn is captured.
     """
@@ -231,7 +231,7 @@ class Once:
             self._saving = []
 
 
-NO_BLOCK = Once(list)
+NO_BLOCK = Save(list)
 """There is none to keep."""
 
 

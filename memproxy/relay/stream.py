@@ -12,7 +12,7 @@ from memproxy.relay.upstream import UpstreamAnswer
 from memproxy.wire.answer import Answer, Usage
 from memproxy.wire.encoding import BodyDecoder
 from memproxy.wire.format import WireFormat
-from memproxy.wire.hold import Both, Holder, LengthHolder, PieceHolder, TailHolder
+from memproxy.wire.hold import Holder, HolderPair, LengthHolder, PieceHolder, TailHolder
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Tap:
             self._holder = self._tail or PieceHolder(lambda: self.done)
         length = answer.header("content-length")
         if length is not None and length.isdigit():
-            self._holder = Both(self._holder, LengthHolder(int(length)))
+            self._holder = HolderPair(self._holder, LengthHolder(int(length)))
         self._request_id = request_id
         self._keep = keep
         self._captures = captures

@@ -49,7 +49,7 @@ class ChatRequest(RequestBody):
             edits.append(Edit(message.end, message.end, b"," + ours.results))
         return edits
 
-    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
+    def _block_edits(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         edits = []
         if replayed:
             start = self.messages[self.last_user_index or 0].start

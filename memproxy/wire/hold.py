@@ -136,7 +136,7 @@ class PieceHolder(Holder):
         return b""
 
 
-class Both(Holder):
+class HolderPair(Holder):
     """Two holders: what the first passes on, the second may keep back."""
 
     def __init__(self, first: Holder, second: Holder) -> None:

@@ -279,7 +279,7 @@ class RequestBody(ABC):
         if context is not AS_SENT:
             ordered, replayed = self._with_context(ordered, context), context.replayed
         if (ordered or replayed) and self.messages:
-            edits += self._placed(ordered, position, replayed)
+            edits += self._block_edits(ordered, position, replayed)
         # each with the comma behind it; the last message is none of them
         gone = [Edit(self.messages[index].start, self.messages[index + 1].start) for index in context.left_out]
         return splice.apply(self.body, [*edits, *gone] if gone else edits)
@@ -300,7 +300,7 @@ class RequestBody(ABC):
         return False
 
     @abstractmethod
-    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
+    def _block_edits(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         """The edits that put blocks where ``position`` says, and ``replayed`` messages before the user's last one."""
 
     def _each(self, blocks: Blocks) -> list[Edit]:

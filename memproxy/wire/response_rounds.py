@@ -19,8 +19,8 @@ from memproxy.wire.tool_rounds import (
     WholeBody,
     encoded,
     json_object,
-    mended,
     one_event,
+    readable_arguments,
 )
 
 BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -173,7 +173,7 @@ RESPONSES_TOOLS = ToolFormat(ResponseStreamRound, ResponseWholeRound, _tool, _re
 def _call(item: dict[str, Any], index: int) -> ToolCall:
     """The call of an item. What cannot be sent back is mended in it."""
     name = item["call_id"] = item.get("call_id") or f"call_memproxy_{index}"
-    arguments, item["arguments"] = mended(item.get("arguments"))
+    arguments, item["arguments"] = readable_arguments(item.get("arguments"))
     return ToolCall(str(name), str(item["name"]), arguments)
 
 

@@ -114,14 +114,14 @@ class ResponsesRequest(RequestBody):
             for end, ours in zip(ends, earlier.values(), strict=True)
         ]
 
-    def _placed(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
+    def _block_edits(self, blocks: Blocks, position: Position, replayed: Sequence[tuple[str, str]]) -> list[Edit]:
         """Each right before the message of its index where the client sends the whole conversation, else all of them
         as the last paragraphs of ``instructions``. What was said before is no memory, but the conversation that the
         client goes on with: it stands in ``input``.
         """
         edits = []
         if blocks and (position == "system" or not self.sends_history):
-            edit = self._instructed("\n\n".join(block for _, block in blocks))
+            edit = self._instruction_edit("\n\n".join(block for _, block in blocks))
             if edit is not None:
                 edits, blocks = [edit], ()
         if position == "after_system":
@@ -129,7 +129,7 @@ class ResponsesRequest(RequestBody):
             blocks = [(first, block) for _, block in blocks]
         return [*edits, *self._before_each(blocks, replayed)]
 
-    def _instructed(self, text: str) -> Edit | None:
+    def _instruction_edit(self, text: str) -> Edit | None:
         """The edit that adds a paragraph to ``instructions``; None when there is something of another type there."""
         member = self._top.by_name.get("instructions")
         if member is None:

@@ -91,9 +91,9 @@ class Round(ABC):
         """Count the tokens; whether the whole answer now tells of more than its own."""
         usage = body.get("usage")
         if self.goes_on:
-            self._client_view.usage = summed(self._client_view.usage, usage if isinstance(usage, dict) else {})
+            self._client_view.usage = sum_usage(self._client_view.usage, usage if isinstance(usage, dict) else {})
         elif isinstance(usage, dict) and self._client_view.usage:
-            body["usage"] = summed(self._client_view.usage, usage)
+            body["usage"] = sum_usage(self._client_view.usage, usage)
             return True
         return False
 
@@ -221,7 +221,7 @@ class StreamRound(Events):
         elif not self._client_view.head:
             self._client_view.head = {name: chunk[name] for name in ("id", "created") if name in chunk}
         if isinstance(usage, dict) and self._client_view.usage:
-            chunk["usage"], changed = summed(self._client_view.usage, usage), True
+            chunk["usage"], changed = sum_usage(self._client_view.usage, usage), True
         return self._or_later(b"data: " + encoded(chunk) + b"\n\n" if changed else raw)
 
     def _or_later(self, raw: bytes) -> bytes:
@@ -314,7 +314,7 @@ class StreamRound(Events):
         self._reply = [self.message]
         self.others = [str(part.fields.get("id") or "") for part in self._parts if part.is_ours is False]
         if self.goes_on:
-            self._client_view.usage = summed(self._client_view.usage, self._usage)
+            self._client_view.usage = sum_usage(self._client_view.usage, self._usage)
 
 
 class WholeBody(Round):
@@ -389,11 +389,11 @@ class _Part(msgspec.Struct):
         function = self.fields["function"] = dict(self.fields["function"])
         name = self.fields["id"] = self.fields.get("id") or f"call_memproxy_{index}"
         self.fields.setdefault("type", "function")
-        arguments, function["arguments"] = mended(function.get("arguments"))
+        arguments, function["arguments"] = readable_arguments(function.get("arguments"))
         return ToolCall(str(name), str(function["name"]), arguments)
 
 
-def mended(written: Any) -> tuple[dict[str, Any] | None, str]:
+def readable_arguments(written: Any) -> tuple[dict[str, Any] | None, str]:
     """The arguments of a call as they were written, read and as they can be sent back: some upstreams refuse a history
     with what is no JSON. None: they are no object, or too long.
     """
@@ -417,13 +417,13 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def summed(earlier: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
+def sum_usage(earlier: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
     """Two reports of tokens as one: numbers are added, all else is the later one's."""
     total = {**earlier, **newer}
     for name, value in earlier.items():
         later = newer.get(name)
         if isinstance(value, dict) and isinstance(later, dict):
-            total[name] = summed(value, later)
+            total[name] = sum_usage(value, later)
         elif _is_number(value) and _is_number(later):
             total[name] = value + later
         elif later is None:

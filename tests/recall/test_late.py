@@ -101,7 +101,7 @@ def test_a_part_of_the_candidates_is_compared_as_it_is_by_itself() -> None:
     whole = ranker.table(Query("harbour", NOW), query, candidates)
     assert np.isfinite(whole.similarities).all()
     part = ranker.table(Query("harbour", NOW), query, candidates[:3])
-    np.testing.assert_allclose(whole.only([0, 1, 2]).similarities, part.similarities, atol=1e-6)
+    np.testing.assert_allclose(whole.part([0, 1, 2]).similarities, part.similarities, atol=1e-6)
 
 
 def test_turns_that_were_compared_keep_their_order_and_facts_their_scores() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memproxy.wire.tool_rounds import ClientView, StreamRound, WholeRound, summed
+from memproxy.wire.tool_rounds import ClientView, StreamRound, WholeRound, sum_usage
 from tests.support.answers import DONE, chunk
 
 NAMES = frozenset({"save_memory", "search_memory"})
@@ -142,10 +142,10 @@ def test_a_body_of_another_shape_passes_to_the_byte(body: bytes) -> None:
 def test_tokens_are_summed_with_their_details() -> None:
     one = {"prompt_tokens": 7, "details": {"cached": 2, "kind": "a"}, "cost": 0.5, "is_estimate": True}
     two = {"prompt_tokens": 3, "details": {"cached": 1, "audio": 4}, "cost": None}
-    assert summed(one, two) == {
+    assert sum_usage(one, two) == {
         "prompt_tokens": 10,
         "details": {"cached": 3, "kind": "a", "audio": 4},
         "cost": 0.5,
         "is_estimate": True,
     }
-    assert summed({}, two) == two
+    assert sum_usage({}, two) == two
