@@ -82,7 +82,7 @@ class BrowserGuard:
         return host
 
     def cors_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """What tells a browser that its allowed origin may read our answers; nothing for anyone else."""
+        """Headers that let a page of an allowed origin read our answers; none for anyone else."""
         origin = headers.get(b"origin")
         if origin is None or origin.rstrip("/").lower() not in self._origins:
             return []
@@ -93,7 +93,7 @@ class BrowserGuard:
         ]
 
     def preflight_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """The answer to a browser that asks first whether its page may send a request; nothing where it may not."""
+        """The headers that answer a browser's preflight request; none where its page may not send."""
         if not (cors := self.cors_headers(headers)):
             return []
         requested = (headers.get(b"access-control-request-headers") or "").encode("latin-1", "replace")

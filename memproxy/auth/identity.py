@@ -1,4 +1,4 @@
-"""What a request names beside its key, as far as the key allows, and how it gets from the relay to the engine."""
+"""The user and scope that a request names, as far as its key allows, and how the relay tells the engine."""
 
 import json
 from collections.abc import Mapping, Set

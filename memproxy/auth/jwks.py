@@ -40,7 +40,7 @@ UNUSABLE = (
     ArithmeticError,
     RecursionError,
 )
-"""What PyJWT and cryptography raise for keys and tokens made by somebody hostile or careless."""
+"""Errors of PyJWT and cryptography for hostile or careless keys and tokens."""
 
 _CURVES = {"ES256": "P-256", "ES384": "P-384"}
 _TYPES = {"RS": "RSA", "ES": "EC", "HS": "oct"}
@@ -141,7 +141,7 @@ class JwksFile:
         try:
             await asyncio.to_thread(self._read)
         except (OSError, ValueError) as error:
-            # half a file, or none: the one who replaces it is not done, and tokens must go on being taken
+            # half a file, or none: it is being replaced, and tokens must still be accepted
             log.warning("auth.jwt.jwks_file: %s cannot be used (%s); the keys read before stay", self._path, error)
         return choose_key(self._keys, kid, algorithm)
 
@@ -206,7 +206,7 @@ class JwksUrl:
 
     async def _fetch(self) -> None:
         if self._may_fetch():
-            await asyncio.wait({self._begin()})  # who leaves does not end it for the others
+            await asyncio.wait({self._begin()})  # a cancelled caller does not end it for the others
         if self._failed_at > self._fetched_at:
             raise AuthUnavailable(
                 "The keys of the identity provider cannot be fetched (auth.jwt.jwks_url). Try again in a moment."

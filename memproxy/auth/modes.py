@@ -72,7 +72,7 @@ def key_hash(secret: bytes, key: str) -> str:
 
 
 class PassthroughAuthenticator:
-    """Names the tenant by a keyed hash of the client's key; who the user is, the client says."""
+    """Names the tenant by a keyed hash of the client's key; the client names the user."""
 
     def __init__(self, auth: AuthSettings, server: ServerSettings, secret: bytes) -> None:
         self._tenants = auth.tenants

@@ -30,7 +30,7 @@ News = Callable[[], bytes]  # bytes that differ whenever any process changed a r
 
 
 def no_news() -> bytes:
-    """For a state without news: records are read again by age alone."""
+    """The `News` of a state without news: records are read again by age alone."""
     return b""
 
 
@@ -90,7 +90,7 @@ class KeysAuthenticator:
     async def _find(self, key_id: str) -> KeyRecord | None:
         if (configured := self.configured.get(key_id)) is not None:
             return configured
-        # before the record: what changes while it is read is news again
+        # read before the record: a change meanwhile is news again
         cached, news, now = self._cache.get(key_id), self.news(), monotonic()
         if cached is not None and cached.news == news and now - cached.asked_at <= self.record_s:
             return cached.record

@@ -47,7 +47,7 @@ class BoundedCache(Generic[Key, Value]):
         return iter(self._entries)
 
     def get(self, key: Key) -> Value | None:
-        """What was kept under this name, if it still is; that counts as a use."""
+        """The value of this key, if it is still kept; that counts as a use."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -55,7 +55,7 @@ class BoundedCache(Generic[Key, Value]):
         return entry[0]
 
     def put(self, key: Key, value: Value) -> None:
-        """Keep it, in the place of what had its name."""
+        """Keep it, in place of an older value of the key."""
         self.pop(key)
         size = ENTRY_BYTES + footprint(key) + self._size_of(value)
         if size > self._most_bytes:
@@ -67,7 +67,7 @@ class BoundedCache(Generic[Key, Value]):
             self.bytes -= gone
 
     def pop(self, key: Key) -> Value | None:
-        """Forget it; what it was."""
+        """Forget and return it."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

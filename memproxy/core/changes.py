@@ -45,8 +45,8 @@ OnChange = Callable[[Change | None], None]
 
 
 class ChangeNotices:
-    """Notices within one process; a subclass carries them to others. Publish a change when it is done: who is told
-    before could read again what is about to go. All are told within a second; where that is not sure they get None.
+    """Notices within one process; a subclass carries them to others. Publish a change after it is done: a subscriber
+    told earlier could read the old value again. All are told within a second; where that is not sure they get None.
     """
 
     def __init__(self) -> None:

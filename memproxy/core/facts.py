@@ -121,7 +121,7 @@ def position(candidate: Memory, chain: Sequence[Memory]) -> int:
 
 
 def segment(candidate: Memory, past: Sequence[Memory]) -> Memory | None:
-    """The end of a chain that was retracted after the candidate was said: "forget it" covers what comes late, too."""
+    """The end of a chain that was retracted after the candidate was said: "forget it" covers late messages, too."""
     ends = [(at, memory) for memory in past if (at := retracted_at(memory)) and memory.superseded_by is None]
     later = [end for end in ends if end[0] >= said_at(candidate)]
     return min(later, key=lambda end: end[0])[1] if later else None
@@ -165,7 +165,7 @@ def repeat(old: Memory, repetition: Memory, chain: Sequence[Memory], *, now: dat
 
 
 def trimmed(chain: Sequence[Memory], end: datetime, *, now: datetime) -> dict[str, dict[str, Any]]:
-    """The changed ends of those that would reach beyond ``end``."""
+    """The changed fields of memories that would hold beyond ``end``."""
     return {memory.id: ended(memory, end, now=now) for memory in chain if _close(memory, end) != memory.valid_to}
 
 
@@ -396,7 +396,7 @@ def is_left_out(value: str | None, old_text: str, new_text: str) -> bool:
 
 
 def _replacing_words(value: str, old_text: str, new_text: str) -> str | None:
-    """The words in place of the old value; None where more than that has changed."""
+    """The words that replace the old value; None where more than that has changed."""
     head, separator, tail = old_text.partition(value)
     new = new_text[len(head) : len(new_text) - len(tail)].strip()
     return new if separator and new_text.startswith(head) and new_text.endswith(tail) and new else None

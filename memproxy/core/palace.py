@@ -283,7 +283,7 @@ def _dominant_wing(texts: Sequence[str], wings: Mapping[str, str]) -> str:
 
 
 def mentions(text: str) -> set[str]:
-    """The slugs of all runs of up to four words of a text: what it may be said to name."""
+    """The slugs of all runs of up to four words of a text: the names that it may hold."""
     plain = _slugs(text)
     runs = range(1, _LONGEST_MENTION + 1)
     return {"-".join(plain[start : start + length]) for length in runs for start in range(len(plain) - length + 1)}

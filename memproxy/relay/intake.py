@@ -18,7 +18,7 @@ GRACE_S = 3.0
 """How long after its beginning a body is protected from giving way to later ones."""
 
 Part = Callable[[], Awaitable[tuple[bytes, bool]]]
-"""Reads on: the next part of a body, and whether it was the last one."""
+"""Reads the next part of a body; returns it and whether it was the last."""
 
 
 class Share(msgspec.Struct):
@@ -42,7 +42,7 @@ class Intake:
         self._bytes = 0
 
     def take(self, server: ServerSettings) -> None:
-        """Go on with these bounds; bodies that are there already stay."""
+        """Set new bounds; bodies that are there already stay."""
         self._most_bytes = server.max_held_bytes
         self._most_under_way = max(1, server.max_concurrent_requests // 2)
 
@@ -91,7 +91,7 @@ class Intake:
         self._uploads += 1
 
     def end_upload(self, share: Share) -> None:
-        """The body has come, or nothing more will."""
+        """The body is complete, or its client left."""
         self._uploads -= share.uploads
         share.uploads = False
 
@@ -104,7 +104,7 @@ class Intake:
         self._add(share, size)
 
     def _take(self, share: Share, size: int, turn: asyncio.Timeout) -> None:
-        """As `hold`, for a part that came: where there is no room, another body under way, begun before it, goes."""
+        """As `hold`, for a new part of a body; where there is no room, an older body under way is ended."""
         if self._bytes + size <= self._most_bytes or next(iter(self._reading), turn) is turn:
             self.hold(share, size)
         else:

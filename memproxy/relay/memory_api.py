@@ -23,7 +23,7 @@ _LEARNED_FROM = frozenset({"end", "mine"})
 """Calls of a session that learn from it."""
 
 _HOLD_SESSIONS = frozenset({"sessions", "users"})
-"""With what is deleted below these go conversations, as with a deletion by scope."""
+"""Deletions below these paths delete conversations too, as a deletion by scope does."""
 
 _OPEN_PATHS = frozenset({"/openapi.json"})
 _PAGES = frozenset({PAGE, "/openapi.json"})

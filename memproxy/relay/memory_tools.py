@@ -43,14 +43,14 @@ MOST_CALLS = 16
 
 MOST_RESULT = 16 * 1024
 MOST_RESULTS = 64 * 1024
-"""Bytes of what one call answers, and of all that a request's calls do."""
+"""Most bytes of one call's result, and of all results of a request."""
 
 CALL_S = 5.0
 CALLS_S = 20.0
 """How long one call may take, and all of a request."""
 
 LIST_S = 3.0
-"""How long the first request waits to learn what the tools are: the engine loads a library for it, once."""
+"""How long the first request waits for the list of tools: the engine loads a library for it, once."""
 
 ASK_AGAIN_S = 5.0
 """How long requests go without tools after an engine could not say what they are."""
@@ -68,7 +68,7 @@ _AWAY = "Memory is not available just now. Answer without it."
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool of ours: what a model is told of it (name, description, parameters), and whether it only reads."""
+    """A tool of ours as the model sees it (name, description, parameters), and whether it only reads."""
 
     name: str
     described: dict[str, Any]
@@ -174,7 +174,7 @@ class MemoryTools:
         return earlier
 
     async def run(self, offer: Offer, call: ToolCall, within_s: float) -> str:
-        """Carry out a call; what it answers, as JSON, or an error in words. Never raises."""
+        """Carry out a call and return its result as JSON, or an error in words. Never raises."""
         if call.arguments is None:
             return _failed(call.name, "refused", "The arguments of this call are no JSON object. Call again with one.")
         params = {"name": call.name, "arguments": call.arguments}
@@ -195,7 +195,7 @@ class MemoryTools:
         return result
 
     async def _list_tools(self, headers: dict[str, str]) -> tuple[Tool, ...]:
-        """The tools; none while nobody can say what they are."""
+        """The tools; none while the engine cannot list them."""
         if self._tools or (self._asking is None and time.monotonic() - self._asked_at < ASK_AGAIN_S):
             return self._tools
         if self._asking is None:
@@ -250,7 +250,7 @@ class ToolAnswer:
 
     @property
     def status(self) -> int:
-        """Of the answer that the client gets the end of."""
+        """Of the answer whose end the client gets."""
         return self.answer.status
 
     @property
@@ -275,8 +275,8 @@ class ToolAnswer:
         return self.answer.is_stream(asked_for=asked_for)
 
     async def settle(self) -> None:
-        """Wait until it is known what is answered: all rounds of an answer that is no stream. Raises `UpstreamError`
-        where the upstream does not answer.
+        """Wait until status and headers are known: for all rounds of an answer that is no stream. Raises
+        `UpstreamError` where the upstream does not answer.
         """
         if not self._streamed:
             with contextlib.suppress(StopAsyncIteration):
@@ -316,7 +316,7 @@ class ToolAnswer:
                 names = frozenset()
 
     async def _read(self, this: Round) -> AsyncIterator[bytes]:
-        """What the client gets of the answer at hand. One that calls tools of ours is not read to its very end."""
+        """The client's part of the current answer. One that calls our tools is not read to its very end."""
         decoder = _decoder(self.answer)
         async for chunk in self.answer:
             for part in decoder.parts(chunk):

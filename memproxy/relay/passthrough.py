@@ -26,7 +26,7 @@ _ONE_RESPONSE = re.compile(r"/v1/responses/[^/]+")
 
 
 MakeTap = Callable[[UpstreamAnswer], Tap | None]
-"""Makes what looks at an answer, if anything does."""
+"""Makes the reader of an answer, if it is to be read."""
 
 
 class Passthrough:
@@ -73,7 +73,7 @@ class Passthrough:
             answer = await self._upstream.send(request.method, request.raw_path, headers, body)
             try:
                 if request.method == "OPTIONS" and request.for_pages and not answer.is_success:
-                    await request.answer(204, [], b"")  # the operator allows the page; the upstream need not know it
+                    await request.answer(204, [], b"")  # the operator allows the page, so the upstream is not asked
                     return 204
                 await request.begin(answer.status, [*answer.headers, *_without_scripts(request)])
                 await relay_body(request, answer, make_tap(answer) if make_tap is not None else None)

@@ -31,7 +31,7 @@ MOST_READ = 64 * 1024
 """Bytes of an error that are looked at."""
 
 PATIENCE_S = 2.0
-"""The longest wait for an error's body; what came by then decides."""
+"""The longest wait for an error's body; then what has come decides."""
 
 _LENGTH = re.compile(
     r"context[ _](?:length|window|size)|maximum[ _]context|max_?(?:model_?len|context)"
@@ -88,10 +88,10 @@ async def _beginning(answer: UpstreamAnswer) -> str:
 
 
 REMEMBERED_BYTES = 1024 * 1024
-"""For what was learned: some 2,000 models of tenants; what was not used for longest is forgotten first."""
+"""Bytes for learned positions: some 2,000 models of tenants; those used least recently are forgotten first."""
 
 MOST_OF_A_TENANT = 16
-"""Models of one tenant: made-up names displace the tenant's own alone."""
+"""Most models of one tenant, so that made-up names displace only its own."""
 
 _META_KEYS: MappingProxyType[Position, str] = MappingProxyType(
     {"system": "inject.system_first.tenants", "within_user": "inject.within_user.tenants"}
@@ -99,7 +99,7 @@ _META_KEYS: MappingProxyType[Position, str] = MappingProxyType(
 _INSTEAD: MappingProxyType[Position, Position] = MappingProxyType(
     {"before_last_user": "system", "system": "within_user"}
 )
-"""Where blocks go instead of where a template refused them."""
+"""The next position where a template refused blocks at one."""
 
 _LEARNED = msgspec.json.Decoder(list[tuple[str, list[tuple[str, str]]]])
 

@@ -21,7 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
 LOOK_AFTER_S = 0.2
-"""Most answers are complete before this; only longer ones pay for a task that waits for the client to leave."""
+"""Most answers are complete sooner; only longer ones get a task that waits for the client to leave."""
 
 DISCARD_S = 2.0
 """How long the rest of a body that is too large is read on, for a client that reads its answer only after sending."""
@@ -30,7 +30,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ClientGone(Exception):
-    """The client closed its connection before its answer was complete. Nobody is left to be told."""
+    """The client closed its connection before its answer was complete: no answer can be sent."""
 
 
 class Request:
@@ -78,7 +78,7 @@ class Request:
 
     @property
     def pieces(self) -> list[str]:
-        """What stands between the slashes that were sent as such; an encoded one is part of a name."""
+        """The parts of the path between its slashes; an encoded slash is part of a name."""
         return [unquote(piece) for piece in self.path.split("/")]
 
     @property
@@ -185,7 +185,7 @@ class Request:
 
 
 class Hangups:
-    """Cancels the work for clients that leave, within a second. One timer looks after all: one for each would cost."""
+    """Cancels the work for clients that leave, within a second. One timer serves all: one for each would be slow."""
 
     def __init__(self, tasks: TaskOwner) -> None:
         self._tasks = tasks

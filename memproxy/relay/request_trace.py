@@ -70,11 +70,11 @@ class RequestTrace:
         return self._span.name
 
     def decided(self, decision: Decision, began: float) -> None:
-        """What memory does for it is known now; since ``began`` it was read and decided."""
+        """Memory's decision is made; reading and deciding began at ``began``."""
         self._decided = (decision, began, time.perf_counter())
 
     def calling(self, host: str, model: str | None, *, streamed: bool | None = None) -> None:
-        """It is sent to the upstream now. What was sent before was refused."""
+        """The request is sent to the upstream now; an earlier sending was refused."""
         now = time.perf_counter()
         if self._calls:
             self._calls[-1].ended = now
@@ -85,7 +85,7 @@ class RequestTrace:
             self._calls[-1].status = status
 
     def captured(self, began: float) -> None:
-        """The answer's end waited since ``began`` for the journal."""
+        """The answer's end has waited for the journal since ``began``."""
         self._captured = (began, time.perf_counter())
 
     def used(self, usage: Usage | None) -> None:

@@ -163,7 +163,7 @@ class Relay:
         parts.work.close()
 
     def take(self, settings: Settings) -> None:
-        """Go on with reloaded settings; `ConfigError` where they cannot be used, and nothing has changed then."""
+        """Use reloaded settings; on `ConfigError` nothing has changed."""
         self._handlers = self._make_handlers(settings)
         self.parts.health.settings = settings
         self.parts.intake.take(settings.server)
@@ -245,7 +245,7 @@ def _route(request: Request) -> str:
 
 
 def _check_sender(request: Request, route: str, guard: BrowserGuard) -> None:
-    """Pass what no foreign web page sent; raise `Forbidden` where one may have, `RequestError` without a host."""
+    """Raise `Forbidden` where a foreign web page may have sent the request, `RequestError` without a host."""
     if not request.has_host:
         raise RequestError("HTTP/1.1 requests need a Host header.", param="Host")
     is_health = route in _HEALTH
@@ -257,7 +257,7 @@ def _check_sender(request: Request, route: str, guard: BrowserGuard) -> None:
 
 
 def _log_request(request: Request, route: str, status: int, took_ms: float) -> None:
-    """One line for a request, of nothing that its client wrote."""
+    """Log one line for a request, without anything that its client wrote."""
     headers = dict(request.memory_headers)
     recall, _, reason = headers.get(b"x-memproxy-recall", b"").decode().partition("; reason=")
     fields: dict[str, object] = {"request": request.request_id, "route": route, "status": status}

@@ -40,7 +40,7 @@ _TURN = "turn"
 """Stands for the latest user message of a session whose messages the upstream keeps; no digest is as short."""
 
 REMEMBERED_NAMES = 4_096
-"""Names of messages that are remembered: a conversation's messages come again with each of its requests."""
+"""Most names of messages that are cached: a conversation's messages come again with each of its requests."""
 
 _CITED = re.compile(r"\[m:[^\[\]]*\]$")
 """How the line of a memory ends; the block's frame has no such line."""
@@ -84,7 +84,7 @@ class RequestBlocks(msgspec.Struct, frozen=True, kw_only=True):
         return self.last_user in self.blocks
 
     def within(self, budget: int) -> "RequestBlocks":
-        """The oldest blocks that fit into this many tokens, for those keep the common beginning longest."""
+        """The oldest blocks that fit into this many tokens, because they keep the common beginning longest."""
         if not self.blocks:
             return self
         fitting: dict[int, list[BlockLine]] = {}
@@ -103,7 +103,7 @@ class RequestBlocks(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, blocks={at: self.blocks[at] for at in self.blocks if at not in gone})
 
     def adding(self, answer: RecallAnswer) -> "RequestBlocks":
-        """With what was recalled now before the last user message, after what stands there already."""
+        """A copy with the new block before the last user message, after what stands there already."""
         new = _split(answer)
         blocks = {**self.blocks, self.last_user: [*self.blocks.get(self.last_user, []), *new]}
         cited = any(line.memory_id is not None for line in new)
@@ -170,7 +170,7 @@ class BlockKeeper:
         return None
 
     def new_block(self, scope: Scope, request_blocks: RequestBlocks) -> "Save":
-        """The block of the last user message, to be kept; not if a memory was erased since it was read."""
+        """The save of the last user message's block, which is left out if a memory was erased since it was read."""
         if request_blocks.erasures is None:
             return NO_BLOCK
         return Save(partial(self._start_saving, scope, request_blocks, request_blocks.blocks[request_blocks.last_user]))
@@ -220,23 +220,23 @@ class Save:
         self._saving: list[asyncio.Task[None]] | None = None
 
     def keep(self, *arguments: str | None) -> list[asyncio.Task[None]]:
-        """Keep it, by the tasks that are returned; the second time nothing more happens."""
+        """Start saving, once, and return the tasks that do."""
         if self._saving is None:
             self._saving = self._start(*arguments)
         return self._saving
 
     def drop(self) -> None:
-        """Forbid `keep`; what is kept already stays."""
+        """Forbid `keep`; what is saved already stays."""
         if self._saving is None:
             self._saving = []
 
 
 NO_BLOCK = Save(list)
-"""There is none to keep."""
+"""There is no block to save."""
 
 
 def session_of(scope: Scope) -> tuple[str, str, str]:
-    """What tells one session from all others."""
+    """The key of a session."""
     return (*scope.owner, scope.session or "")
 
 

@@ -25,7 +25,7 @@ from memproxy.ports import KnownSession, SessionStore
 from memproxy.wire.responses import response_key
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""For the prefixes that one relay remembers before it asks the state store: some 20,000."""
+"""Bytes for the prefixes that a relay caches in front of the state store: some 20,000."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ EARLIER_BEGINNINGS = 64
 """How many shorter beginnings of a conversation are looked for where none of the usual keys is known."""
 
 REMEMBERED_LINKS = 4_096
-"""Links of chains that are remembered, digests of digests: a conversation's messages come again with each request."""
+"""Cached links of chains (digests of digests): a conversation's messages come again with each request."""
 
 
 def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
@@ -112,7 +112,7 @@ class Sessions:
             self._cache.pop(name)
 
     async def find_chained(self, scope: Scope, chain: str, *, now: datetime) -> Conversation:
-        """The session of a conversation that the upstream keeps, by what the request goes on from; else a new one."""
+        """The session of a conversation that the upstream keeps, by what the request continues; else a new one."""
         if noted := (await self._look_up(scope, [chain])).get(chain):
             return Conversation(session=noted[0].session, said_at=now, asked_at=now, keys=(chain,))
         return Conversation.beginning(now, (chain,))

@@ -27,7 +27,7 @@ READ_AT_ONCE = 64 * 1024
 """Bytes of an answer that are read without a pause: some 20 ms where all of them are ends of lines."""
 
 MOST_HELD = 64 * 1024
-"""Bytes behind what looks like the end mark: what goes on for longer is no end."""
+"""Most bytes after what looks like the end mark; with more it was none."""
 
 NOTED_WITHIN_S = 1.0
 """How long an answer's end waits for the note of its name."""
@@ -36,7 +36,7 @@ AnyAnswer = UpstreamAnswer | ToolAnswer
 """An answer as it is relayed: the upstream's own, or one with something taken out of it."""
 
 Keep = Callable[[Answer], Awaitable[None]]
-"""Keeps what an answer came to; the answer's end waits for it."""
+"""Keeps a complete answer; the answer's end waits for it."""
 
 NoteName = Callable[[str], asyncio.Task[None]]
 """Notes the name that the upstream gave an answer; the answer's end waits for it."""
@@ -58,7 +58,7 @@ class Copies:
 
 
 class Tap:
-    """Reads a copy of one answer and passes it on to be kept when it is complete, or will be completed elsewhere."""
+    """Reads a copy of one answer and has it kept when it is complete, or will be completed elsewhere."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Tap:
         self._late = b""
 
     async def feed(self, chunk: bytes) -> bytes:
-        """Look at a copy of the chunk; what of it may go out now."""
+        """Read a copy of the chunk; returns what may be sent now."""
         pause = False
         for decoded in self._decoder.parts(chunk):
             for start in range(0, len(decoded), READ_AT_ONCE):
@@ -118,11 +118,11 @@ class Tap:
         ready = self._holder.feed(chunk)
         if not self.done or self._tail is None or self._tail.has_end:
             return ready
-        self._late = ready  # the end is in there, written in a way by which the holder does not know it
+        self._late = ready  # it holds the end, written in a way that the holder does not recognise
         return b""
 
     def _count(self) -> None:
-        """Give up the copy where there is no room for what it has grown by."""
+        """Give up the copy where there is no room for its growth."""
         grown = self._reader.held - self._counted
         if grown < COPY_STEP:
             return

@@ -67,7 +67,7 @@ class RawRequest(aiohttp.ClientRequest):
 
 
 class _Head:
-    """A connection's transport for its next write, which it is gone after."""
+    """Stands in for a connection's transport during its next write alone."""
 
     def __init__(self, protocol: ResponseHandler, transport: Any, values: Iterable[Bytes]) -> None:
         self._protocol = protocol
@@ -201,7 +201,7 @@ class Upstream:
         return sent
 
     def access(self, headers: Headers, model: str | None) -> UpstreamAccess:
-        """How a request with these headers reaches its model, so that it can be learned from in the same way."""
+        """How a request with these headers reaches its model, so that learning can use the same way."""
         key = client_key(headers) if self.takes_client_key else None
         return UpstreamAccess(base_url=self.base_url, model=model or "", api_key=key)
 
@@ -385,7 +385,7 @@ class UpstreamAnswer:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to read, as far as is known: the next part may still turn out to be none."""
+        """Whether the end was read already; if not, the next part may still be empty."""
         return not self._peeked and self._response.content.at_eof()
 
     async def peek(self, limit: int) -> bytes:
@@ -403,7 +403,7 @@ class UpstreamAnswer:
             raise self._explain(error) from error
 
     def close(self) -> None:
-        """Done with it: an answer read to its end gives its connection back, any other is cut off."""
+        """End the answer: one that was read to its end gives its connection back, any other is cut off."""
         if self._response.content.at_eof():
             self._response.release()
         else:

@@ -14,7 +14,7 @@ MAX_JSON_BYTES = 64 * 1024 * 1024
 
 FEW_BYTES = 256 * 1024
 MOST_VALUES = 200_000
-"""Values of larger JSON that are made into objects, which takes a tenth of a second and keeps all others waiting."""
+"""Most values of larger JSON that are decoded, which takes a tenth of a second and keeps all others waiting."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -26,12 +26,12 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Answer(ABC):
-    """What an answer said, filled in by `feed` and closed by `finish`: the events of a stream as they pass, a whole
-    body at its end. One subclass for each format.
-    ``done`` says that a stream named its own end. ``error`` means that the upstream reported one within the answer.
-    ``response_id`` is what a later request may go on from, where the format has that; ``begun`` says that the answer is
-    still being made, and fetched by it later. ``user_fields`` are the API's own fields that name the user, where the
-    answer repeats them. ``usage`` is what the upstream says that it cost; None until it does.
+    """What an answer said, collected by `feed` and completed by `finish`: of a stream event by event, of a whole body
+    at its end. One subclass for each format. ``done`` says that a stream named its own end. ``error`` means that the
+    upstream reported one within the answer. ``response_id`` is what a later request may go on from, where the format
+    has that; ``begun`` says that the answer is still being made, and fetched by it later. ``user_fields`` are the API's
+    own fields that name the user, where the answer repeats them. ``usage`` is what the upstream says that it cost; None
+    until it does.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def complete(self) -> bool:
-        """Whether the upstream said all it had to say, and no error."""
+        """Whether the answer is whole and reports no error."""
 
     @property
     def held(self) -> int:
@@ -137,17 +137,17 @@ class Answer(ABC):
             self._size += len(text)
 
     def _spent(self, *tokens: int | None) -> None:
-        """What it cost, input, output and cached; a stream may say it several times, while it grows."""
+        """Note its tokens: input, output and cached ones; a stream may report growing numbers several times."""
         previous = msgspec.structs.astuple(self.usage or Usage())
         self.usage = Usage(*(max(old, new or 0) for old, new in zip(previous, tokens, strict=True)))
 
 
 def is_soon_read(data: bytes, *, objects_only: bool = False) -> bool:
-    """Whether it holds at most `MOST_VALUES` values (or objects, where a reader makes nothing of the others)."""
+    """Whether the JSON holds at most `MOST_VALUES` values (or objects, where a reader skips other values)."""
     marks = (b"{",) if objects_only else (b"{", b"[", b",")
     return len(data) <= FEW_BYTES or sum(map(data.count, marks)) <= MOST_VALUES
 
 
 def count_of(value: object) -> int | None:
-    """The number that an upstream gives; None where it is none."""
+    """An upstream's value as a whole number; None where it is none."""
     return int(value) if isinstance(value, int | float) else None

@@ -37,7 +37,7 @@ class ChatRequest(RequestBody):
         return {index: names for index, message in calling if (names := _call_ids(message.tool_calls))}
 
     def with_earlier_calls(self, earlier: Mapping[int, KeptCalls]) -> list[Edit]:
-        """Not in a message that cannot be spliced."""
+        """Messages that cannot be spliced are left out."""
         edits = []
         for index, ours in earlier.items():
             message = self.messages[index]

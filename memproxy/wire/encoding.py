@@ -12,7 +12,7 @@ MAX_DECODED = 64 * 1024 * 1024
 
 MOST_EXPANSION = 100
 SURELY_EXPANDED = 1024 * 1024
-"""A body is opened to a hundred times its bytes, or to a mebibyte; what holds more was packed to be unpacked."""
+"""A body may decode to a hundred times its bytes, or to a mebibyte; one that holds more is a bomb."""
 
 MOST_MEMBERS = 1_024
 """Members of a gzip body, or frames of a zstd body, that are decoded. Each costs a decoder of its own, and a body of
@@ -46,7 +46,7 @@ class Decoder(Protocol):
     """One compressed format. Raises one of `_ERRORS` for data that does not decode."""
 
     def decode(self, window: bytes, room: int) -> Iterator[bytes]:
-        """What these bytes give, in parts of little more than ``room`` bytes; the caller stops when it has enough."""
+        """The decoded bytes, in parts of little more than ``room`` bytes; the caller stops when it has enough."""
 
 
 class _Identity:
@@ -80,7 +80,7 @@ class _Inflate:
         return body
 
     def _step(self, window: bytes, room: int) -> tuple[bytes, bytes]:
-        """Decode at most one byte more than there is room for, and give what is left of the window."""
+        """Decode at most one byte more than there is room for; returns it and the rest of the window."""
         if self._decoder.eof:  # a gzip body may have several members, or padding at its end
             if not _GZIP.startswith(window[:2]):
                 return b"", b""
@@ -159,7 +159,7 @@ class BodyDecoder:
 
     @property
     def usable(self) -> bool:
-        """Whether all that came so far was decoded."""
+        """Whether all bytes so far were decoded."""
         return self.supported and not self.broken and not self.truncated
 
     def feed(self, chunk: bytes) -> bytes:

@@ -12,15 +12,15 @@ _LONGEST = max(map(len, _MARKS))
 
 
 class Holder:
-    """Passes bytes on, but keeps the end of an answer back. This one keeps nothing: the end of a body without a length
-    is a signal of its own.
+    """Passes bytes on, but holds back the end of an answer. This one holds nothing: a body without a length ends by a
+    signal of its own.
     """
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """What may go out now (possibly nothing)."""
+        """The bytes that may be sent now, perhaps none."""
         return chunk
 
     def release(self) -> bytes:
@@ -87,7 +87,7 @@ class TailHolder(Holder):
         return chunk[position - 1] in b"\r\n" if position > 0 else position == 0 and self._at_line_start
 
     def _keep_beginning(self, chunk: bytes) -> bytes:
-        """Send all but an unfinished last line that may yet become the end mark."""
+        """Pass all but an unfinished last line that may become the end mark."""
         if chunk.endswith((b"\n", b"\r")):
             self._at_line_start = True
             return chunk
@@ -137,7 +137,7 @@ class PieceHolder(Holder):
 
 
 class HolderPair(Holder):
-    """Two holders: what the first passes on, the second may keep back."""
+    """Two holders: the second may hold back what the first passes on."""
 
     def __init__(self, first: Holder, second: Holder) -> None:
         super().__init__()

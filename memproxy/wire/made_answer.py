@@ -41,7 +41,7 @@ _BEGUN: dict[str, Any] = {
     "background": False,
     "store": False,
 }
-"""What a response has beside its name, time and model, before anything is said."""
+"""The fields of a response beside its id, time and model, before it has text."""
 
 
 class MadeAnswer(NamedTuple):
@@ -53,7 +53,7 @@ class MadeAnswer(NamedTuple):
 
 
 def may_be_answered(request: RequestBody) -> bool:
-    """Whether one text is an answer: not to several wanted at once, to a form it must have, to what is for later."""
+    """Whether one text can be the answer: not where several, a form or a later answer is wanted."""
     form = request.field("response_format") or (request.field("text") or {})
     kind = (form.get("format", form) if isinstance(form, dict) else {}) or {}
     asks_for_form = isinstance(kind, dict) and kind.get("type", "text") != "text"

@@ -18,7 +18,7 @@ MAX_LIMIT = 200
 
 
 class MemoryContext(msgspec.Struct, frozen=True, kw_only=True):
-    """``memory_context``: whose memory, and how narrow; None where the request does not say."""
+    """``memory_context``: whose memory it is, in which scope; None where the request does not say."""
 
     user_id: str | None = None
     session_id: str | None = None
@@ -73,7 +73,7 @@ _CONFIG: dict[str, tuple[Any, str]] = {
     "compress_above_tokens": _COUNT,
     "memory_tools": (Literal["none", "inject"], "one of none, inject"),
 }
-"""What each field takes, as a type and in words."""
+"""The values that each field takes, as a type and in words."""
 
 CONFIG_FIELDS = tuple(_CONFIG)
 """What ``memory_config`` may hold."""
@@ -111,7 +111,7 @@ def read_config(raw: msgspec.Raw | None) -> MemoryConfig:
 
 
 def _checked(where: str, fields: dict[str, Any], name: str, kind: Any, expected: str) -> Any:
-    """A field's value as this kind; None where there is none."""
+    """A field's value as this type; None where there is none."""
     value = fields.get(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -28,7 +28,7 @@ Blocks = Sequence[tuple[int, str]]
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """How the conversation itself is sent otherwise than the client sent it.
+    """How the sent conversation differs from the client's.
 
     ``replayed`` are earlier messages, role and text, put before the user's last one. The messages ``left_out``
     (indexes) are taken out; ``state`` stands for them, before the message that follows the last of them. ``notes`` is
@@ -132,7 +132,7 @@ class RequestBody(ABC):
 
     @property
     def sends_history(self) -> bool:
-        """Whether the client sends the whole conversation with every request, so that the upstream keeps none of it."""
+        """Whether the client sends the whole conversation each time, and the upstream keeps none of it."""
         return True
 
     @cached_property
@@ -173,7 +173,7 @@ class RequestBody(ABC):
         return bool(self.messages) and self.messages[-1].role in _FOLLOW_UPS
 
     def look(self) -> None:
-        """Compute what is computed at first use: of a large body, where it keeps nobody waiting."""
+        """Compute the lazy properties now: those of a large body in a thread, where nobody waits."""
         _ = self.present, self.new_messages
 
     @property
@@ -204,7 +204,7 @@ class RequestBody(ABC):
 
     @property
     def new_messages(self) -> list[Message]:
-        """What this request adds to the conversation: what came after the assistant's last answer to the user.
+        """The messages that this request adds to the conversation: those after the assistant's last answer to the user.
 
         Within a tool loop that reaches back to the user's message. Instructions, an answer's beginning that the client
         wants continued (an assistant's message at the very end) and messages without text are left out, and so is any
@@ -403,7 +403,7 @@ class _Named(msgspec.Struct, gc=False):
 
 
 class _Tool(_Named, gc=False):
-    """What a tool is called by, as one format or the other has it; its parameters are skipped unread."""
+    """A tool's name in either format; its parameters are skipped unread."""
 
     function: _Named | None = None
     custom: _Named | None = None

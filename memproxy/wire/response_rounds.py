@@ -26,14 +26,14 @@ from memproxy.wire.tool_rounds import (
 BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
 ENDS = frozenset({"response.completed", "response.incomplete"})
 FAILURES = frozenset({"response.failed", "response.cancelled", "error"})
-"""Events that tell of the whole response: of its beginning, of what it came to, and that nothing comes of it."""
+"""Events about the whole response: its beginning, its end, and its failure."""
 
 _ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 _THOUGHT, _APPROVAL = "reasoning", "mcp_approval_request"
 
 
 class _Read(Round):
-    """What a round found in the whole response."""
+    """What a round read in the whole response."""
 
     def _is_ours(self, item: Any) -> bool:
         return (
@@ -41,7 +41,7 @@ class _Read(Round):
         )
 
     def _for_client(self, items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The items without our calls; the thoughts at their end, which led to nothing else, apart."""
+        """The items without our calls; apart, the thoughts at their end, which led only to those calls."""
         theirs = [item for item in items if not self._is_ours(item)]
         end = len(theirs)
         while end and theirs[end - 1].get("type") == _THOUGHT:
@@ -109,7 +109,7 @@ class ResponseStreamRound(Events, _Read):
         """An event as the client gets it."""
         response = value.get("response")
         if isinstance(response, dict) and response.get("id") != self._client_view.head.get("id", response.get("id")):
-            response["id"] = self._client_view.head["id"]  # all of a stream tells of one response
+            response["id"] = self._client_view.head["id"]  # all of a stream is one response
         elif not self._client_view.head:
             self._client_view.head = {"id": response.get("id")} if isinstance(response, dict) else {"begun": True}
         if (position := _position_in(value)) is not None:
@@ -178,7 +178,7 @@ def _call(item: dict[str, Any], index: int) -> ToolCall:
 
 
 def _asked_of_client(item: dict[str, Any]) -> str | None:
-    """The name of what only the client can answer; tools of the upstream's own have none."""
+    """The name of a call that only the client can answer; calls of the upstream's own tools have none."""
     kind, name = text_of(item.get("type")) or "", item.get("call_id")
     if kind == _APPROVAL:
         name = item.get("id")

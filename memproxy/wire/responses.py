@@ -186,19 +186,19 @@ def read_request(body: bytes) -> ResponsesRequest:
 
 
 def kept_id(upstream_id: str) -> str:
-    """An id of the upstream's as it is kept: itself, or a digest that stands for one that is longer than any is."""
+    """An id of the upstream's as it is kept: itself, or a digest where it is longer than any real one."""
     if len(upstream_id) <= LONGEST_ID:
         return upstream_id
     return "#" + hashlib.blake2b(upstream_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def response_key(response_id: str) -> str:
-    """What a request is known by that goes on from this response."""
+    """The key of a request that continues this response."""
     return f"r:{kept_id(response_id)}"
 
 
 def background_key(response_id: str) -> str:
-    """What a response is known by that is made in the background, until its answer was seen."""
+    """The key of a response that is made in the background, until its answer was read."""
     return f"b:{kept_id(response_id)}"
 
 

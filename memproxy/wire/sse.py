@@ -7,7 +7,7 @@ that the stream's end cut off before its blank line is still given by `SseParser
 from typing import NamedTuple
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Of one event's data: a whole response with its pictures is some megabytes."""
+"""Most bytes of one event's data: a whole response with its pictures has some megabytes."""
 
 _SHORT = 256
 _BOM = b"\xef\xbb\xbf"
@@ -80,7 +80,7 @@ class SseParser:
         return events
 
     def _keep(self, rest: bytes) -> None:
-        """Keep an unfinished line, up to one byte over the bound, which is what condemns its event."""
+        """Keep an unfinished line, up to one byte over the bound, by which its event is dropped."""
         self._partial += rest[: self.max_event_bytes + 1 - len(self._partial)]
 
     def _joined(self, end: bytes) -> bytes:

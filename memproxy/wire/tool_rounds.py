@@ -23,7 +23,7 @@ MOST_ARGUMENTS = 256 * 1024
 """Characters of the arguments of one call; more are no use to any of our tools."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of a whole answer, or of what one round of a stream calls; a longer one passes unread."""
+"""Most bytes of a whole answer, or of the calls in one round of a stream; a longer one passes unread."""
 
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _DONE = b"[DONE]"
@@ -68,11 +68,11 @@ class Round(ABC):
 
     @abstractmethod
     def feed(self, chunk: bytes) -> bytes:
-        """Bytes as they come; what of them the client gets now."""
+        """Take the next bytes; returns what the client gets of them now."""
 
     @abstractmethod
     def finish(self) -> bytes:
-        """The answer is over; what the client gets now."""
+        """The answer is over; returns what the client gets now."""
 
     @property
     def goes_on(self) -> bool:
@@ -283,11 +283,11 @@ class StreamRound(Events):
         return self._settled(part, entry)
 
     def _settled(self, part: "_Part", entry: dict[str, Any]) -> dict[str, Any] | None:
-        """Whose call it is, by its name; of the client's, what it gets: all that there is when it is known first."""
+        """Decide by its name whose call it is; returns the client's part: all of its call once that is known."""
         if part.is_ours is None:
             part.is_ours = _name(part.fields) in self._names
             if not part.is_ours:
-                part.index = sum(part.is_ours is False for part in self._parts) - 1
+                part.index = sum(other.is_ours is False for other in self._parts) - 1
                 entry = {**entry, **part.fields}
         if part.is_ours:
             return None
@@ -407,7 +407,7 @@ def readable_arguments(written: Any) -> tuple[dict[str, Any] | None, str]:
 
 
 def one_event(raw: bytes) -> SseEvent | None:
-    """The event that these bytes are, None where they are none (a comment)."""
+    """The event in these bytes; None where there is none (a comment)."""
     parser = SseParser()
     return next(iter([*parser.feed(raw), *parser.close()]), None)
 
@@ -418,7 +418,7 @@ def encoded(value: Any) -> bytes:
 
 
 def sum_usage(earlier: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-    """Two reports of tokens as one: numbers are added, all else is the later one's."""
+    """The sum of two reports of tokens: numbers are added, all else is the later one's."""
     total = {**earlier, **newer}
     for name, value in earlier.items():
         later = newer.get(name)
