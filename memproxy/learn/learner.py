@@ -33,7 +33,7 @@ from memproxy.learn.outdated import end_outdated
 from memproxy.learn.parts import Parts
 from memproxy.learn.pending import changed_by
 from memproxy.learn.placement import is_elsewhere, new_places
-from memproxy.learn.plan import Planned, Planner, hide_questions, mere_questions
+from memproxy.learn.plan import Planned, Planner, hide_questions, mere_questions, silent_turns
 from memproxy.learn.summary import Summariser, Summary, still_so
 from memproxy.metrics import metrics
 from memproxy.ports import JournalRow, MemoryFilter
@@ -383,18 +383,22 @@ class Learner:
         return planned
 
     async def _mere_questions(self, scope: Scope, progress: _Progress) -> list[Memory]:
-        """The user's new turns in which a model found nothing told, and of which nothing was learned before."""
+        """The user's new turns that ask: a model found nothing told in them, now or before. None while nothing is known
+        of the user at all: such a model may find nothing in anything.
+        """
         if not self._reader.asks_model:
             return []
         read = zip(progress.shown, progress.read, strict=True)
-        questions = {turn.id: turn for window, reading in read for turn in mere_questions(window, reading)}
-        if not questions:
+        silent = {turn.id: turn for window, reading in read for turn in silent_turns(window, reading)}
+        if not silent:
             return []
-        where = MemoryFilter(kinds=_FACTS, turn_ids=tuple(questions))
-        learned = await self._parts.store.page(scope.whole, where, limit=_MOST_LEARNED)
-        telling_ids = {name for memory in learned.memories for name in memory.turn_ids}
-        telling_ids |= {grounded.turn.id for window in progress.read for grounded in window.grounded}
-        return [turn for name, turn in questions.items() if name not in telling_ids]
+        telling_ids = {grounded.turn.id for window in progress.read for grounded in window.grounded}
+        page = self._parts.store.page
+        if not telling_ids and not (await page(scope.whole, MemoryFilter(kinds=_FACTS), limit=1)).memories:
+            return []
+        learned = await page(scope.whole, MemoryFilter(kinds=_FACTS, turn_ids=tuple(silent)), limit=_MOST_LEARNED)
+        telling_ids |= {name for memory in learned.memories for name in memory.turn_ids}
+        return mere_questions([turn for name, turn in silent.items() if name not in telling_ids])
 
     async def _step(self, scope: Scope) -> None:
         await self._parts.scheduler.step(scope.owner)

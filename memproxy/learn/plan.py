@@ -63,14 +63,24 @@ def hide_requests(view: PlanView, extracted: Sequence[Grounded]) -> None:
             view.change_turn(turn, {"active": False, "metadata": noted | {RETRACTED_BY: turn.id}})
 
 
-def mere_questions(window: Window, read: Read) -> list[Memory]:
-    """The user's new turns that plainly tell nothing and in which a model found nothing; none where it misread some."""
+def silent_turns(window: Window, read: Read) -> list[Memory]:
+    """The user's new turns in which a model found nothing told; none where it misread some."""
     if any(rejected.reason not in _SAYS_NOTHING_NEW for rejected in read.rejected):
         return []
     named = {(grounded.turn.session_id, grounded.turn.id) for grounded in read.grounded}
     turns = [turn for turn in window.turns if turn.id in window.new_ids and turn.trust is Trust.USER and turn.active]
     silent = [turn for turn in turns if ASKED not in turn.metadata and (turn.session_id, turn.id) not in named]
-    return [turn for turn in silent if is_read(turn) and LEAST <= telling(turn.content) < PLAINLY]
+    return [turn for turn in silent if is_read(turn)]
+
+
+def mere_questions(silent: Sequence[Memory]) -> list[Memory]:
+    """Those of the turns in which a model found nothing that hardly tell anything; none where it overlooked one that
+    plainly tells, for it is not believed about the others then.
+    """
+    strengths = [telling(turn.content) for turn in silent]
+    if max(strengths, default=0.0) >= PLAINLY:
+        return []
+    return [turn for turn, strength in zip(silent, strengths, strict=True) if strength >= LEAST]
 
 
 def hide_questions(view: PlanView, questions: Sequence[Memory], extracted: Sequence[Grounded]) -> None:

@@ -14,23 +14,44 @@ ASKS = "My dog whines at three again, what else could it be?"
 TELLS = "I moved to Porto with my dog in May, any tips for the first week?"
 
 
+SOMETHING = ("I work at Acme.", {"content": "User works at Acme", "evidence": "I work at Acme"})
+
+
 async def candidates(r: Rig, *, telling: bool = True) -> set[str]:
     """Messages about the dog that a search finds."""
     where = MemoryFilter(kinds=(Kind.TURN,), telling=telling)
     query = HybridQuery(bm25=Bm25Encoder().encode_query("dog"), limit=9, where=where)
-    return {one.memory.content for one in await r.store.search(ANN, query)}
+    return {hit.memory.content for hit in await r.store.search(ANN, query) if "dog" in hit.memory.content}
 
 
 async def test_what_a_model_finds_nothing_told_in_is_found_where_it_is_looked_for_and_not_recalled(r: Rig) -> None:
     assert LEAST < telling(ASKS) < PLAINLY < telling(TELLS)
+    await r.teach(*SOMETHING)
     await r.teach(ASKS)
     await r.teach(TELLS)
     assert await candidates(r) == {TELLS}
     assert await candidates(r, telling=False) == {ASKS, TELLS}
-    assert {one.content: one.metadata.get(ASKED) for one in await r.turns()} == {ASKS: True, TELLS: None}
+    assert {turn.content: turn.metadata.get(ASKED) for turn in await r.turns()} == {
+        SOMETHING[0]: None,
+        ASKS: True,
+        TELLS: None,
+    }
+
+
+async def test_a_model_that_finds_nothing_in_anything_hides_nothing(r: Rig) -> None:
+    await r.teach(ASKS)
+    await r.teach("My dog is brown.")
+    assert await candidates(r) == {ASKS, "My dog is brown."}
+
+
+async def test_a_model_that_overlooks_a_plain_statement_is_not_believed_about_what_was_said_beside_it(r: Rig) -> None:
+    await r.teach(*SOMETHING)
+    await r.teach([ASKS, TELLS])
+    assert await candidates(r) == {ASKS, TELLS}
 
 
 async def test_what_another_reading_finds_told_is_recalled_again(r: Rig) -> None:
+    await r.teach(*SOMETHING)
     await r.teach(ASKS)
     assert await candidates(r) == set()
     await r.mined("User's dog whines at three in the morning")
