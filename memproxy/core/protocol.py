@@ -140,7 +140,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReindexAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks the engine to reindex; what the asking configuration says of the embedder, for comparison."""
+    """Asks the engine to reindex; has the embedder of the asking configuration, for comparison."""
 
     provider: str
     model: str
@@ -148,7 +148,7 @@ class ReindexAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, kw_only=True):
-    """How far a long work is. ``run`` names it; ``state``: ``idle`` (there was none), ``loading`` (the embedder),
+    """The progress of a long work. ``run`` names it; ``state``: ``idle`` (there was none), ``loading`` (the embedder),
     ``copying``, ``done`` or ``failed`` (``error`` says why); ``done`` of ``total`` are copied.
     """
 

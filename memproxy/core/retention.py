@@ -10,7 +10,7 @@ from memproxy.core.memory_feedback import feedback_of
 
 EXPIRED = "expired"
 OVER_LIMIT = "limit"  # why a memory is pruned; the activity and a metric say it
-MIDDLE_IMPORTANCE = 0.5  # what a memory has of which nothing is known: it neither lifts the score nor lowers it
+MIDDLE_IMPORTANCE = 0.5  # of a memory about which nothing is known: neither lifts nor lowers its score
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ def score(memory: Memory, weights: Weights = PRUNING, *, now: datetime) -> float
 
 
 def is_history(memory: Memory) -> bool:
-    """Whether it is superseded, ended or taken back: what is no longer so goes before what is."""
+    """Whether it is superseded, ended or taken back: such memories go first."""
     return not memory.active or memory.superseded_by is not None
 
 
@@ -89,7 +89,7 @@ def due(memories: Iterable[Memory], policy: Policy, *, now: datetime) -> list[Du
 
 
 def batches(gone: Sequence[Due], most: int) -> list[list[Due]]:
-    """Those of one reason and, for turns, of one session together, ``most`` at a time, in their order."""
+    """Batches of at most ``most`` with one reason and, for turns, one session, in their order."""
     groups: dict[tuple[str, str | None, bool], list[Due]] = {}
     for due in gone:
         turn = due.memory.kind is Kind.TURN and due.memory.session_id is not None

@@ -33,7 +33,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def sessions(self) -> tuple[str, ...]:
-        """Its session for a filter, which without one means all."""
+        """Its session for a filter; empty, which means all, without one."""
         return () if self.session is None else (self.session,)
 
     def at(self, project: str | None, agent: str | None) -> "Scope":
@@ -55,7 +55,7 @@ _PAYER: ContextVar[str | None] = ContextVar("payer", default=None)
 
 @contextmanager
 def paid_by(tenant: str) -> Iterator[None]:
-    """A context in which, and in whose tasks, model calls are charged to this tenant."""
+    """A context that charges model calls in it, and in its tasks, to this tenant."""
     token = _PAYER.set(tenant)
     try:
         yield

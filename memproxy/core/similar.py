@@ -144,7 +144,7 @@ def compared_words(text: str) -> list[str]:
 
 
 def _is_thing(part: list[str]) -> bool:
-    """Whether words begin with what names a thing; what stands behind a number is its unit."""
+    """Whether words begin with a thing's name; a word after a number is its unit."""
     named = list(itertools.takewhile(lambda word: not numbers(word), part))
     terms = key_terms(" ".join(named), 64)
     return bool(terms) and not any(term in CHANGE_WORDS for term in terms)

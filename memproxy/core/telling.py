@@ -91,7 +91,7 @@ def odds_of(part: str, weights: Weights) -> float:
 
 
 def features(part: str, size: int) -> frozenset[int]:
-    """What is seen of a part of a message, each as one of ``size`` numbers."""
+    """The features of a part of a message, each as one of ``size`` numbers."""
     low = clean(part).strip().lower().replace("’", "'")
     tokens: list[str] = []
     numbers: set[int] = set()
@@ -107,7 +107,7 @@ def _placed(signs: Iterable[str], size: int) -> frozenset[int]:
 
 @functools.lru_cache(_KNOWN_WORDS)
 def _of_word(word: str, size: int) -> frozenset[int]:
-    """What a word shows by itself: it, and the letters that stand together in it."""
+    """Features of a word by itself: the word and its runs of letters."""
     cut = word[:_MOST_SIGNS]
     if is_unspaced(word[0]):
         pairs = (f"c{cut[at : at + 2]}" for at in range(len(cut) - 1))
@@ -118,7 +118,7 @@ def _of_word(word: str, size: int) -> frozenset[int]:
 
 
 def _around(part: str, low: str, tokens: Sequence[str]) -> Iterator[str]:
-    """What a part shows beside its words: how it begins and ends, how long it is, which signs it has."""
+    """Features of a part beside its words: beginning, end, length and signs."""
     yield from (f"b{' '.join(tokens[:count])}" for count in range(1, min(_FIRST_WORDS, len(tokens)) + 1))
     yield f"e{tokens[-1] if tokens else ''}"
     end = low.rstrip(_QUOTES)[-1:]

@@ -30,7 +30,7 @@ _PLAIN_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")  # the same for small ASCI
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 ABBREVIATIONS = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.", "Mt.", "vs.", "e.g.", "i.e.")
-"""What a full stop may belong to without ending a sentence: "My doctor is Dr. Brown"."""
+"""Abbreviations, whose full stop ends no sentence: "My doctor is Dr. Brown"."""
 
 _ABBREVIATED = "".join(rf"(?<!\b{re.escape(abbreviation)})" for abbreviation in ABBREVIATIONS)
 

@@ -100,7 +100,7 @@ def text_digest(text: str) -> str:
 
 @functools.lru_cache(REMEMBERED_DIGESTS)
 def _known_of_short(name: tuple[int, int]) -> list[str]:  # noqa: ARG001 - what it is remembered by
-    """The digest of a text under its hash here, once put there: nothing is left of a text that is erased."""
+    """The cached digest of a text, by its hash alone: nothing is left of a text that is erased."""
     return []
 
 

@@ -64,7 +64,7 @@ def unpack(packed: bytes) -> Vectors:
 
 
 def mean_direction(packed: bytes) -> Vectors | None:
-    """About where the text's one vector lies, which is the mean of its tokens': a unit vector. None without tokens."""
+    """About the text's one vector, the mean of its tokens', as a unit vector. None without tokens."""
     tokens = unpack(packed)
     if not len(tokens):
         return None
@@ -88,8 +88,8 @@ def similarities(question: Vectors, packed: Sequence[bytes]) -> NDArray[np.float
 
 
 def mutual(text: bytes, texts: Sequence[bytes]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How near the tokens of a text come to each of the others, and theirs to it: mean cosines of the nearest tokens,
-    without the marks at both ends of a text; 0 where one has none.
+    """How near the tokens of a text come to each of the ``texts``, and theirs to it: mean cosines of the nearest
+    tokens, without the marks at both ends; 0 for a text without tokens.
     """
     towards, back = np.zeros(len(texts)), np.zeros(len(texts))
     tokens = unpack(text)[1:-1]

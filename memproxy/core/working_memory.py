@@ -82,7 +82,7 @@ def may_write(scope: Scope, key: str) -> bool:
 
 
 def words_of(key: str, category: str | None, tags: list[str], data: Any) -> str:
-    """What a search by words looks at."""
+    """The text that a search by words reads."""
     texts = [key.replace("/", " "), category or "", *tags, *_texts(data)]
     return " ".join(text for text in texts if text)[:SEARCHED].replace("\x00", " ")
 

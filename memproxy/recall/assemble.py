@@ -67,7 +67,8 @@ def assemble(
     profile: bool = False,
 ) -> Block:
     """The block for these memories, best first; what does not fit into ``max_tokens`` is left out. Lines of a
-    ``profile`` are shorter and have of a message only what it tells. ``now`` tells what held from what still holds.
+    ``profile`` are shorter, and of a message they have only the sentences that tell something. ``now`` divides former
+    from valid facts.
     """
     heading = heading or (HEADING if max_tokens >= _SMALL else SHORT_HEADING)
     frame = (block.OPEN.format(nonce=nonce), heading.strip(), block.CLOSE.format(nonce=nonce))
@@ -138,8 +139,8 @@ def _telling_text(memory: Memory) -> str:
 
 
 def trim(text: str, terms: frozenset[str], limit: int) -> str:
-    """At most about ``limit`` characters of a text: the sentence that has most of the terms, of several the one that
-    tells most, and what stands around it, with an ellipsis where something is left out.
+    """At most about ``limit`` characters of a text: the sentence with most of the terms (of equal ones that which tells
+    most) and the text around it, with an ellipsis where some is left out.
     """
     if len(text) <= limit:
         return text
@@ -157,7 +158,7 @@ def trim(text: str, terms: frozenset[str], limit: int) -> str:
 
 
 def _grow(parts: Sequence[str], best: int, limit: int) -> tuple[int, int]:
-    """The widest run of whole sentences around ``best`` within ``limit``, what follows first (answers follow)."""
+    """The widest run of whole sentences around ``best`` within ``limit``, the following ones first (answers follow)."""
     first = last = best
     room = limit - len(parts[best])
     grown = True

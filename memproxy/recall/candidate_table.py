@@ -41,9 +41,9 @@ microseconds."""
 
 
 class SearchResult(msgspec.Struct, gc=False):
-    """A query, what a search found for it, and what was read of both.
+    """A query, the candidates that a search found, and the readings of both.
 
-    ``terms`` are the query's, ``generic`` those that say little of any query; ``held`` says which terms (rows) each
+    ``terms`` are the query's, ``generic`` terms that say little in any query; ``held`` says which terms (rows) each
     candidate's own text has (columns). ``topics`` is None while it has no examples.
     """
 
@@ -256,7 +256,7 @@ class CandidateTable:
 
     @lazy
     def zeros(self) -> Array:
-        """0 for each candidate: the column of what the query does not ask for, or none of them has."""
+        """0 for each candidate: the column of a feature that the query does not ask for, or none of them has."""
         return np.zeros(len(self.candidates))
 
     @lazy
@@ -290,14 +290,14 @@ class CandidateTable:
 
     @lazy
     def strength(self) -> Array:
-        """How far a candidate stands out in the signals that are there."""
+        """How far a candidate stands out in vector and words together."""
         total: Array = self.columns["cosine_standing"] + self.columns["bm25_standing"]
         return total
 
     @lazy
     def window(self) -> Array:
-        """The best of each candidate's `similarities` and of those that the turns beside it tell: what an assistant
-        answers tells nothing of what the user asks about himself.
+        """The best of each candidate's `similarities` and of its neighbouring turns'. Assistant's turns do not count
+        where the user asks about himself.
         """
         nearness, silent = self.similarities, self.not_my_words > 0
         best = nearness.copy()

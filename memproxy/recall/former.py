@@ -21,7 +21,7 @@ from memproxy.ports import MemoryStore
 from memproxy.recall.ranking import Scored
 
 LEAST = 1.0
-"""Log odds from which on a question asks for what held before (docs/lab/dream.md has what that keeps and lets in)."""
+"""Least log odds of a question for the past (figures: docs/lab/dream.md)."""
 
 PAST = "past"
 """The signal of a memory that held before; how many took its place since."""
@@ -43,20 +43,20 @@ def shipped() -> Weights:
 
 
 def asks_for_past(question: str) -> bool:
-    """Whether what held before is asked for."""
+    """Whether a question asks for the past."""
     return len(question) <= _READ and odds_of(question, shipped()) >= LEAST
 
 
 def likeliest_facts(scored: Sequence[Scored], floor: float) -> list[Scored]:
-    """The likeliest facts at the floor, best first; what they took the place of may be given."""
+    """The likeliest facts above the floor, best first; those that they replaced may be given."""
     return [hit for hit in scored if hit.memory.kind is not Kind.TURN and hit.score >= floor][:FACTS]
 
 
 async def with_former(
     store: MemoryStore, scope: Scope, scored: Sequence[Scored], facts: Sequence[Scored], holds_at: datetime | None
 ) -> list[Scored]:
-    """Everything ``scored``, best first, and behind each of the ``facts`` among it what it took the place of; with
-    ``holds_at`` what holds at that time, and no more.
+    """Everything ``scored``, best first, and after each of the ``facts`` those that it replaced; with ``holds_at`` only
+    the one that holds then.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -83,7 +83,7 @@ def _unread_predecessors(heads: Iterable[Memory], looked_up: set[str]) -> set[st
 
 
 def _held(memory: Memory, holds_at: datetime | None) -> bool:
-    """Whether it held for a time; what was taken back, or was merged into what says the same, did not by itself."""
+    """Whether it held for a time; a memory that was taken back, or merged into an equal one, did not."""
     end = memory.valid_to
     if end is None or end == begins(memory) or memory.active or RETRACTED_BY in memory.metadata:
         return False

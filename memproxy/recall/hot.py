@@ -34,7 +34,7 @@ KEPT_BYTES = 32 * 1024 * 1024
 """For the hot memories of all users in this process; those asked for least recently go first."""
 
 READ_S = 0.03
-"""How long a request waits for hot memories that are kept elsewhere."""
+"""How long a request waits for hot memories of a shared cache."""
 
 REFRESH_S = 30.0
 """The longest that reading them anew, in the background, may take."""
@@ -100,7 +100,7 @@ class HotInProcess:
 
 
 def _bytes(places: dict[HotPlace, tuple[float, list[Memory]]]) -> int:
-    """About what they take: a memory without its text some 2 KB."""
+    """About their size: a memory without its text takes some 2 KB."""
     return sum(2_000 + 4 * len(memory.content) for _, memories in places.values() for memory in memories)
 
 
@@ -267,7 +267,7 @@ class Hot:
 
 
 def _may_see(scope: Scope, memory: Memory) -> bool:
-    """Whether the scope may see a memory that was kept elsewhere: only if the memory's own fields say so."""
+    """Whether the scope may see a memory of a shared cache: only if the memory's own fields say so."""
     return scope.owner == (memory.tenant, memory.user_id) and scope.sees(memory.project_id, memory.agent_id)
 
 

@@ -38,13 +38,13 @@ worth 1.5 others, as it also sets right what is outdated.
 """
 
 SAME = -2.0
-"""From here on it is about the same thing."""
+"""From these log odds on a later message is about the same thing."""
 
 ABOUT = -1.0
-"""From here on it is as likely needed as the earlier one; below, by what it lacks less likely than that."""
+"""From these on it is as likely needed as the earlier one; with less it is less likely by the difference."""
 
 INSTEAD = 0.5
-"""From here on it takes the earlier one's place: a needed line that is left out costs 1, an outdated one 0.5, so it
+"""From these on it takes the earlier one's place: a needed line that is left out costs 1, an outdated one 0.5, so it
 must be outdated with 0.62 ("I was at the gym with Tom" says nothing against "My gym is FitBox").
 """
 

@@ -13,13 +13,13 @@ from memproxy.recall.ranking import Scored
 from memproxy.recall.select import Limits
 
 STABLE_KINDS = frozenset({Kind.SEMANTIC, Kind.PROCEDURAL, Kind.REFLECTIVE})
-"""Of what holds until it is replaced: facts, ways of doing, insights."""
+"""Kinds that hold until they are replaced: facts, ways of doing, insights."""
 
 STABLE = "stable"
-"""The signal of a memory that is there because it is stable, not because it fits; its score is 0."""
+"""The signal of a memory that is given because it is stable, not because it fits; its score is 0."""
 
 BY_DAY = "by_day"
-"""The signal of a memory that is there for its day."""
+"""The signal of a memory that is given for its day."""
 
 _TERMS = 8
 _PAGE = 200
@@ -30,8 +30,8 @@ _SCORE, _STEP = 0.9, 1e-3
 
 
 def asks_by_day(query: Query) -> bool:
-    """Whether a query that names some times asks for nothing more than what was then ("What did I do last weekend?"):
-    then no word and no vector of it tells one memory from another.
+    """Whether a query asks only for what happened at the times that it names ("What did I do last weekend?"): then
+    neither its words nor its vector tell one memory from another.
     """
     terms = key_terms(query.text, _TERMS)
     return bool(query.spans) and all(term in GENERIC_WORDS or _is_time(term, query.now) for term in terms)

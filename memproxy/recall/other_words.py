@@ -80,7 +80,7 @@ class OtherWords:
         self._alike = self._related_terms(_ALIKE)
 
     def encoded(self, text: str) -> SparseVector:
-        """The query with the other forms of its words in full, and what means the like for a part."""
+        """The query with the other forms of its words in full, and words of like meaning by `ALIKE_WEIGHT`."""
         query_terms = self._lexical.encode_query(text).indices
         if len(query_terms) > MOST_TERMS:
             return SparseVector(indices=list(query_terms), values=[1.0] * len(query_terms))

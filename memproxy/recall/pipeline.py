@@ -65,9 +65,7 @@ class _GeneralQuestion(Exception):
 
 
 class _Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What one recall looks for: for whom, within which limits, and until when. ``messages`` are the user's last ones,
-    oldest first.
-    """
+    """One recall's scope, limits and deadline. ``messages`` are the user's last ones, oldest first."""
 
     scope: Scope
     messages: list[str]
@@ -93,8 +91,8 @@ class Recall:
         reranker: Reranker | None = None,
         hot: Hot | None = None,
     ) -> None:
-        """``recipe`` None: that of the settings. Without ``rewriter`` and ``reranker`` no model is asked. ``hot``: what
-        takes the store's place.
+        """``recipe`` None: that of the settings. Without ``rewriter`` and ``reranker`` no model is asked. ``hot`` takes
+        the store's place in an outage.
 
         Raises:
             ConfigError: the settings name a recipe or a stage that does not exist.
@@ -245,7 +243,7 @@ class Recall:
             return query, scored
 
     async def _by_statement(self, sought: _Task, query: str, scored: list[Scored]) -> tuple[str, list[Scored]]:
-        """The search again, by what a model thinks that the answer looks like."""
+        """Search again by a statement that a model thinks the answer looks like."""
         if self._rewriter is None:
             return query, scored
         try:
@@ -331,7 +329,7 @@ class Recall:
             return self._ranker.rank(query, hybrid, candidates, aside=aside, noise=noise, ranked=False)
 
     async def _profile(self, sought: _Task, topic: int, where: MemoryFilter) -> list[Scored]:
-        """What tells most of a topic of which all that is known is asked for."""
+        """The profile of a topic: the question asks for everything known about it."""
         ranker = self._ranker
         nearest = HybridQuery(
             dense=ranker.topics.centre(topic),
@@ -357,7 +355,7 @@ class Recall:
         except TimeoutError:
             vector = "timeout"
         except EmbedderUnavailable:
-            # words alone are what is left to search by; the embedder says itself what is wrong with it
+            # only words are left to search by; the embedder reports its own trouble
             vector = self._embedder.state if self._embedder.state in {"off", "loading"} else "unavailable"
         metrics().queries.labels(vector).inc()
         if question is None or question.unread:

@@ -131,8 +131,8 @@ def _is_whole(part: str) -> bool:
 
 
 _BEGINS = r"(?:\b(?=\w)|(?=[\u4e00-\u9fff]))"
-"""Where a word begins, or any Chinese character stands. Before many wordings that all begin so: every other place is
-passed without trying each of them, in a half to a third of the time.
+"""Where a word begins, or any Chinese character stands. In front of many alternatives it passes all other places
+without trying each of them, in a half to a third of the time.
 """
 
 _HOW_MANY = re.compile(r"\bhow (many|much|long|old|often|far|big|tall)\b|\bwhat (number|amount|percentage|age)\b")
@@ -167,7 +167,7 @@ _MEASURES = (
     r"hours?|days?|weeks?|months?|years?|minutes?|seconds?"
     r"|miles?|kilomet(?:er|re)s?|steps|calories|people|pages|percent"
 )
-"""What one message tells in full; of all else that is counted each may have been told by itself."""
+"""Amounts that one message tells in full; of other counted things each may have been told by itself."""
 
 _MANY = BoundedPattern(
     rf"{_BEGINS}(?:"

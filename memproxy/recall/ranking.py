@@ -114,8 +114,8 @@ class Ranker:
         ]
 
     def profile(self, candidates: Sequence[Candidate], topic: int) -> list[Scored]:
-        """The statements about a topic (`topics.profile`), each scored a little below the one before it; what was said
-        later about the same stands before it.
+        """The statements about a topic (`topics.profile`), each scored a little below the one before it; later
+        statements about the same thing come first.
         """
         whole = {PROFILE: 1.0} if self.topics.is_everything(topic) else {}
         statements = profile(candidates, self.read(candidates), self.topics, topic)

@@ -68,7 +68,7 @@ def by_themselves(question: Asked, columns: Columns, nothing: Array) -> Columns:
     question names a speaker. A feature that is 0 for all of them is ``nothing`` itself.
     """
     crowd = np.minimum(columns.get("crowd", nothing), MOST_CROWD)
-    mine, many, own, length = question.mine, question.many, question.own, math.log1p(question.terms)
+    mine, many, own_odds, length = question.mine, question.many, question.own, math.log1p(question.terms)
     coverage, cosine, late = (columns.get(name, nothing) for name in ("coverage", "cosine", "late"))
     named = float(bool(columns.get("speaker", nothing).any()))
     by_name = {
@@ -88,10 +88,10 @@ def by_themselves(question: Asked, columns: Columns, nothing: Array) -> Columns:
         "mine_cosine": _where(mine, cosine, nothing),
         "mine_late": _where(mine, late, nothing),
         "many": nothing + many if many else nothing,
-        "own": nothing + own,
-        "own_coverage": own * coverage,
-        "own_cosine": own * cosine,
-        "own_late": own * late,
+        "own": nothing + own_odds,
+        "own_coverage": own_odds * coverage,
+        "own_cosine": own_odds * cosine,
+        "own_late": own_odds * late,
         "named": nothing + named if named else nothing,
         "named_coverage": _where(named, coverage, nothing),
         "named_cosine": _where(named, cosine, nothing),

@@ -98,8 +98,8 @@ def sessions(table: CandidateTable) -> Columns:
     matching = table.among_counted((strength > 0) & (table.is_turn > 0)).nonzero()[0]
     # those of each session together, its best first
     grouped = matching[np.lexsort((-strength[matching], session[matching]))]
-    behind = np.arange(len(grouped)) - session[grouped].searchsorted(session[grouped])
-    best = grouped[behind < BEST_OF_SESSION]
+    rank_in_session = np.arange(len(grouped)) - session[grouped].searchsorted(session[grouped])
+    best = grouped[rank_in_session < BEST_OF_SESSION]
     total = np.bincount(session[best], strength[best], minlength=int(session.max(initial=-1)) + 1)
     return {
         "session": table.is_turn * total[session] / BEST_OF_SESSION,

@@ -56,9 +56,9 @@ class PrefixKeys(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of a list of user messages: as a whole, without the last, and for trimmed histories."""
 
     whole: str
-    before: str | None
+    shorter: str | None
     pair: str | None
-    pair_before: str | None
+    shorter_pair: str | None
 
 
 EARLIER_BEGINNINGS = 64
@@ -72,7 +72,7 @@ def prefix_keys(digests: Sequence[str]) -> PrefixKeys:
     """Chain digests of the user's messages (`core.turn.text_digest` of each), oldest first (at least one)."""
     chains = _chains(digests, len(digests))
     shorter = chains[-2] if len(chains) > 1 else None
-    return PrefixKeys(whole=chains[-1], before=shorter, pair=_pair(digests[-2:]), pair_before=_pair(digests[-3:-1]))
+    return PrefixKeys(whole=chains[-1], shorter=shorter, pair=_pair(digests[-2:]), shorter_pair=_pair(digests[-3:-1]))
 
 
 def _chains(digests: Sequence[str], last: int) -> list[str]:
@@ -145,10 +145,10 @@ class Sessions:
         remembered = tuple(key for key in (keys.whole, keys.pair) if key)
         if len(digests) == 1 and not tool_followup:
             return Conversation.beginning(now, remembered)
-        lookup_keys = [key for key in (keys.whole, keys.before, keys.pair_before) if key]
+        lookup_keys = [key for key in (keys.whole, keys.shorter, keys.shorter_pair) if key]
         noted, said_at = await self._look_up(scope, lookup_keys), now
         # a conversation in the same words as an earlier one is told apart by the answer that it brings
-        begun = None if tool_followup else _answered(noted.get(keys.before or "", []), answer)
+        begun = None if tool_followup else _answered(noted.get(keys.shorter or "", []), answer)
         if same := [hit for hit in noted.get(keys.whole, []) if begun is None or hit.session == begun.session]:
             session, said_at = same[0].session, same[0].said_at
         elif candidates := next((noted[key] for key in lookup_keys[1:] if noted.get(key)), None):
