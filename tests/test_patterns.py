@@ -11,7 +11,7 @@ from functools import cache, partial
 import pytest
 
 from memproxy.core.block import quote, shown_texts, strip_blocks
-from memproxy.core.facts import orders
+from memproxy.core.facts import orders_to_forget
 from memproxy.core.forget_all import order_in
 from memproxy.core.gate import is_vague, judge
 from memproxy.core.housekeeping import is_housekeeping
@@ -181,7 +181,7 @@ def test_no_pattern_takes_longer_than_its_text_grows() -> None:
     "reads",
     [
         *(strip_blocks, quote, shown_texts, plants, is_request, unquoted, is_housekeeping, is_vague),
-        *(order_in, orders, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of),
+        *(order_in, orders_to_forget, sentences, split_parts, key_terms, spaced, embedder_tokens, parts_of),
         *(
             partial(redact, kinds=KINDS),
             partial(judge, skip=frozenset({"fact"})),

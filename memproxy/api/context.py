@@ -191,7 +191,7 @@ class Backends:
             await self.parts.hot.hold(scope, number)
         applied = await self.parts.worker.applied(number, self.parts.write_timeout_s)
         if applied and self.parts.hot is not None:
-            self.parts.hot.ended(number)
+            self.parts.hot.release(number)
         return applied
 
     async def audit(self, identity: Identity, action: str, counts: dict[str, int], **scope: str | None) -> None:

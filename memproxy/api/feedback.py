@@ -11,7 +11,7 @@ from memproxy.api.fields import Content, Id, Name
 from memproxy.api.models import Body, Shown, ShownChange, UserQuery, one_of
 from memproxy.api.receipts import FEEDBACK
 from memproxy.core.memory import FACTS, Kind, Memory, Source
-from memproxy.core.memory_feedback import CORRECTS, feedback_of, judged
+from memproxy.core.memory_feedback import CORRECTS, feedback_of, judged_fields
 from memproxy.core.protocol import PlanBody
 from memproxy.core.receipt import Outcome
 from memproxy.core.redact import redact
@@ -114,7 +114,7 @@ async def _judge(
     for memory in memories:
         is_turn = memory.kind is Kind.TURN
         changes = plan.turn_changes.setdefault(memory.session_id or "", {}) if is_turn else plan.changes
-        changes[memory.id] = msgspec.to_builtins(judged(memory, body.signal, text=text, now=now))
+        changes[memory.id] = msgspec.to_builtins(judged_fields(memory, body.signal, text=text, now=now))
     return plan, [memory.id for memory in memories]
 
 
@@ -147,7 +147,7 @@ async def _correct(
         raise Conflict("This memory was superseded already: correct the one that took its place.", param="memory_id")
     await api.quotas.admit_memories(scope, 1)
     right = _corrected(wrong, text, name=name, now=now)
-    ended: dict[str, Any] = {**judged(wrong, "correction", text=None, now=now), "superseded_by": right.id}
+    ended: dict[str, Any] = {**judged_fields(wrong, "correction", text=None, now=now), "superseded_by": right.id}
     over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
     if wrong.kind is Kind.TURN:
         corrected = _meant_by(text, wrong, await _facts_of(api, scope, [wrong]))

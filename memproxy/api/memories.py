@@ -16,7 +16,7 @@ from memproxy.api.models import Body, ChangedMemory, ListQuery, OneShownQuery, S
 from memproxy.api.palace import in_palace
 from memproxy.api.turns import RESERVED_METADATA
 from memproxy.core.dream import INFERRED, PERMISSION
-from memproxy.core.facts import following
+from memproxy.core.facts import following_edits
 from memproxy.core.memory import Kind, Memory, Source, to_payload, to_public
 from memproxy.core.memory_feedback import CORRECTS, FEEDBACK
 from memproxy.core.protocol import REFINE, LearnBody, PlanBody
@@ -232,7 +232,7 @@ def _changes(api: Backends, current: Memory, body: MemoryEdit) -> dict[str, Any]
         reserved = {FEEDBACK, CORRECTS, INFERRED} | ({PERMISSION} - edits["metadata"].keys())
         reserved |= RESERVED_METADATA if current.kind is Kind.TURN else set()
         edits["metadata"] |= {name: current.metadata[name] for name in reserved & current.metadata.keys()}
-    edits |= following(current, edits)
+    edits |= following_edits(current, edits)
     stored = to_payload(current)
     changed = {name: value for name, value in edits.items() if stored[name] != msgspec.to_builtins(value)}
     valid_from = changed.get("valid_from", current.valid_from)

@@ -130,7 +130,7 @@ class Dream(msgspec.Struct, kw_only=True):
             self.notes.append(sentence)
 
 
-def noted(old: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
+def with_note(old: Memory, fields: Mapping[str, Any], dream: str, now: datetime) -> dict[str, Any]:
     """The changed fields of a memory, with a note in its metadata of how it was before this dream."""
     was = msgspec.to_builtins({name: getattr(old, name) for name in fields if name != "metadata"})
     plain = without(old.metadata, DREAMS)

@@ -248,7 +248,7 @@ _NEARLY = 0.8  # share of their words (Dice) that a statement and another form o
 _MOST_OF_IT = 0.67  # share of the words of a statement called wrong that a known one must hold to be it
 
 
-def named_by(replaces: str, statements: Sequence[Memory]) -> Memory | None:
+def statement_named(replaces: str, statements: Sequence[Memory]) -> Memory | None:
     """The statement that a correction names word for word, case, blanks and end marks aside; where none is that, the
     only one that says it in nearly the same words. None where it names a value alone.
     """
@@ -282,7 +282,7 @@ def _says_nearly(memory: Memory, text: str, text_terms: frozenset[str]) -> bool:
     )
 
 
-def corrected(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
+def corrected_memory(candidate: Memory, replaces: str | None, near: Sequence[Neighbour]) -> Memory | None:
     """The active memory that a correction is about; None when none clearly is. What it names as wrong decides, else
     what it speaks of, else ("it's 15,000 now") what had such a value last in its conversation.
     """
@@ -368,7 +368,7 @@ def is_whole(candidate: Memory) -> bool:
     return bool(named) and len(content_words) >= _WHOLE and content_words[0] not in _PRONOUNS
 
 
-def following(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
+def following_edits(memory: Memory, edits: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that follow from ``edits``: no object, relation or entity keeps saying what the words do not."""
     if memory.kind is Kind.TURN:
         return {}
@@ -437,7 +437,7 @@ _ORDER = re.compile(
 """An order to forget. "I'm not on Instagram any more" ends a statement as well, but makes one itself."""
 
 
-def orders(text: str) -> bool:
+def orders_to_forget(text: str) -> bool:
     """Whether a message orders to forget something, and does not only end a statement by saying what holds now."""
     return _ORDER.search(text.replace("’", "'")) is not None
 
@@ -482,7 +482,7 @@ def is_specific(request: Memory) -> bool:
     return bool(_terms(request) or (request.subject and request.predicate and slot_name(request)))
 
 
-def means(request: Memory, memory: Memory) -> bool:
+def clearly_means(request: Memory, memory: Memory) -> bool:
     """Whether a request to forget clearly means a statement, whatever else is known: its slot, or all of its terms."""
     if not _may_be_meant(request, memory):
         return False
@@ -605,7 +605,7 @@ def decide_correction(
     repeated = next((near.memory for near in neighbours if _is_the_same_turn(candidate, near.memory)), None)
     if repeated is not None:
         return Decision(Operation.DUPLICATE, repeated)
-    target = corrected(candidate, replaces, neighbours)
+    target = corrected_memory(candidate, replaces, neighbours)
     if target is not None:
         same = same_value(slot_value(candidate), slot_value(target)) if candidate.object and target.object else False
         return Decision(Operation.DUPLICATE if same else Operation.UPDATE, target)

@@ -36,7 +36,7 @@ def feedback_of(memory: Memory) -> Feedback:
         return Feedback()
 
 
-def judged(memory: Memory, signal: str, *, text: str | None, now: datetime) -> Mapping[str, Any]:
+def judged_fields(memory: Memory, signal: str, *, text: str | None, now: datetime) -> Mapping[str, Any]:
     """The fields that change by a signal: ``helpful``, ``wrong`` or ``correction``."""
     old = feedback_of(memory)
     new = msgspec.structs.replace(old, **{signal: getattr(old, signal) + 1}, at=now, text=text)

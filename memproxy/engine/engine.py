@@ -95,7 +95,7 @@ class Engine:
 
     def _row_ended(self, row: JournalRow) -> None:
         if self.parts.hot is not None:
-            self.parts.hot.ended(row.number)
+            self.parts.hot.release(row.number)
         self._pruner.wrote(row.entry.scope.owner)
         if row.entry.kind is JournalKind.PLAN:
             self.parts.changes.publish(Change.of(row.entry.scope))
@@ -237,7 +237,7 @@ class Engine:
         self.receipts.note(request, answer)
         self._accesses.note(request.scope, [line.memory_id for line in answer.citations])
         if self.parts.hot is not None and answer.result != "degraded":
-            self.parts.hot.recalled(request.scope)
+            self.parts.hot.refresh_later(request.scope)
 
     async def full(self, scope: Scope) -> str | None:
         """Which quota of memories is full: ``user``, ``tenant``, or none."""

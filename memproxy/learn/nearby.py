@@ -12,10 +12,10 @@ from memproxy.core.facts import (
     RETRACTED_BY,
     Decision,
     Operation,
+    clearly_means,
     is_older,
     is_specific,
     last_said_at,
-    means,
     retracted_at,
     said_at,
     segment,
@@ -81,7 +81,7 @@ def taken_back(traces: Sequence[Memory], statement: Memory, now: datetime) -> Me
     """A statement as it was taken back after it was said, by one of these traces; None where it was not."""
     for trace in traces:
         at = retracted_at(trace)
-        if at is not None and said_at(statement) < at and means(trace, statement):
+        if at is not None and said_at(statement) < at and clearly_means(trace, statement):
             fields = take_back(statement, str(trace.metadata[RETRACTED_BY]), at, now=now)
             return msgspec.structs.replace(statement, **fields)
     return None

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from memproxy.core.block import strip_blocks
-from memproxy.core.dream import noted
+from memproxy.core.dream import with_note
 from memproxy.core.facts import (
     RETRACTED_BY,
     Decision,
@@ -18,11 +18,11 @@ from memproxy.core.facts import (
     decide_retraction,
     in_place_of,
     is_whole,
-    named_by,
     only_asks_to_forget,
     repeat,
     said_at,
     says_exactly,
+    statement_named,
     trusted_enough,
 )
 from memproxy.core.memory import ASKED, Memory, Trust, without
@@ -204,7 +204,7 @@ class Planner:
             return await self._forget(view, case)
         if replaced := case.grounded.candidate.replaces:
             worded = await nearby.worded(view, case.scope, candidate, replaced)
-            case = msgspec.structs.replace(case, named=named_by(replaced, worded))
+            case = msgspec.structs.replace(case, named=statement_named(replaced, worded))
         if await view.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(view, case)
@@ -318,5 +318,5 @@ class Planner:
         if dream is None or not dream.undo:
             await end_outdated(view)
         if dream is not None and not dream.undo:
-            view.note_before(lambda old, fields: noted(old, fields, dream.dream, now))
+            view.note_before(lambda old, fields: with_note(old, fields, dream.dream, now))
         return Planned(plan=view.plan(), view=view, operations=counts)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from memproxy.core.facts import RETRACTED_BY, begins, orders, place, reinforce, retracted_at, take_back
+from memproxy.core.facts import RETRACTED_BY, begins, orders_to_forget, place, reinforce, retracted_at, take_back
 from memproxy.core.forget_all import is_all_forgotten
 from memproxy.core.memory import Kind, Memory, Trust, without
 from memproxy.core.similar import is_listed, repeats, says_the_same
@@ -83,7 +83,7 @@ async def mark_stated(view: PlanView, old: Memory, new: Memory) -> None:
 
 async def _hide(view: PlanView, memory: Memory, by: str, at: datetime) -> None:
     for turn in await _stating(view, memory, None):
-        if turn.id == by and not orders(turn.content):
+        if turn.id == by and not orders_to_forget(turn.content):
             continue
         if turn.created_at <= at and turn.active and not turn.superseded_by:
             view.change_turn(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: by}})

@@ -138,7 +138,7 @@ class Hot:
         """Read nothing any more."""
         await self._tasks.cancel()
 
-    def recalled(self, scope: Scope) -> None:
+    def refresh_later(self, scope: Scope) -> None:
         """A recall was answered: keep its user's memories soon, in the background. Returns at once."""
         read_at = self._read_at.get(scope.owner, {}).get(_place_of(scope), -math.inf)
         if monotonic() - read_at >= self._every_s:
@@ -172,14 +172,14 @@ class Hot:
         return listed.most_important(newest, count) or None
 
     async def hold(self, scope: Scope, number: int) -> None:
-        """A row of this number is going to delete or change something of the owner's: nothing of it is given out or
-        read anew until the row has `ended`.
+        """Give out and read nothing of the owner until `release`: the row of this number will delete or change some of
+        it.
         """
         self._held[number] = scope.owner, monotonic() + HELD_S
         await self._forget(scope.owner)
 
-    def ended(self, number: int) -> None:
-        """A row has ended."""
+    def release(self, number: int) -> None:
+        """The row has ended."""
         self._held.pop(number, None)
 
     def _is_held(self, owner: OwnerKey) -> bool:

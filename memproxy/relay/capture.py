@@ -340,7 +340,7 @@ class CaptureJournal:
     def _note_captured(self, exchange: Exchange, messages: int) -> None:
         self._trouble = None
         metrics().turns_captured.inc(messages)
-        self._engine.captured(Captured(scope=exchange.scope, access=exchange.access))
+        self._engine.notify(Captured(scope=exchange.scope, access=exchange.access))
         if exchange.asks is not None:
             self._tasks.start(self._ask_state(exchange, exchange.asks), "ask state")
 

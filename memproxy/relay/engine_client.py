@@ -633,7 +633,7 @@ class Notices:
         """Send waiting notices, within `CLOSE_S`."""
         await self._tasks.drain(CLOSE_S)
 
-    def captured(self, captured: Captured) -> None:
+    def notify(self, captured: Captured) -> None:
         """The journal has a new row, which the engine would find anyway, later."""
         if self._breaker.open:
             return
@@ -650,8 +650,8 @@ class Notices:
         for captured in gathered.values():
             await self._send_captured(captured)
 
-    def lend(self, captured: Captured) -> None:
-        """Tell the engine how the request that it is asked for just now reaches its model."""
+    def share_access(self, captured: Captured) -> None:
+        """Tell the engine how the current request reaches its model."""
         if not self._breaker.open:
             self._tasks.start(self._send_captured(captured), "lend")
 
@@ -662,7 +662,7 @@ class Notices:
             metrics().internal_errors.labels(where="relay.captured").inc()
             log.debug("the engine was not told of a new turn (%s); it polls the journal", type(error).__name__)
 
-    def decided(self, part: ReceiptPart) -> None:
+    def report(self, part: ReceiptPart) -> None:
         if self._breaker.open or len(self._decided) >= MOST_DECIDED:
             metrics().receipts_dropped.labels(reason="relay").inc()
             return

@@ -37,19 +37,19 @@ class Engines:
         """Let notices finish, close the connections."""
         await asyncio.gather(*(client.close() for client in self._clients))
 
-    def captured(self, captured: Captured) -> None:
+    def notify(self, captured: Captured) -> None:
         """Tell all of a new journal row, because whichever claims its turn needs to know how the model is reached."""
         for client in self._clients:
-            client.notices.captured(captured)
+            client.notices.notify(captured)
 
-    def lend(self, captured: Captured) -> None:
+    def share_access(self, captured: Captured) -> None:
         """Tell all how the current request reaches its model."""
         for client in self._clients:
-            client.notices.lend(captured)
+            client.notices.share_access(captured)
 
-    def decided(self, part: ReceiptPart) -> None:
+    def report(self, part: ReceiptPart) -> None:
         """Tell one of them the relay's part of a receipt."""
-        self._there()[0].notices.decided(part)
+        self._there()[0].notices.report(part)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """As `EngineClient.recall`, of the first one that takes it in, within one deadline."""

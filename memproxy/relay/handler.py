@@ -199,7 +199,7 @@ class MemoryHandler:
         if decision.scope is not None:
             decided = decision.for_receipt(status=answer.status, model=None)
             part = ReceiptPart(request_id=request.request_id, scope=decision.scope, at=at, decided=decided)
-            self.decider.engine.decided(part)
+            self.decider.engine.report(part)
 
     async def _read(self, request: Request, body: bytes, encoding: str | None, wire: WireFormat) -> RequestBody:
         """The request's body as memory sees it; a large or compressed one is read in a thread. Raises `Unreadable` for
@@ -379,7 +379,7 @@ class MemoryHandler:
             decided = decision.for_receipt(status=status, model=incoming.chat.kept_model, is_lost=is_lost)
             name = incoming.request.request_id
             part = ReceiptPart(request_id=name, scope=decision.scope, at=incoming.at, decided=decided)
-            self.decider.engine.decided(part)
+            self.decider.engine.report(part)
 
     def _to_capture(
         self, incoming: _ReadRequest, decision: Decision, answer: AnyAnswer, block: Save

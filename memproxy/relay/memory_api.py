@@ -82,7 +82,7 @@ class MemoryApi:
             if self.upstream.takes_client_key and _is_learned_from(request.pieces):
                 # turns of this call are learned from like those of a chat: with the key of the request itself
                 scope = Scope(tenant=identity.tenant, user=identity.named_user or identity.default_user or "")
-                self.engine.lend(Captured(scope=scope, access=self.upstream.access(request.headers, None)))
+                self.engine.share_access(Captured(scope=scope, access=self.upstream.access(request.headers, None)))
         body = await request.body(self.max_body_bytes)
         path = request.raw_path.decode("latin-1")
         status, answered, chunks = await self.engine.api(request.method, path, headers, body)

@@ -228,7 +228,7 @@ async def recalls(url: str, postgres: Server, users: int, each_has: int, rounds:
     without, with_hot = Recall(store=store, **parts), Recall(store=store, hot=hot, **parts)
     scopes = [Scope(tenant="bench", user=f"u{user}") for user in range(users)]
     for scope in scopes:
-        hot.recalled(scope)
+        hot.refresh_later(scope)
 
         async def is_kept(scope: Scope = scope) -> bool:
             return bool(await hot.memories(scope))

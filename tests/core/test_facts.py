@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memproxy.core.facts import Operation, decide, following, only_asks_to_forget, place, reinforce, take_back
+from memproxy.core.facts import Operation, decide, following_edits, only_asks_to_forget, place, reinforce, take_back
 from memproxy.core.memory import Kind, Memory, Relation
 from memproxy.core.similar import Neighbour, alike, lexical_overlap, repeats, terms
 from memproxy.core.slots import slot_name
@@ -31,16 +31,16 @@ def statement(**fields: Any) -> Memory:
     ],
 )
 def test_nothing_beside_the_words_goes_on_saying_what_they_do_not(given: dict[str, Any], value: str | None) -> None:
-    after = given | following(statement(), given)
+    after = given | following_edits(statement(), given)
     assert after["object"] == value
     assert [one.object for one in after["relations"]] == ([value] if value else [])
     assert after["entities"] == ([value] if value else [])
 
 
 def test_what_an_edit_leaves_in_the_words_stays_beside_them() -> None:
-    assert following(statement(), {"content": "User lives in Bruges since 2019."}) == {}
-    assert following(statement(), {"tags": ["home"]}) == {}
-    assert following(statement(kind=Kind.TURN), {"content": "User lives in Ghent."}) == {}
+    assert following_edits(statement(), {"content": "User lives in Bruges since 2019."}) == {}
+    assert following_edits(statement(), {"tags": ["home"]}) == {}
+    assert following_edits(statement(kind=Kind.TURN), {"content": "User lives in Ghent."}) == {}
 
 
 SALARY = "forget what I told you about my salary"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memproxy.core.facts import named_by, says_exactly
+from memproxy.core.facts import says_exactly, statement_named
 from memproxy.core.memory import Kind
 from memproxy.core.scope import Scope
 from memproxy.learn.candidates import Intent
@@ -75,7 +75,7 @@ async def check(r: Rig, correction: Correction) -> None:
 )
 def test_what_is_replaced_is_named_word_for_word_or_nearly_so(replaces: str, is_named: bool) -> None:
     known = [fact("office", content="User shares an office with Pia."), fact("pia", content="Pia brews good coffee.")]
-    named = named_by(replaces, known)
+    named = statement_named(replaces, known)
     assert (named is not None and named.id == "office") is is_named
     assert says_exactly(known[0], "user shares an office with Pia")
 

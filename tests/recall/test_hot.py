@@ -31,7 +31,7 @@ class Kept(Bench):
 
     async def keeps(self, scope: Scope = ANN) -> list[Memory]:
         """Have the scope's memories kept, as a recall does, and answer them."""
-        self.hot.recalled(scope)
+        self.hot.refresh_later(scope)
         return await eventually(lambda: self.hot.memories(scope), what="they are kept")
 
 
@@ -132,12 +132,12 @@ async def test_while_a_deletion_waits_nothing_of_its_user_is_given() -> None:
         await it.put(fact(BUDGET))
         await it.keeps()
         await it.hot.hold(ANN, 7)
-        it.hot.recalled(ANN)
-        it.hot.recalled(BEN)
+        it.hot.refresh_later(ANN)
+        it.hot.refresh_later(BEN)
         await it.put(fact("User has a boat", user_id="ben"), scope=BEN)
         await eventually(lambda: it.hot.memories(BEN), what="whoever comes later is read")
         assert not await it.hot.memories(ANN)
-        it.hot.ended(7)
+        it.hot.release(7)
         assert not await it.hot.memories(ANN), "what was kept before is forgotten, and was not read again"
         assert await it.keeps()
 

@@ -116,7 +116,7 @@ async def test_a_call_that_may_have_been_carried_out_is_not_made_again(tmp_path:
 async def test_all_are_told_how_a_tenants_model_is_reached(tmp_path: Path) -> None:
     access = UpstreamAccess(base_url="http://127.0.0.1:9/v1", model="m", api_key="sk-1")
     async with two(tmp_path) as (engines, one, other):
-        engines.captured(Captured(scope=ANN, access=access))
-        engines.lend(Captured(scope=ANN, access=access))
+        engines.notify(Captured(scope=ANN, access=access))
+        engines.share_access(Captured(scope=ANN, access=access))
         await engines.close()
     assert len(one.captured) == len(other.captured) == 2

@@ -23,12 +23,12 @@ async def test_turns_that_come_together_are_told_of_once_and_the_last_key_last_a
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
         async with opening(EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)) as client:
             for key in (told("ann", "sk-1"), told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")):
-                client.notices.captured(key)
+                client.notices.notify(key)
         assert engine.captured == [told("ben", "sk-2"), told("ann", "sk-3", "other"), told("cleo", "sk-1")]
         engine.captured.clear()
         async with opening(EngineClient(tmp_path / "engine.sock", deadline_s=LONGEST_S)) as client:
-            client.notices.captured(told("ann", "sk-1"))
-            client.notices.lend(told("ann", "sk-2"))
+            client.notices.notify(told("ann", "sk-1"))
+            client.notices.share_access(told("ann", "sk-2"))
         assert engine.captured == [told("ann", "sk-2"), told("ann", "sk-1")]
 
 
@@ -40,7 +40,7 @@ async def test_the_first_call_to_an_engine_that_is_back_is_a_recall_and_no_notic
         assert (await client.recall(asked)).reason == "engine"
     async with unix_server(engine.app(), tmp_path / "engine.sock"):
         await eventually(lambda: not client._breaker.open, what="it may be tried again")
-        client.notices.captured(told("ann", "sk-1"))
+        client.notices.notify(told("ann", "sk-1"))
         assert (await client.recall(asked)).result == "empty"
         await client.close()
     assert engine.captured == [told("ann", "sk-1")]
