@@ -370,13 +370,17 @@ class Worker:
 
     async def _lane(self, lane: str) -> None:
         await self._recovered.wait()
+        is_answer_lost = False
         while True:
             self._wakes[lane].clear()
             try:
+                if is_answer_lost:
+                    await self._state.give_back(lane, list(self._acknowledger.held))
+                    is_answer_lost = False
                 claimed = await self._claim(lane)
             except StateUnavailable as error:
                 state_trouble(self._acknowledger.troubles, lane, error)
-                claimed = 0
+                claimed, is_answer_lost = 0, True  # the rows may be claimed all the same
                 await asyncio.sleep(POLL_S)
             if not claimed:
                 await happens(self._wakes[lane], POLL_S)

@@ -247,6 +247,11 @@ class JournalStore(Protocol):
         ``leaving``: tenants whose rows are left to other engines, where there are any.
         """
 
+    async def give_back(self, lane: str, held: Collection[int]) -> int:
+        """Let rows of a lane wait again that this engine claimed and does not hold, because the answer of the claim was
+        lost; how many.
+        """
+
     def alone(self, scope: Scope) -> AbstractAsyncContextManager[bool]:
         """Within it no other engine handles rows of the owner, for work beside them; False: one does just now."""
 

@@ -28,7 +28,7 @@ from memproxy.tasks import TaskOwner
 
 WRITES = tuple(
     """
-    append recover claim save_plan finish retry make_due park unpark unpark_killed begin_learning change_slots
+    append recover claim give_back save_plan finish retry make_due park unpark unpark_killed begin_learning change_slots
     drop_slots note_turns note_end note_tokens remember_session save_block drop_from_blocks note_receipts note_outcomes
     begin_erasure forget forget_receipts forget_queries wipe allot_numbers adopt_palace erase_wings
     erase_aliases rename_wings erase_closets add_proxy_key revoke_proxy_key set_meta swap_meta spend choose

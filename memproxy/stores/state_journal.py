@@ -182,6 +182,15 @@ class StateJournal(StatePart):
             return []
         return await self._database.write(work)
 
+    async def give_back(self, lane: str, held: Collection[int]) -> int:
+        return await self._database.run(
+            f"UPDATE journal SET {self.released} state = 'waiting' "
+            f"WHERE lane = :lane AND state = 'running' AND {self.mine} AND NOT number = ANY(:held)",
+            lane=lane,
+            held=list(held),
+            **self.me,
+        )
+
     def _claimable(self, db: Db, lane: str) -> str:
         """Condition on a row: it is a head that is due, with nothing before it that it must wait for."""
         due = f"lane = :lane AND head = {db.true} AND state = 'waiting' AND (due IS NULL OR due <= :now)"

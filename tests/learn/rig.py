@@ -200,6 +200,7 @@ class Rig:
         own_store: bool = False,
         upstream_key: str | None = None,
         dream: DreamSettings | None = None,
+        state: type[SqliteState] = SqliteState,
         **learn: Any,
     ) -> None:
         self.server = server
@@ -210,7 +211,7 @@ class Rig:
         )
         self.clock = TestClock()
         self.embedder = embedder
-        self.state = SqliteState(folder / "state.db", sync="normal")
+        self.state = state(folder / "state.db", sync="normal")
         options: dict[str, Any] = {"dimension": DIMENSION, "embedder_name": embedder.name, "lull_s": 0}
         self.store = store or (EdgeStore(folder / "store", **options) if own_store else EmptiedStore(**options))
         self.model = OpenAIChatModel(self.settings.models.extract)

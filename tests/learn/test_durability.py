@@ -1,8 +1,8 @@
 """What is acknowledged is stored, and what is stored is learned from, also when the store fails in the middle."""
 
 import asyncio
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -11,9 +11,10 @@ from memproxy.core.memory import Kind
 from memproxy.core.protocol import LearnBody, PlanBody, TurnsBody
 from memproxy.core.scope import Scope
 from memproxy.core.turn import Message
-from memproxy.errors import StoreUnavailable
-from memproxy.ports import JournalEntry, JournalKind, Point
+from memproxy.errors import StateUnavailable, StoreUnavailable
+from memproxy.ports import JournalEntry, JournalKind, JournalRow, Point
 from memproxy.stores.edge import EdgeStore
+from memproxy.stores.sqlite_state import SqliteState
 from memproxy.tasks import TaskOwner
 from tests.learn.rig import ANN, DIMENSION, NOON, PATIENCE_S, fact, rig
 from tests.support.waiting import eventually
@@ -62,6 +63,27 @@ async def test_a_turn_at_which_engines_were_killed_from_outside_is_indexed_hours
             return [turn.content for turn in await r.turns()] == ["I like tea"]
 
         await eventually(indexed, what="the turn is indexed")
+
+
+class LosesAnAnswer(SqliteState):
+    """The connection breaks when rows are claimed, before that is answered."""
+
+    is_lost = False
+
+    async def claim(
+        self, lane: str, *, limit: int, now: datetime, run: int = 1, leaving: Collection[str] = ()
+    ) -> list[JournalRow]:
+        rows = await super().claim(lane, limit=limit, now=now, run=run, leaving=leaving)
+        if rows and not self.is_lost:
+            self.is_lost = True
+            raise StateUnavailable("The connection to the state broke.")
+        return rows
+
+
+async def test_rows_of_a_claim_whose_answer_was_lost_are_handled_by_the_same_engine(tmp_path: Path) -> None:
+    async with rig(tmp_path, enabled=False, state=LosesAnAnswer) as r:
+        await r.say("I like tea")
+        assert [turn.content for turn in await r.turns()] == ["I like tea"]
 
 
 class RefusingStore(EdgeStore):

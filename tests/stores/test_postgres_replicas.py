@@ -189,6 +189,17 @@ async def test_a_replica_that_was_taken_over_changes_nothing_any_more(opened: Op
     assert (await two.queue_sizes())["learn"] == {"waiting": 0, "running": 0, "parked": 0}
 
 
+async def test_a_replica_gives_back_what_it_claimed_unheard_and_nothing_of_others(opened: OpenState) -> None:
+    one, two = await opened(), await opened()
+    numbers = [await one.append(entry(scope)) for scope in (ANN, BEN)]
+    for state in (one, two):
+        assert len(await state.claim("index", limit=1, now=now())) == 1
+    assert await one.give_back("index", []) == 1
+    assert await one.give_back("index", []) == 0
+    (row,) = await one.claim("index", limit=2, now=now())
+    assert row.number in numbers
+
+
 async def test_a_row_that_kills_every_replica_is_parked(opened: OpenState) -> None:
     number = await (await opened()).append(entry())
     last = await opened()

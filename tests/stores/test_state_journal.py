@@ -201,6 +201,18 @@ async def test_a_row_at_which_engines_died_is_tried_again_hours_later_a_few_time
     assert {row.attempts for row in await state.parked(None, limit=5)} == {1, 4}
 
 
+async def test_rows_whose_claim_was_not_heard_of_wait_again_and_held_ones_and_those_of_other_lanes_do_not(
+    state: SqliteState,
+) -> None:
+    held, lost = await state.append(entry()), await state.append(entry(BEN))
+    await state.append(entry(BEN, kind=JournalKind.LEARN))
+    assert len(await state.claim("index", limit=5, now=NOON)) == 2
+    assert await state.give_back("learn", []) == 0
+    assert await state.give_back("index", [held]) == 1
+    (row,) = await state.claim("index", limit=5, now=NOON)
+    assert (row.number, row.attempts) == (lost, 0)
+
+
 async def test_a_row_that_only_waits_is_not_blamed_for_a_dead_engine_and_is_due_after_it(state: SqliteState) -> None:
     number = await state.append(entry(kind=JournalKind.LEARN))
     await claimed(state, "learn")
