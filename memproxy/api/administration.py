@@ -214,8 +214,8 @@ class AuditPage(msgspec.Struct):
 @operation("GET", "/v1/memory/audit", "admin")
 async def audit_log(api: Backends, call: Call, query: PageQuery) -> AuditPage:
     """Administrative and erasing operations on the tenant, newest first; never content."""
-    before = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
-    rows = await api.state.audit(call.identity.tenant, before=before, limit=query.limit + 1)
+    below = number_after("audit", query.cursor) if query.cursor is not None else _LAST_ENTRY
+    rows = await api.state.audit(call.identity.tenant, before=below, limit=query.limit + 1)
     page, more = rows[: query.limit], rows[query.limit :]
     data = [msgspec.convert(row.entry, AuditedOperation, from_attributes=True) for row in page]
     return AuditPage(data, write_cursor("audit", page[-1].number) if more else None)

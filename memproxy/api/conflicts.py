@@ -73,7 +73,7 @@ async def list_conflicts(api: Backends, call: Call, query: ConflictsQuery) -> Co
     scope = msgspec.structs.replace(call.scope(), session=None)
     conflicts = list((await _conflicts(api, scope)).items())
     page, cursor = page_of("conflicts", conflicts, query.cursor, query.limit)
-    data = [ConflictFound(name, reason, [call.show(one), call.show(other)]) for name, (one, other, reason) in page]
+    data = [ConflictFound(name, reason, [call.show(entry), call.show(other)]) for name, (entry, other, reason) in page]
     return Conflicts(data, cursor)
 
 
@@ -88,30 +88,30 @@ async def resolve(api: Backends, call: Call, body: Resolution) -> Resolved:
         pair = (await _conflicts(api, scope)).get(call.path["id"])
         if pair is None:
             raise NotFound("No conflict has this id (any more): it may be resolved.", param="id")
-        one, other, _ = pair
-        if body.keep not in {one.id, other.id, BOTH, NEITHER}:
-            raise RequestError(f"keep: must be {one.id!r}, {other.id!r}, both or neither.", param="keep")
-        changes = msgspec.to_builtins(_changes(api, one, other, body.keep))
-        expects = {memory.id: version_of(memory) for memory in (one, other)}
+        first, other, _ = pair
+        if body.keep not in {first.id, other.id, BOTH, NEITHER}:
+            raise RequestError(f"keep: must be {first.id!r}, {other.id!r}, both or neither.", param="keep")
+        changes = msgspec.to_builtins(_changes(api, first, other, body.keep))
+        expects = {memory.id: version_of(memory) for memory in (first, other)}
         if not await api.write(scope, PlanBody(changes=changes, expects=expects)):
             raise StoreUnavailable("The store does not answer: it is resolved as soon as it does. Look again.")
-        stored = await api.store.get(scope, [one.id, other.id])
+        stored = await api.store.get(scope, [first.id, other.id])
     return Resolved(
-        call.path["id"], body.keep, [call.show(stored[name]) for name in (one.id, other.id) if name in stored]
+        call.path["id"], body.keep, [call.show(stored[name]) for name in (first.id, other.id) if name in stored]
     )
 
 
-def _changes(api: Backends, one: Memory, other: Memory, keep: str) -> Mapping[str, Mapping[str, Any]]:
+def _changes(api: Backends, first: Memory, other: Memory, keep: str) -> Mapping[str, Mapping[str, Any]]:
     now = api.parts.clock.now()
     if keep == BOTH:
         changes = {}
-        for memory, beside in ((one, other), (other, one)):
+        for memory, beside in ((first, other), (other, first)):
             compatible = [*noted_ids(memory.metadata, COMPATIBLE_WITH), beside.id]
             changes[memory.id] = {"metadata": memory.metadata | {COMPATIBLE_WITH: compatible}}
         return changes
     if keep == NEITHER:
-        return {memory.id: {"active": False, "valid_to": max(now, begins(memory))} for memory in (one, other)}
-    winner, loser = (one, other) if keep == one.id else (other, one)
+        return {memory.id: {"active": False, "valid_to": max(now, begins(memory))} for memory in (first, other)}
+    winner, loser = (first, other) if keep == first.id else (other, first)
     over = begins(winner) if begins(winner) > begins(loser) else max(now, begins(loser))
     return {
         loser.id: {"active": False, "superseded_by": winner.id, "valid_to": over},
@@ -126,35 +126,35 @@ async def _conflicts(api: Backends, scope: Scope) -> dict[str, _Pair]:
     async for page in each_page(api, scope, where):
         entries += page
     pairs = await asyncio.to_thread(_pairs, entries)
-    ids = ((msgspec.json.encode(sorted((one.id, other.id))), (one, other, reason)) for one, other, reason in pairs)
+    ids = ((msgspec.json.encode(sorted((a.id, other.id))), (a, other, reason)) for a, other, reason in pairs)
     return {f"conflict_{digest(encoded)}": pair for encoded, pair in ids}
 
 
 def _pairs(entries: Sequence[Memory]) -> list[_Pair]:
-    by_id = {one.id: one for one in entries}
+    by_id = {entry.id: entry for entry in entries}
     conflicts = [
-        (one, by_id[name], "model")
-        for one in entries
-        for name in noted_ids(one.metadata, CONFLICTS_WITH)
-        if name in by_id and may_be_compared(one, by_id[name])
+        (entry, by_id[name], "model")
+        for entry in entries
+        for name in noted_ids(entry.metadata, CONFLICTS_WITH)
+        if name in by_id and may_be_compared(entry, by_id[name])
     ]
     questions: dict[tuple[str, ...], list[Memory]] = {}
-    for one in entries:
-        if one.kind is not Kind.EPISODIC and one.subject and one.predicate and one.object:
-            predicate, _ = predicate_name(one.predicate)
+    for entry in entries:
+        if entry.kind is not Kind.EPISODIC and entry.subject and entry.predicate and entry.object:
+            predicate, _ = predicate_name(entry.predicate)
             if predicate and not has_many(predicate):
-                owner_key = (one.project_id or "", one.agent_id or "", one.kind.value)
-                questions.setdefault((*owner_key, subject_name(one.subject), predicate), []).append(one)
+                owner_key = (entry.project_id or "", entry.agent_id or "", entry.kind.value)
+                questions.setdefault((*owner_key, subject_name(entry.subject), predicate), []).append(entry)
     for answers in questions.values():
         pairs = itertools.combinations(answers[:_MOST_OF_A_QUESTION], 2)
-        conflicts += [(one, other, "same_question") for one, other in pairs if _contradict(one, other)]
+        conflicts += [(entry, other, "same_question") for entry, other in pairs if _contradict(entry, other)]
     return conflicts
 
 
-def _contradict(one: Memory, other: Memory) -> bool:
+def _contradict(entry: Memory, other: Memory) -> bool:
     """Whether two answers to one question differ, and neither an aspect nor a date tells them apart."""
-    if not may_be_compared(one, other) or same_value(slot_value(one), slot_value(other)):
+    if not may_be_compared(entry, other) or same_value(slot_value(entry), slot_value(other)):
         return False
-    if one.aspect and other.aspect and one.aspect.casefold() != other.aspect.casefold():
+    if entry.aspect and other.aspect and entry.aspect.casefold() != other.aspect.casefold():
         return False
-    return not (states_beginning(one) and states_beginning(other) and begins(one) != begins(other))
+    return not (states_beginning(entry) and states_beginning(other) and begins(entry) != begins(other))

@@ -240,7 +240,7 @@ def scope_and_filter(identity: Identity, filters: Filters, now: datetime) -> tup
 
 def spellings(names: Sequence[str]) -> tuple[str, ...]:
     """The names in their usual spellings, because stores compare entities exactly."""
-    written = (each for name in names for each in (name, name.lower(), name.title(), name.upper()))
+    written = (spelling for name in names for spelling in (name, name.lower(), name.title(), name.upper()))
     return tuple(dict.fromkeys(written))
 
 
@@ -302,12 +302,12 @@ async def _cited(backends: Backends, scope: Scope, cited: str, session: str | No
     return next(iter(ids), None)
 
 
-def write_cursor(what: str, *position: int | str) -> str:
-    """A cursor of the list ``what``, holding the place after which it goes on."""
-    return base64.urlsafe_b64encode(msgspec.json.encode([what, *position])).decode().rstrip("=")
+def write_cursor(listing: str, *position: int | str) -> str:
+    """A cursor of the list ``listing``, holding the place after which it goes on."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([listing, *position])).decode().rstrip("=")
 
 
-def read_cursor(what: str, cursor: str | None) -> list[int | str]:
+def read_cursor(listing: str, cursor: str | None) -> list[int | str]:
     """The place that a cursor of this list holds; empty without one.
 
     Raises:
@@ -320,32 +320,32 @@ def read_cursor(what: str, cursor: str | None) -> list[int | str]:
         kind, *position = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=list[int | str])
     except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.DecodeError) as error:
         raise foreign_cursor() from error
-    if kind != what:
+    if kind != listing:
         raise foreign_cursor()
     return position
 
 
-def number_after(what: str, cursor: str | None) -> int:
+def number_after(listing: str, cursor: str | None) -> int:
     """The number that a cursor of this list holds; 0 without one.
 
     Raises:
         RequestError: it is not a cursor of this list.
     """
-    position = read_cursor(what, cursor) or [0]
+    position = read_cursor(listing, cursor) or [0]
     if not isinstance(position[0], int) or not 0 <= position[0] < 2**53:
         raise foreign_cursor()
     return position[0]
 
 
-def page_of(what: str, items: Sequence[T], cursor: str | None, limit: int) -> tuple[Sequence[T], str | None]:
+def page_of(listing: str, items: Sequence[T], cursor: str | None, limit: int) -> tuple[Sequence[T], str | None]:
     """The page of a computed list that is asked for, and the cursor of the next one.
 
     Raises:
         RequestError: the cursor is not one of this list.
     """
-    after = number_after(what, cursor)
+    after = number_after(listing, cursor)
     until = after + limit
-    return items[after:until], write_cursor(what, until) if len(items) > until else None
+    return items[after:until], write_cursor(listing, until) if len(items) > until else None
 
 
 def foreign_cursor() -> RequestError:

@@ -162,10 +162,10 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
     session = call.session
-    there = not call.identity.bound_project or await sees_session(api, scope, session, api.parts.write_timeout_s)
+    is_visible = not call.identity.bound_project or await sees_session(api, scope, session, api.parts.write_timeout_s)
     deleted, applied = await _forget_by(api, scope, PlanBody(undo_session=session))
     await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
-    if applied and not there:
+    if applied and not is_visible:
         raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
     return _deleted(deleted, applied=applied)
 
@@ -203,11 +203,11 @@ async def _forget_by(api: Backends, scope: Scope, plan: PlanBody) -> tuple[int, 
         await api.receipts_written()
         # what is known to wait is not waited for: the deletion may go ahead of it
         settled = not api.parts.worker.waits(scope) and await api.write(scope, PlanBody())
-        before = await api.store.count(scope, where) if settled else 0
+        old_count = await api.store.count(scope, where) if settled else 0
         applied = await api.write(scope, plan, erases=_emptied_by(scope, plan))
         await api.state.erase_answers(scope)
-        after = await api.store.count(scope, where) if applied and settled else before
-    return max(0, before - after), applied
+        new_count = await api.store.count(scope, where) if applied and settled else old_count
+    return max(0, old_count - new_count), applied
 
 
 def _emptied_by(scope: Scope, plan: PlanBody) -> tuple[Scope, ...]:
@@ -236,7 +236,7 @@ async def prune(api: Backends, call: Call, body: PruneBody) -> Pruned:
     due = await api.pruner.due(scope)
     visible = [pruned for pruned in due if scope.sees(pruned.memory.project_id, pruned.memory.agent_id)]
     data = [
-        PrunedMemory(one.memory.id, one.memory.kind.value, one.memory.active, one.reason, round(one.score, 4))
-        for one in visible[:MOST_SHOWN]
+        PrunedMemory(old.memory.id, old.memory.kind.value, old.memory.active, old.reason, round(old.score, 4))
+        for old in visible[:MOST_SHOWN]
     ]
     return Pruned(len(visible), Counter(pruned.reason for pruned in visible), dry_run=True, data=data)

@@ -58,7 +58,7 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def caller(request: Request, permission: str, *others: str) -> Identity:
+def caller(request: Request, permission: str, *alternatives: str) -> Identity:
     """The caller, who must have this permission or one of the others.
 
     Raises:
@@ -66,7 +66,7 @@ def caller(request: Request, permission: str, *others: str) -> Identity:
         Forbidden: without such a permission.
     """
     identity = decode_identity(request.headers.get(IDENTITY_HEADER))
-    if identity.permissions.isdisjoint(others):
+    if identity.permissions.isdisjoint(alternatives):
         require(identity, permission)
     return identity
 

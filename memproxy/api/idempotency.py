@@ -45,7 +45,7 @@ async def answered_once(api: Backends, call: Call, key: str, answer: Callable[[C
     """The answer that the call got before under this key; otherwise ``answer`` makes it, and it is kept."""
     body = await whole_body(call.request, api.parts.settings.server.max_body_bytes)
     scope = Scope(tenant=call.identity.tenant, user=call.user)
-    keyed = _KeyedCall.of(api.parts.secret, scope, key, _what(call.request, call.identity), body)
+    keyed = _KeyedCall.of(api.parts.secret, scope, key, _request_line(call.request, call.identity), body)
     async with api.call_locks.of(*scope.owner, keyed.name):
         state, now = api.state, api.parts.clock.now()
         earlier = await state.given_answer(scope, keyed.name)
@@ -79,9 +79,9 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
 
     @classmethod
-    def of(cls, secret: bytes, scope: Scope, key: str, what: str, body: bytes) -> "_KeyedCall":
+    def of(cls, secret: bytes, scope: Scope, key: str, request: str, body: bytes) -> "_KeyedCall":
         material = msgspec.json.encode([*scope.owner, key])
-        hashed = hashlib.blake2b(what.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
+        hashed = hashlib.blake2b(request.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16)
         return cls(
             scope=scope,
             name=hashlib.blake2b(material, key=secret[:64], digest_size=16, person=b"name").hexdigest(),
@@ -115,13 +115,13 @@ class _KeyedCall(msgspec.Struct, frozen=True, kw_only=True):
         return Response(stored.body, stored.status, {**stored.headers, REPLAYED: "true"})
 
 
-def _what(request: Request, identity: Identity) -> str:
+def _request_line(request: Request, identity: Identity) -> str:
     """What beside the body makes it another call, with another answer."""
-    what = f"{request.method} {request.url.path}?{request.url.query}"
+    line = f"{request.method} {request.url.path}?{request.url.query}"
     parts = [identity.project, identity.agent, identity.session, request.headers.getlist("if-match")]
     if any(parts):
-        what += f" {msgspec.json.encode(parts).decode()}"
-    return what if "memory:read" in identity.permissions else f"{what} unread"  # who may read is answered more
+        line += f" {msgspec.json.encode(parts).decode()}"
+    return line if "memory:read" in identity.permissions else f"{line} unread"  # who may read is answered more
 
 
 def key_of(request: Request) -> str | None:

@@ -64,7 +64,7 @@ async def entities(api: Backends, call: Call, query: EntitiesQuery) -> Entities:
     prefix = slug(query.prefix) if query.prefix is not None else ""
     matching = [
         entity
-        for key, entity in sorted(census.entities().items(), key=lambda each: (-each[1].count, each[0]))
+        for key, entity in sorted(census.entities().items(), key=lambda item: (-item[1].count, item[0]))
         if query.type in {None, entity.type.value} and (key.startswith(prefix) or slug(entity.name).startswith(prefix))
     ]
     page, cursor = page_of("entities", matching, query.cursor, query.limit)
@@ -114,7 +114,7 @@ async def timeline(api: Backends, call: Call, query: PlacePageQuery) -> Timeline
     async for memories in each_page(api, scope, MemoryFilter(kinds=FACTS, now=now)):
         # off the event loop: relations are read from what may be long texts
         entries += await asyncio.to_thread(naming, memories)
-    entries.sort(key=lambda each: (each[0], each[1].created_at))
+    entries.sort(key=lambda entry: (entry[0], entry[1].created_at))
     page, cursor = page_of("timeline", entries, query.cursor, query.limit)
     data = [
         TimelineEntry(
@@ -180,5 +180,5 @@ async def categories(api: Backends, call: Call, query: CategoriesQuery) -> Categ
     async for page in each_page(api, scope, MemoryFilter(kinds=FACTS, now=api.parts.clock.now())):
         totals.update(memory.category for memory in page if memory.category)
         active.update(memory.category for memory in page if memory.category and memory.active)
-    ordered = sorted(totals.items(), key=lambda each: (-each[1], each[0]))[: query.limit]
+    ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))[: query.limit]
     return Categories([Category(name, count, active[name]) for name, count in ordered])

@@ -269,10 +269,10 @@ async def history(api: Backends, call: Call, query: OneShownQuery) -> History:
             name = getattr(linked[-1], link)
         return linked
 
-    before = await followed("supersedes")
-    if not before and (turn := await corrected(api, scope, memory)) is not None:
-        before = [turn]
-    chain = (*before[::-1], memory, *await followed("superseded_by"))
+    earlier = await followed("supersedes")
+    if not earlier and (turn := await corrected(api, scope, memory)) is not None:
+        earlier = [turn]
+    chain = (*earlier[::-1], memory, *await followed("superseded_by"))
     return History([call.show(link_memory) for link_memory in chain])
 
 

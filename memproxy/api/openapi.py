@@ -36,7 +36,7 @@ _MODULES = (
     *(memories, forgetting, turns, recalling, sessions, receipts, palace),
     *(knowledge, transfer, administration, feedback, working, dreams, conflicts),
 )
-OPERATIONS = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Operation))
+OPERATIONS = tuple(value for module in _MODULES for value in vars(module).values() if isinstance(value, Operation))
 """Every call of the memory API, in the order of the description."""
 
 SHARED = (Memory, Kind, Trust, Source, Relation, Citation)

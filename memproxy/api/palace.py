@@ -69,18 +69,18 @@ class PalaceNames:
         for name in (place.wing, place.room):
             if name is None:
                 break
-            there = await self._state.palace(self._scope, parent, after=0, limit=1, name=name)
-            if not there:
+            places = await self._state.palace(self._scope, parent, after=0, limit=1, name=name)
+            if not places:
                 return None
-            parent = _pointer_within(parent, there[0].number)
+            parent = _pointer_within(parent, places[0].number)
         return parent
 
     async def _at(self, wing: int, room: int | None) -> Place:
         wing_place = await self._numbered("", wing)
         if wing_place is None or room is None:
             return Place(wing=wing_place.name if wing_place else NOWHERE)
-        there = await self._numbered(pointer(wing), room)
-        return Place(wing=wing_place.name, room=there.name if there else NOWHERE)
+        room_place = await self._numbered(pointer(wing), room)
+        return Place(wing=wing_place.name, room=room_place.name if room_place else NOWHERE)
 
     async def _numbered(self, parent: str, number: int) -> PalacePlace | None:
         places = await self._state.palace(self._scope, parent, after=number - 1, limit=1)

@@ -143,13 +143,13 @@ async def receipt(api: Backends, call: Call) -> Receipt:
     last = decided or recalled
     cited = last.memories if last is not None else []
     candidates = recalled.candidates if recalled is not None else []
-    ids = [one.memory_id for one in cited] + [one["memory_id"] for one in candidates]
+    ids = [row.memory_id for row in cited] + [row["memory_id"] for row in candidates]
     contents = await contents_of(api, scope, [*ids, *_named(stored.outcomes)])
     wider = _is_wider(stored.scope, scope)
     if wider:  # it was given what this caller does not see, nor how much of it
-        cited = [one for one in cited if one.memory_id in contents]
-        candidates = [one for one in candidates if one["memory_id"] in contents]
-        stored = msgspec.structs.replace(stored, outcomes=[one for one in stored.outcomes if _is_shown(one, contents)])
+        cited = [row for row in cited if row.memory_id in contents]
+        candidates = [row for row in candidates if row["memory_id"] in contents]
+        stored = msgspec.structs.replace(stored, outcomes=[row for row in stored.outcomes if _is_shown(row, contents)])
     return Receipt(
         **_heading(stored),
         user_id=stored.scope.user,
@@ -157,7 +157,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         decision=_verdict(stored),
         said=(await _unsearched_texts(api, scope, [stored])).get(stored.request_id),
         floor=recalled.floor if recalled else None,
-        memories=[GivenMemory(**msgspec.to_builtins(one), content=contents.get(one.memory_id)) for one in cited],
+        memories=[GivenMemory(**msgspec.to_builtins(row), content=contents.get(row.memory_id)) for row in cited],
         tokens=None if wider else last.tokens if last else 0,
         candidates=with_contents(candidates, contents),
         timings=(recalled.timings if recalled else {}) | (decided.timings if decided else {}),
@@ -167,7 +167,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
         turn_ids=decided.turn_ids if decided else [],
         learned=await _learned(api, stored, contents),
         feedback=[
-            Judgement(one.reason or "", one.memory_id or "") for one in stored.outcomes if one.result == FEEDBACK
+            Judgement(row.reason or "", row.memory_id or "") for row in stored.outcomes if row.result == FEEDBACK
         ],
     )
 
@@ -216,10 +216,10 @@ async def _memories(api: Backends, scope: Scope, ids: Iterable[str]) -> dict[str
 async def _unsearched_texts(api: Backends, scope: Scope, receipts: Sequence[StoredReceipt]) -> dict[str, str]:
     """What the user said, by request, where nothing was searched for and the message is still there."""
     silent = [
-        (one.request_id, name)
-        for one in receipts
-        if one.decided is not None and not (one.recalled is not None and one.recalled.query)
-        for name in one.decided.turn_ids
+        (stored.request_id, name)
+        for stored in receipts
+        if stored.decided is not None and not (stored.recalled is not None and stored.recalled.query)
+        for name in stored.decided.turn_ids
     ]
     turns = await _memories(api, scope, [name for _, name in silent])
     return {
@@ -231,15 +231,15 @@ async def _unsearched_texts(api: Backends, scope: Scope, receipts: Sequence[Stor
 
 async def _learned(api: Backends, stored: StoredReceipt, contents: Mapping[str, str | None]) -> LearnedFromTurn:
     """What became of the turn."""
-    outcomes = [one for one in stored.outcomes if one.result != FEEDBACK]
+    outcomes = [outcome for outcome in stored.outcomes if outcome.result != FEEDBACK]
     if outcomes:
         # with the turns that were read together with it, by source
         spent: Cost = {}
-        for source, (input_tokens, output_tokens) in (pair for one in outcomes for pair in one.tokens.items()):
+        for source, (input_tokens, output_tokens) in (pair for outcome in outcomes for pair in outcome.tokens.items()):
             total = spent.setdefault(source, Tokens(0, 0))
             total.input_tokens += input_tokens
             total.output_tokens += output_tokens
-        shown = [ShownOutcome(**_outcome(one, contents)) for one in outcomes if one.result not in _NOT_SHOWN]
+        shown = [ShownOutcome(**_outcome(row, contents)) for row in outcomes if row.result not in _NOT_SHOWN]
         return LearnedFromTurn("done", shown, tokens=spent)
     if not _is_captured(stored.decided):
         return LearnedFromTurn("none", [])
@@ -291,25 +291,25 @@ async def list_receipts(api: Backends, call: Call, query: ReceiptsQuery) -> Rece
     With ``memory_id`` only those that were given this memory, which the caller must see.
     """
     scope = msgspec.structs.replace(call.scope(), session=None)
-    before = _before(query.cursor)
+    below = _cursor_position(query.cursor)
     memory_id = (await find(api, scope, query.memory_id)).id if query.memory_id is not None else None
     await api.receipts_written()
     receipts: list[StoredReceipt] = []
     while True:
         newest = await api.state.receipts(
-            scope, session=query.session_id, memory_id=memory_id, before=before, limit=query.limit + 1
+            scope, session=query.session_id, memory_id=memory_id, before=below, limit=query.limit + 1
         )
         receipts += [row for row in newest if memory_id is None or _was_given(row, memory_id)]
         if len(newest) <= query.limit or len(receipts) > query.limit:
             break
-        before = (newest[-1].at, newest[-1].request_id)
+        below = (newest[-1].at, newest[-1].request_id)
     page, more = receipts[: query.limit], len(receipts) > query.limit
     cursor = write_cursor("receipts", page[-1].at.isoformat(), page[-1].request_id) if more else None
     texts = await _unsearched_texts(api, scope, page)
     return Receipts([_summary(row, scope, texts.get(row.request_id)) for row in page], cursor)
 
 
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
+def _cursor_position(cursor: str | None) -> tuple[datetime, str] | None:
     """Where a page of receipts begins."""
     match read_cursor("receipts", cursor):
         case []:
@@ -433,11 +433,11 @@ async def _newest(api: Backends, scope: Scope, session: str | None, window: int)
     """What the caller sees of the newest ``window``, and whether there are others behind them."""
     noted = await api.state.outcomes(scope, session=session, limit=window)
     parked = await api.state.parked(scope, limit=window)
-    contents = await contents_of(api, scope, _named(one.outcome for one in noted))
+    contents = await contents_of(api, scope, _named(entry.outcome for entry in noted))
     events = [
-        Event(at=one.at, **_place_fields(one.scope), **_outcome(one.outcome, contents))
-        for one in noted
-        if not _is_wider(one.scope, scope) or _is_shown(one.outcome, contents)
+        Event(at=entry.at, **_place_fields(entry.scope), **_outcome(entry.outcome, contents))
+        for entry in noted
+        if not _is_wider(entry.scope, scope) or _is_shown(entry.outcome, contents)
     ]
     events += [
         Event(
@@ -475,7 +475,7 @@ async def retry(api: Backends, call: Call) -> Retried:
 def _is_wider(done_in: Scope, scope: Scope) -> bool:
     """Whether what was done there may concern memories that the caller does not see from his project (agent)."""
     pairs = ((done_in.project, scope.project), (done_in.agent, scope.agent))
-    return any(here is not None and written != here for written, here in pairs)
+    return any(name is not None and written != name for written, name in pairs)
 
 
 def _is_shown(outcome: Outcome, contents: Mapping[str, object]) -> bool:

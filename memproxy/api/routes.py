@@ -66,7 +66,7 @@ def api_routes(api: Backends) -> list[Route]:
         ("GET", "/openapi.json", openapi),
         ("POST", LEARNING_PATH, begin_learning),
     ]
-    return [Route("/{rest:path}", PathTable((method, path, guarded(each)) for method, path, each in endpoints))]
+    return [Route("/{rest:path}", PathTable((method, path, guarded(endpoint)) for method, path, endpoint in endpoints))]
 
 
 def _endpoint(api: Backends, operation: Operation) -> Endpoint:
@@ -127,7 +127,7 @@ class PathTable:
         for method, path, endpoint in endpoints:
             methods.setdefault(tuple(path.split("/")), {})[method] = endpoint
         # a piece that is written out goes before one that may be anything
-        self._paths = sorted(methods.items(), key=lambda each: [piece.startswith("{") for piece in each[0]])
+        self._paths = sorted(methods.items(), key=lambda item: [piece.startswith("{") for piece in item[0]])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)

@@ -183,7 +183,7 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
     Raises:
         RequestError: a field does not fit.
     """
-    fields = redact_memory(vars(line) | {"relations": [vars(one) for one in line.relations]}, redacted)
+    fields = redact_memory(vars(line) | {"relations": [vars(relation) for relation in line.relations]}, redacted)
     if line.kind == Kind.TURN.value:
         fields["content"] = strip_blocks(fields["content"])
     if (fields["subject"], fields["category"]) != (line.subject, line.category):
@@ -195,9 +195,9 @@ def memory_of(line: MemoryLine, tenant: str, user: str, redacted: frozenset[str]
         raise RequestError(str(error)) from error
 
 
-def is_another_turn(memory: Memory, there: Memory) -> bool:
+def is_another_turn(memory: Memory, stored: Memory) -> bool:
     """Whether it is a turn with another text (or role) than the one stored under its id, which stays."""
-    statements = [(one.metadata.get("role"), one.content) for one in (memory, there)]
+    statements = [(turn.metadata.get("role"), turn.content) for turn in (memory, stored)]
     return memory.kind is Kind.TURN and statements[0] != statements[1]
 
 
@@ -339,9 +339,9 @@ async def import_lines(api: Backends, call: Call, query: ImportQuery) -> Reply[I
         applied = applied and await api.parts.worker.applied(number, max(0.0, seconds))
     for conversation in conversations if applied else ():
         if conflicts := await conflicting(api, conversation.scope, conversation.named):
-            some = ", ".join(conflicts[:_MOST_NAMED]) + (" and others" if len(conflicts) > _MOST_NAMED else "")
+            ids = ", ".join(conflicts[:_MOST_NAMED]) + (" and others" if len(conflicts) > _MOST_NAMED else "")
             session = conversation.scope.session
-            importing.done.note(f"The conversation {session} has other messages by these ids here, which stay: {some}.")
+            importing.done.note(f"The conversation {session} has other messages by these ids here, which stay: {ids}.")
     if not query.dry_run:
         counts = {name: getattr(importing.done, name) for name in ("imported", "replaced", "turns")}
         await api.audit(call.identity, "user.import", counts, user_id=query.user_id)
@@ -365,8 +365,8 @@ class _Import:
         turns: list[tuple[int, NewTurns]] = []
         rest = read_lines(body)
         # in a thread, for what one line holds may take long to read
-        while some := await asyncio.to_thread(lambda: list(islice(rest, ROW))):
-            for number, part, vectors in some:
+        while batch := await asyncio.to_thread(lambda: list(islice(rest, ROW))):
+            for number, part, vectors in batch:
                 match part:
                     case RequestError():
                         self.done.refuse(number, part.message)
@@ -381,7 +381,7 @@ class _Import:
         await self._adopt_places(places)
         numbers = await self._journal_memories(await self._by_owner(memories, header))
         conversations = await self._journal_turns(turns)
-        return numbers + [one.number for one in conversations if one.number is not None], conversations
+        return numbers + [sent.number for sent in conversations if sent.number is not None], conversations
 
     def _owner(self, named: str | None, number: int) -> Scope | None:
         """Whose a line becomes; None, and refused, when the caller may not write for that user."""
@@ -413,7 +413,7 @@ class _Import:
         """The memories with their usable vectors, by owner."""
         groups: dict[Scope, list[MemoryWithVectors]] = {}
         scopes: dict[str | None, Scope] = {}
-        only, here = self._identity.only_project, _header(self._api)
+        only, own_header = self._identity.only_project, _header(self._api)
         for count, (number, parsed, vectors) in enumerate(lines, start=1):
             if count % ROW == 0:
                 await asyncio.sleep(0)
@@ -431,18 +431,18 @@ class _Import:
                 continue
             # whether a place is there by this name is not for a key of one project to know
             memory = await marked_unless_own(memory if only is None else _unplaced(memory))
-            groups.setdefault(scope, []).append((memory, self._usable(vectors, header, here)))
+            groups.setdefault(scope, []).append((memory, self._usable(vectors, header, own_header)))
         return groups
 
-    def _usable(self, vectors: GivenVectors | None, header: Header | None, here: Header) -> GivenVectors | None:
+    def _usable(self, vectors: GivenVectors | None, header: Header | None, own_header: Header) -> GivenVectors | None:
         """A line's vectors, as far as they fit the embedder of this installation."""
         if vectors is None or header is None:
             return None
-        if header.lexical != here.lexical:
+        if header.lexical != own_header.lexical:
             self.done.note("Words are encoded anew: the file's are of another version.")
             return None
         fits = all(length_of(part) == self._api.store.dimension for part in vectors.dense)
-        if vectors.dense and (header.embedder != here.embedder or not fits):
+        if vectors.dense and (header.embedder != own_header.embedder or not fits):
             self.done.note(
                 f"Vectors of {header.embedder or 'an unnamed embedder'} do not fit here: texts are embedded anew."
             )
@@ -467,10 +467,10 @@ class _Import:
                 await api.parts.worker.indexed(scope, max(0.0, until - loop.time()))
             try:
                 for owner, pairs in groups.items():
-                    here, rest, earlier = owner.at(self._identity.only_project, None), iter(pairs), dict[str, Memory]()
-                    while some := list(islice(rest, ROW)):
-                        mine = some if here.project is None else await self._under_own_names(here, some)
-                        plans += await self._planned(here, mine, earlier)
+                    place, rest, earlier = owner.at(self._identity.only_project, None), iter(pairs), dict[str, Memory]()
+                    while batch := list(islice(rest, ROW)):
+                        mine = batch if place.project is None else await self._under_own_names(place, batch)
+                        plans += await self._planned(place, mine, earlier)
             finally:  # over a quota what came before is written
                 # together: one commit has all rows, and so has one flush of the store, which takes longer than the rest
                 numbers = await asyncio.gather(*(api.append(scope, JournalKind.PLAN, plan) for scope, plan in plans))
@@ -482,17 +482,17 @@ class _Import:
         """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
         brought for that user; these are added to it.
         """
-        there = await self._there(scope, [memory for memory, _ in pairs])
+        existing = await self._existing(scope, [memory for memory, _ in pairs])
         due: list[tuple[str, Memory, GivenVectors | None]] = []
         replaced = 0
         for memory, vectors_given in pairs:
             key = vector_key(memory)
-            before = earlier.get(key) or there.get(key)
-            if before is not None and is_another_turn(memory, before):
+            stored = earlier.get(key) or existing.get(key)
+            if stored is not None and is_another_turn(memory, stored):
                 self.done.note(_VERBATIM)
-            elif before is None or memory.updated_at > before.updated_at:
+            elif stored is None or memory.updated_at > stored.updated_at:
                 due.append((key, memory, vectors_given))
-                replaced += before is not None
+                replaced += stored is not None
                 earlier[key] = memory
         self.done.unchanged += len(pairs) - len(due)
         self.done.replaced += replaced
@@ -539,18 +539,18 @@ class _Import:
 
         return [(renamed(memory), vectors) for memory, vectors in pairs]
 
-    async def _there(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
+    async def _existing(self, scope: Scope, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Those of these memories that are there already, in the form that is there."""
-        turns = [one for one in memories if one.kind is Kind.TURN and one.session_id is not None]
-        others = [one.id for one in memories if one.kind is not Kind.TURN or one.session_id is None]
-        stored = list((await self._api.store.get(scope, others)).values()) if others else []
+        turns = [given for given in memories if given.kind is Kind.TURN and given.session_id is not None]
+        other_ids = [given.id for given in memories if given.kind is not Kind.TURN or given.session_id is None]
+        stored = list((await self._api.store.get(scope, other_ids)).values()) if other_ids else []
         if turns:
             where = MemoryFilter(
                 kinds=(Kind.TURN,),
-                ids=tuple({one.id for one in turns}),
-                session_ids=tuple({one.session_id for one in turns if one.session_id is not None}),
+                ids=tuple({given.id for given in turns}),
+                session_ids=tuple({given.session_id for given in turns if given.session_id is not None}),
             )
-            stored += [one async for one in every(self._api.store, scope, where)]
+            stored += [given async for given in every(self._api.store, scope, where)]
         return {vector_key(memory): memory for memory in stored}
 
     async def _journal_turns(self, lines: Sequence[tuple[int, NewTurns]]) -> list[JournaledConversation]:

@@ -205,12 +205,12 @@ async def conflicting(api: Backends, scope: Scope, named: Sequence[Message]) -> 
 async def _stored(api: Backends, scope: Scope, ids: Sequence[str]) -> dict[str, tuple[object, str]]:
     """Who says what in those turns of a session, by these ids, that the scope sees; nothing while the store is away."""
     statements: dict[str, tuple[object, str]] = {}
-    here = msgspec.structs.replace(scope, session=None)
+    user_scope = msgspec.structs.replace(scope, session=None)
     try:
         for begin in range(0, len(ids), _MOST_IDS):
-            some = tuple(ids[begin : begin + _MOST_IDS])
-            where = MemoryFilter(ids=some, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
-            page = await api.store.page(here, where, limit=_MOST_IDS)
+            batch = tuple(ids[begin : begin + _MOST_IDS])
+            where = MemoryFilter(ids=batch, kinds=(Kind.TURN,), session_ids=(scope.session or "",))
+            page = await api.store.page(user_scope, where, limit=_MOST_IDS)
             statements |= {turn.id: (turn.metadata.get("role"), turn.content) for turn in page.memories}
     except StoreUnavailable:
         return {}

@@ -202,7 +202,7 @@ async def search_entries(api: Backends, call: Call, body: WorkingSearch) -> Work
     else:
         entries = await api.working.newest_working(scope, api.parts.clock.now(), most=LOOKED_THROUGH, words=True)
     scores = await asyncio.to_thread(word_scores, api.parts.lexical, body.query, [entry.words for entry in entries])
-    best = sorted(zip(scores, entries, strict=True), key=lambda each: (-each[0], each[1].key))
+    best = sorted(zip(scores, entries, strict=True), key=lambda hit: (-hit[0], hit[1].key))
     hits = [WorkingHit(_info(entry), score, entry.words[:SNIPPET]) for score, entry in best[: body.limit] if score > 0]
     return WorkingHits(hits)
 

@@ -126,11 +126,11 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
         """Those of the points that are ``allowed``."""
         if len(allowed) == len(self.point_ids):
             return self
-        here = [point_id in allowed for point_id in self.point_ids]
+        is_allowed = [point_id in allowed for point_id in self.point_ids]
         return Scores(
-            point_ids=list(compress(self.point_ids, here)),
-            dense=list(compress(self.dense, here)),
-            bm25=list(compress(self.bm25, here)),
+            point_ids=list(compress(self.point_ids, is_allowed)),
+            dense=list(compress(self.dense, is_allowed)),
+            bm25=list(compress(self.bm25, is_allowed)),
         )
 
 

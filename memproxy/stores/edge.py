@@ -109,10 +109,10 @@ class EdgeStore(VectorStore):
     async def _read_ahead(self, point_ids: Sequence[str]) -> None:
         """Read the memories of these points, while there is room for them and no search is kept waiting."""
         for start in range(0, len(point_ids), READ_AHEAD):
-            begin, some = monotonic(), list(point_ids[start : start + READ_AHEAD])
-            if self._points is None or not self._lately.has_room(len(some)):
+            begin, batch = monotonic(), list(point_ids[start : start + READ_AHEAD])
+            if self._points is None or not self._lately.has_room(len(batch)):
                 return
-            await self._read_some(self._points, some)
+            await self._read_some(self._points, batch)
             await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
 
     async def _read_some(self, engine: Points, point_ids: list[str]) -> None:
@@ -260,8 +260,8 @@ class EdgeStore(VectorStore):
 
         def work() -> edge.EdgeShard | None:
             self._folder.switch(marker)
-            before, self._shard = self._shard, shard
-            return before
+            old_shard, self._shard = self._shard, shard
+            return old_shard
 
         async with self._flushes.held():
             try:
@@ -366,7 +366,7 @@ class EdgeRebuild(CollectionRebuild):
         self._opened_here = opened_here
         self._thread = OwnThread("memproxy-rebuild")
         self._shard: edge.EdgeShard | None = None
-        self._before: edge.EdgeShard | None = None
+        self._old_shard: edge.EdgeShard | None = None
         self._target: Marker | None = None
         self._switched = False
         super().__init__(store.points_of(EdgeBackend(self._on_shard)), writers=writers, written=store.written)
@@ -415,7 +415,7 @@ class EdgeRebuild(CollectionRebuild):
         shard, target = self._shard, self._target
         if shard is None or target is None:
             raise StoreUnavailable("The reindex was closed.")
-        self._before = await self._store.adopt(shard, target)
+        self._old_shard = await self._store.adopt(shard, target)
         self._shard, self._switched = None, True
         self._store.unfinished = False
 
@@ -438,9 +438,9 @@ class EdgeRebuild(CollectionRebuild):
         if shard is not None:
             shard.flush()
             shard.close()
-        if self._before is not None and self._target is not None:
-            self._before.close()
-            self._before = None
+        if self._old_shard is not None and self._target is not None:
+            self._old_shard.close()
+            self._old_shard = None
             self._store.tidy(self._target)
 
     async def _on_shard(self, work: Callable[[edge.EdgeShard], Result]) -> Result:

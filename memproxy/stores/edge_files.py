@@ -205,9 +205,9 @@ def _try_lock(lock: int) -> bool:
 
 def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUnavailable:
     """The store that the state knows is not here."""
-    here = "holds no store" if found_id is None else f"holds another store ({found_id})"
+    state = "holds no store" if found_id is None else f"holds another store ({found_id})"
     return StoreUnavailable(
-        f"The folder {path} {here}, but the state belongs to the store {expected_id}. Restore a backup of the folder, "
+        f"The folder {path} {state}, but the state belongs to the store {expected_id}. Restore a backup of the folder, "
         "or, if the memories are meant to be gone, remove the state file too."
     )
 
@@ -293,9 +293,9 @@ class Room:
         if self._disk.in_memory() and (hole_bytes := _read_holes(shard)):
             self._check_opening(hole_bytes, "this store")
 
-    def _check_opening(self, needed: int, what: str) -> None:
+    def _check_opening(self, needed: int, purpose: str) -> None:
         least = needed + SPARE
-        self._check(least, f"opening {what} takes {_mib(least)} here")
+        self._check(least, f"opening {purpose} takes {_mib(least)} here")
 
     def _check(self, least: int, then: str) -> None:
         try:

@@ -100,9 +100,9 @@ def index(shard: edge.EdgeShard) -> None:
     schemas |= dict.fromkeys(TIME_FIELDS, edge.PayloadSchemaType.Datetime)
     # flags are matched, never compared: without the half for ranges a memory takes 0.2 KB less
     schemas |= {name: edge.IntegerIndexParams(lookup=True, range=False) for name in FLAG_FIELDS}
-    there = shard.info().payload_schema
+    indexed = shard.info().payload_schema
     for name, schema in schemas.items():
-        if name not in there:
+        if name not in indexed:
             shard.update(edge.UpdateOperation.create_field_index(name, schema))
 
 
@@ -132,14 +132,14 @@ class EdgeBackend:
     async def upsert(self, points: Sequence[Stored]) -> None:
         def work(shard: edge.EdgeShard) -> None:
             built = _storable(lambda: [_point(point) for point in points])
-            there = {
+            stored = {
                 str(point.id): point.payload
                 for point in shard.retrieve([point.id for point in points], _ALL_SCROLLED, False)
             }
             # In place, never a delete before it: a kill in the flush after a delete and an insert of one id loses both
             # forms, and with them what was acknowledged long ago (docs/decisions/0012).
             shard.update(edge.UpdateOperation.upsert_points(built))
-            if any(point.id in there and there[point.id] != _scrolled(point.payload) for point in points):
+            if any(point.id in stored and stored[point.id] != _scrolled(point.payload) for point in points):
                 _make_vacuum_due(shard)
 
         await self._written(work, lambda indexes: indexes.drop(by_owner(points)))

@@ -173,13 +173,13 @@ class TakingUp:
             await self._all()
         except StateUnavailable as error:
             log.error("what had been set aside still waits beside the state: %s", error.message)
-            self._later = self._tasks.start(self._again(), "take up")
+            self._later = self._tasks.start(self._take_up_later(), "take up")
 
     def stop(self) -> None:
         if self._later is not None:
             self._later.cancel()
 
-    async def _again(self) -> None:
+    async def _take_up_later(self) -> None:
         while True:
             await asyncio.sleep(TAKE_UP_AGAIN_S)
             with suppress(StateUnavailable):  # it was told when it was tried first

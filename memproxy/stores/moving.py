@@ -84,8 +84,8 @@ class StateTables(ABC):
         """Rows in the order of their keys, from behind ``after``."""
         columns, key = self._columns(table), ", ".join(map(column_name, table.key))
         values = {} if after is None else self._key(table, after)
-        behind = f"WHERE ({key}) > ({_placeholders(values)})" if values else ""
-        text = f"SELECT {', '.join(columns)} FROM {table.name} {behind} ORDER BY {key} LIMIT :most"  # noqa: S608 - names of our own schema
+        condition = f"WHERE ({key}) > ({_placeholders(values)})" if values else ""
+        text = f"SELECT {', '.join(columns)} FROM {table.name} {condition} ORDER BY {key} LIMIT :most"  # noqa: S608 - names of our own schema
         rows = await self._database.read(lambda db: db.all(text, most=limit, **values))
         return [self._row(table, dict(zip(columns, row, strict=True))) for row in rows]
 
@@ -97,12 +97,12 @@ class StateTables(ABC):
             f"INSERT INTO {table.name} ({', '.join(columns)}) {self.inserting} VALUES ({_placeholders(values[0])}) "  # noqa: S608 - as above
             f"ON CONFLICT ({', '.join(key)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
         )
-        await self._database.write(lambda db: db.each(text, values))
+        await self._database.write(lambda db: db.run_each(text, values))
 
     async def remove(self, table: Table, keys: Sequence[Key]) -> None:
         condition = " AND ".join(f"{column_name(name)} = :{name}" for name in table.key)
         values = [self._key(table, key) for key in keys]
-        await self._database.write(lambda db: db.each(f"DELETE FROM {table.name} WHERE {condition}", values))  # noqa: S608 - as above
+        await self._database.write(lambda db: db.run_each(f"DELETE FROM {table.name} WHERE {condition}", values))  # noqa: S608 - as above
 
     async def count(self, table: Table) -> int:
         row = await self._database.read(lambda db: db.first(f"SELECT count(*) FROM {table.name}"))  # noqa: S608 - as above

@@ -111,9 +111,9 @@ class OwnerIndex:
         """Insert or replace these points."""
         self._corpus = None
         last = {point.id: point for point in points}
-        again = [self.rows.pop(point_id) for point_id in self.holding(list(last))]
-        self._alive[again] = False
-        self._numbers[np.isin(self._vector_rows, again).nonzero()[0]] = 0
+        replaced = [self.rows.pop(point_id) for point_id in self.holding(list(last))]
+        self._alive[replaced] = False
+        self._numbers[np.isin(self._vector_rows, replaced).nonzero()[0]] = 0
         first = len(self._point_ids)
         self._point_ids += last
         if len(self._point_ids) > 2 * (len(self.rows) + len(last)) + 512:
@@ -237,8 +237,8 @@ class OwnerIndex:
         query /= np.maximum(np.linalg.norm(query), _TINY)
         scores = np.empty(self._used, np.float32)
         for start in range(0, self._used, _VECTORS):
-            some = slice(start, min(start + _VECTORS, self._used))
-            scores[some] = self._numbers[some].astype(np.float32) @ query
+            part = slice(start, min(start + _VECTORS, self._used))
+            scores[part] = self._numbers[part].astype(np.float32) @ query
         cosines = np.full(len(self._alive), _NONE, np.float32)
         np.maximum.at(cosines, self._vector_rows[: self._used], scores * self._scales[: self._used])
         return cosines
@@ -352,11 +352,11 @@ class OwnerIndexes:
         holding = [index for index in self._held() if index.holding(point_ids)]
         self._tell(holding, lambda index: index.change(index.holding(point_ids), fields))
 
-    def _tell(self, indexes: Sequence[OwnerIndex], what: Callable[[OwnerIndex], None]) -> None:
+    def _tell(self, indexes: Sequence[OwnerIndex], change: Callable[[OwnerIndex], None]) -> None:
         """What an index cannot hold ends it, and so may its size."""
         for index in indexes:
             try:
-                what(index)
+                change(index)
             except NotHere:
                 self.drop([index.owner])
             if self._indexes.get(index.owner) is index:
@@ -472,7 +472,7 @@ class OwnerIndexes:
     def _evict(self, needed: int, *, idle_since: float) -> None:
         """Forget the least recently used indexes not used since ``idle_since`` until ``needed`` bytes fit."""
         if needed + self.nbytes > self._most_bytes:
-            for index in sorted(self._indexes.values(), key=lambda each: each.used_at):
+            for index in sorted(self._indexes.values(), key=lambda candidate: candidate.used_at):
                 if needed + self.nbytes <= self._most_bytes or index.used_at > idle_since:
                     break
                 self.drop([index.owner])

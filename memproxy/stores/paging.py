@@ -101,8 +101,8 @@ async def conversations(
     words = {point.id: point.payload.get("content") for point in await engine.retrieve([point.id for _, point in page])}
     listed: list[Conversation] = []
     for start in range(0, len(page), _CONVERSATIONS):
-        some = page[start : start + _CONVERSATIONS]
-        listed += await asyncio.gather(*(_conversation(engine, turns, facts, name, newest) for name, newest in some))
+        chunk = page[start : start + _CONVERSATIONS]
+        listed += await asyncio.gather(*(_conversation(engine, turns, facts, name, newest) for name, newest in chunk))
     for conversation, (_, newest_point) in zip(listed, page, strict=True):
         text = words.get(newest_point.id)
         conversation.last_words = text[:_WORDS] if isinstance(text, str) else ""
@@ -127,10 +127,10 @@ async def _newest_of_each(
             if isinstance(name := row.payload.get("session_id"), str):  # else damaged
                 firsts.setdefault(name, row)
         for name, row in firsts.items():
-            here = OneOf("session_id", (name,))
-            if none_of is not None and await engine.scroll(none_of.also(here), limit=1, fields=_FIELDS):
+            in_session = OneOf("session_id", (name,))
+            if none_of is not None and await engine.scroll(none_of.also(in_session), limit=1, fields=_FIELDS):
                 continue
-            if cursor is None or not await _is_before(engine, among.also(here), cursor):
+            if cursor is None or not await _is_before(engine, among.also(in_session), cursor):
                 newest_points[name] = row
         passed += firsts
         if next_cursor is None:
@@ -149,9 +149,9 @@ async def _is_before(engine: Points, where: Where, cursor: Cursor) -> bool:
 async def _conversation(
     engine: Points, turns: Where, facts: Where, name: str, newest_point: FoundPoint
 ) -> Conversation:
-    here = OneOf("session_id", (name,))
-    turn_count, learned = await asyncio.gather(engine.count(turns.also(here)), engine.count(facts.also(here)))
-    first = await _dated(engine, (turns if turn_count else facts).also(here), limit=1, order="asc", fields=_FIELDS)
+    its = OneOf("session_id", (name,))
+    turn_count, learned = await asyncio.gather(engine.count(turns.also(its)), engine.count(facts.also(its)))
+    first = await _dated(engine, (turns if turn_count else facts).also(its), limit=1, order="asc", fields=_FIELDS)
     last = created_at(newest_point)
     return Conversation(
         id=name,
@@ -176,8 +176,8 @@ async def _next_times(engine: Points, where: Where, older: Where, *, limit: int,
         return [point for group in _by_time(rows) for point in group]
     *whole, cut = _by_time(rows)
     # the last time may have more points than were read: any of them, so all are read again in id order
-    again = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None, fields=fields)
-    return [point for group in whole for point in group] + again
+    rest = await _of_time(engine, where, created_at(cut[0]), limit=len(cut), after=None, fields=fields)
+    return [point for group in whole for point in group] + rest
 
 
 async def _of_time(
@@ -229,11 +229,11 @@ _SPARE = 8  # turns read beyond ``reach`` at first, so that a few of the same ti
 async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> list[Memory]:
     """Up to ``reach`` turns before and after ``turn``, in order; the turn itself is not among them."""
     session = turns_of(scope, turn.session_id)
-    before, after = await asyncio.gather(
+    earlier, later = await asyncio.gather(
         _side(engine, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
         _side(engine, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
     )
-    return [*reversed(before), *after]
+    return [*reversed(earlier), *later]
 
 
 async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: Order) -> list[Memory]:
@@ -245,8 +245,8 @@ async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: O
         complete = len(points) < limit
         if not complete:  # of the last time read there may be more
             turns = [other for other in turns if other.created_at != turns[-1].created_at]
-        here, back = _position(turn), order == "desc"
-        beyond = [other for other in turns if (_position(other) < here if back else _position(other) > here)]
+        position, back = _position(turn), order == "desc"
+        beyond = [other for other in turns if (_position(other) < position if back else _position(other) > position)]
         beyond.sort(key=_position, reverse=back)
         if complete or len(beyond) >= reach:
             return beyond[:reach]

@@ -139,8 +139,8 @@ class Points:
 
     async def stored(self, ids: Sequence[str]) -> list[Stored]:
         """As `retrieve`, with the vectors; without those that are still to be sealed, which a reindex writes anew."""
-        there = await self.engine.stored(ids) if ids else []
-        return await self._opened([point for point in there if self._keys is None or SEALED in point.payload])
+        points = await self.engine.stored(ids) if ids else []
+        return await self._opened([point for point in points if self._keys is None or SEALED in point.payload])
 
     async def count(self, where: Where) -> int:
         return await self.engine.count(await self._where(where))
@@ -312,12 +312,12 @@ def opened_payload(key: DataKey, payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (shown | changed).items() if name not in gone}
 
 
-def _sealed_json(key: DataKey, what: str, value: Any) -> str:
-    return key.seal_text(msgspec.json.encode(value).decode(), f"payload.{what}")
+def _sealed_json(key: DataKey, field: str, value: Any) -> str:
+    return key.seal_text(msgspec.json.encode(value).decode(), f"payload.{field}")
 
 
-def _opened_json(key: DataKey, what: str, sealed: str) -> Any:
-    return msgspec.json.decode(key.open_text(sealed, f"payload.{what}"))
+def _opened_json(key: DataKey, field: str, sealed: str) -> Any:
+    return msgspec.json.decode(key.open_text(sealed, f"payload.{field}"))
 
 
 def _token(key: DataKey, field: str, value: Any) -> Any:

@@ -177,9 +177,9 @@ class Collection:
         everybody = "on" if _is_of_everybody(where) else "off"
         try:
             async with contextlib.AsyncExitStack() as stack:
-                before = cancellations()
+                cancelled = cancellations()
                 connection = await stack.enter_async_context(self._pool.connection())
-                heed_cancellation(since=before)
+                heed_cancellation(since=cancelled)
                 if at_once:
                     await stack.enter_async_context(connection.pipeline())
                 await stack.enter_async_context(connection.transaction())
@@ -244,19 +244,19 @@ class Collection:
             "AND amname IN ('hnsw', 'ivfflat')",
             [f'"{self.name}_parts"'],
         )
-        others = []
+        outdated = []
         is_there = False
         for name, kind, options, is_valid in await result.fetchall():
             if is_valid and (kind, options) == (self._index.kind, self._index.options):
                 is_there = True
             else:
-                others.append(name)
-        if is_there and not others:
+                outdated.append(name)
+        if is_there and not outdated:
             return
         await connection.execute("SELECT set_config('memproxy.everybody', 'on', false)")
         held = await connection.execute(f"SELECT EXISTS (SELECT FROM {self._parts} WHERE beyond)")
         any_held = await held.fetchone() == (True,)
-        for name in others:
+        for name in outdated:
             await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {sql.Identifier(name).as_string()}")
         if not is_there and (any_held or self._index.kind == "hnsw"):
             await connection.execute(self._nearest_made("CONCURRENTLY"))
@@ -358,10 +358,10 @@ class Collection:
         statement = Statement()
         few = fields is not None and not set(fields) - {*TEXTS, *TIME_FIELDS, *FLAG_FIELDS}
         selected = ", ".join(["place", *(fields or ())]) if few else "place, payload"
-        behind = "" if after_id is None else f" AND place > {statement.value(after_id, 'uuid')}"
+        after = "" if after_id is None else f" AND place > {statement.value(after_id, 'uuid')}"
         by = {"asc": "created_at, place", "desc": "created_at DESC, place", None: "place"}
         text = (
-            f"SELECT {selected} FROM {self._points} WHERE {statement.where(where)}{behind} "
+            f"SELECT {selected} FROM {self._points} WHERE {statement.where(where)}{after} "
             f"ORDER BY {by[order]} LIMIT {statement.value(limit, 'bigint')}"
         )
         rows = await self._rows(where, text, statement)
@@ -563,7 +563,7 @@ def _is_of_everybody(where: Where | None) -> bool:
 
 def _owner_alone(where: Where) -> Where:
     """What of ``where`` says whose points they are."""
-    return Where(tuple(each for each in where.must if isinstance(each, OneOf) and each.key in OWNER_FIELDS))
+    return Where(tuple(rule for rule in where.must if isinstance(rule, OneOf) and rule.key in OWNER_FIELDS))
 
 
 def _text(value: object) -> str:

@@ -58,8 +58,8 @@ async def refusal(connection: AsyncConnection[Any], server: str, setting: str) -
             f"{server} is version {version}; {OLDEST_VERSION} or newer is needed. Upgrade the server, or name another "
             f"one in {setting}."
         )
-    asked = await connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')")
-    is_standby, encoding = await asked.fetchone() or (False, "UTF8")
+    cursor = await connection.execute("SELECT pg_is_in_recovery(), current_setting('server_encoding')")
+    is_standby, encoding = await cursor.fetchone() or (False, "UTF8")
     if is_standby:
         return f"{server} is a standby, which only reads. {_PRIMARY.format(setting=setting)}"
     if encoding != "UTF8":

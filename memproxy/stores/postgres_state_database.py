@@ -68,7 +68,7 @@ class Db(AsyncConnection[Row]):
     async def run(self, statement: str, /, **values: Any) -> int:
         return (await self.execute(_translated(statement), _written(values))).rowcount
 
-    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+    async def run_each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
         if values:
             async with self.cursor() as cursor:
                 await cursor.executemany(_translated(statement), list(map(_written, values)))
@@ -87,8 +87,8 @@ class Db(AsyncConnection[Row]):
                 await cursor.executemany(text, rows)
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:  # noqa: ARG002
-        some = f"SELECT ctid FROM {table} WHERE {where} LIMIT :most FOR UPDATE SKIP LOCKED"
-        return await self.run(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({some}))", most=most, **values)
+        chosen = f"SELECT ctid FROM {table} WHERE {where} LIMIT :most FOR UPDATE SKIP LOCKED"
+        return await self.run(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({chosen}))", most=most, **values)
 
     def json(self, value: Any) -> bytes:
         return msgspec.json.encode(value)
@@ -263,15 +263,15 @@ class PostgresDatabase:
         """A time by this machine's own clock, as the database's clock has it, whoever the caller is."""
         return time + self._skew
 
-    def own(self, time: datetime) -> datetime:
+    def local(self, time: datetime) -> datetime:
         """A time by the database's clock, as the caller's has it."""
         return time if self._is_given_shared else time - self._skew
 
     async def measure(self, db: Db) -> None:
         """See how far this machine's clock is from the database's."""
-        before = self.now()
-        (there,) = await single_row(db, "SELECT clock_timestamp()")
-        skew = there - (before + (self.now() - before) / 2)
+        sent_at = self.now()
+        (database_time,) = await single_row(db, "SELECT clock_timestamp()")
+        skew = database_time - (sent_at + (self.now() - sent_at) / 2)
         self._skew = skew if abs(skew) >= LEAST_SKEW else timedelta()
         self.is_measured = True
 
@@ -280,7 +280,7 @@ class PostgresDatabase:
         pool = self._pool
         if pool is None:
             raise StateUnavailable(f"The state in {self.location} is not open; open it, or wait until it is.")
-        before = cancellations()
+        cancelled = cancellations()
         try:
             db = await pool.getconn(timeout=AWAY_S if self._is_away else CONNECT_S)
         except PoolTimeout:
@@ -289,7 +289,7 @@ class PostgresDatabase:
         self._is_away = False
         late = asyncio.get_running_loop().call_later(within_s, _cut, db)
         try:
-            heed_cancellation(since=before)
+            heed_cancellation(since=cancelled)
             yield db
         finally:
             late.cancel()

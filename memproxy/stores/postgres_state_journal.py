@@ -67,8 +67,8 @@ class PostgresJournal(StateJournal):
         self._most_attempts = MOST_ATTEMPTS
 
     async def other_engines(self) -> int:
-        others = "SELECT count(*) FROM claimants WHERE id != :me AND until > clock_timestamp()"
-        row = await self._database.read(lambda db: db.first(others, **self.me))
+        statement = "SELECT count(*) FROM claimants WHERE id != :me AND until > clock_timestamp()"
+        row = await self._database.read(lambda db: db.first(statement, **self.me))
         return int(row[0]) if row else 0
 
     def _in_time(self, entry: JournalEntry) -> JournalEntry:

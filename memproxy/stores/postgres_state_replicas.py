@@ -162,8 +162,8 @@ class Replicas:
                 await self.live(db)
                 await self._take_over()
             async for notice in db.notifies(timeout=self.lease.total_seconds() / BEATS):
-                kind, _, what = notice.payload.partition(" ")
-                self._heard(kind, what)
+                kind, _, payload = notice.payload.partition(" ")
+                self._heard(kind, payload)
 
     def _missed(self) -> None:
         """What was changed while nobody listened was not told: it may be anything."""
@@ -171,11 +171,11 @@ class Replicas:
         self.changes.tell(None)
         self._heard(DESTROYED, "")
 
-    def _heard(self, kind: str, what: str) -> None:
+    def _heard(self, kind: str, payload: str) -> None:
         if kind == CHOSEN:
             self.changed()
         for callback in self._on.get(kind, ()):
-            callback(what)
+            callback(payload)
 
 
 IS_DEAD = """

@@ -103,7 +103,7 @@ async def migrate(db: Db, migrations: tables.Steps = MIGRATIONS) -> None:
 
 
 async def _version(db: Db) -> int:
-    (there,) = await single_row(
+    (exists,) = await single_row(
         db, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')", [SCHEMA]
     )
-    return int((await single_row(db, "SELECT coalesce(max(number), 0) FROM version"))[0]) if there else 0
+    return int((await single_row(db, "SELECT coalesce(max(number), 0) FROM version"))[0]) if exists else 0

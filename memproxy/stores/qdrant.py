@@ -180,8 +180,8 @@ class Collection:
         return await self.identity() or marker
 
     async def upsert(self, points: Sequence[Stored]) -> None:
-        for some in _calls(points):
-            await self._upsert(some)
+        for batch in _calls(points):
+            await self._upsert(batch)
 
     async def _upsert(self, points: Sequence[Stored]) -> None:
         try:

@@ -135,10 +135,10 @@ class Server:
         except (AioRpcError, QdrantException, OSError, RuntimeError, ValueError, TimeoutError) as error:
             reason = error.code().name.lower() if isinstance(error, AioRpcError) else type(error).__name__
         if reason is None:
-            before, self._client = self._client, client
+            unused, self._client = self._client, client
             log.info("the %s is reached by gRPC, port %d", self.location, port)
         else:
-            before = client
+            unused = client
             log.warning(
                 "the %s is reached by REST, which takes more time than gRPC: port %d does not answer (%s). Open it, or "
                 "set store.grpc_port to Qdrant's gRPC port, or to 0 for REST alone",
@@ -146,8 +146,8 @@ class Server:
                 port,
                 reason,
             )
-        if before is not None:
-            await before.close()
+        if unused is not None:
+            await unused.close()
 
     def _port_of_grpc(self) -> int | None:
         address = urlsplit(self._url)

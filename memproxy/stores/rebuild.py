@@ -87,8 +87,8 @@ class CollectionRebuild:
         after: str | None = None
         while True:
             points = await self._new.scroll(EVERYBODY, limit=_SCAN, fields=["tenant"], after_id=after)
-            there = {point.id for point in await self._first.retrieve([point.id for point in points])}
-            await self.remove([point.id for point in points if point.id not in there])
+            existing = {point.id for point in await self._first.retrieve([point.id for point in points])}
+            await self.remove([point.id for point in points if point.id not in existing])
             if len(points) < _SCAN:
                 return
             after = points[-1].id

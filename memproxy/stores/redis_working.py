@@ -182,9 +182,9 @@ class RedisWorking:
         while len(entries) < most and (
             members := await self._members("ZREVRANGE", all_of, start, start + _AT_ONCE - 1)
         ):
-            some = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
+            batch = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
             entries.update(
-                {position: entry for position, entry in some if position not in entries}
+                {position: entry for position, entry in batch if position not in entries}
             )  # it may move while it is read
             start += _AT_ONCE
         return list(entries.values())[:most]
@@ -197,11 +197,11 @@ class RedisWorking:
             return WorkingPage()
         all_of = self._all(name_of(*scope.owner))
         low, high, namespace = bounds(columns, prefix, after)
-        behind = f"({_above(*after)}" if after is not None else "-"
+        start = f"({_above(*after)}" if after is not None else "-"
         if namespace is None:
             await self._server.call(_NAME, [all_of], [], WORK_S)
             members = await self._members(
-                *("ZRANGEBYLEX", f"{all_of}:names", behind if after is not None and low == after[0] else f"[{low}"),
+                *("ZRANGEBYLEX", f"{all_of}:names", start if after is not None and low == after[0] else f"[{low}"),
                 *(f"({high}", "LIMIT", 0, most),
             )
         else:
@@ -209,8 +209,8 @@ class RedisWorking:
             for project in await self._projects(scope):
                 members += await self._members("ZRANGE", _namespace(all_of, namespace, project), 0, -1)
             members = sorted(member for member in members if after is None or member > _above(*after))[:most]
-        some = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
-        shown = [(position, entry) for position, entry in some if entry.key.startswith(prefix)]
+        batch = await self._read(scope, columns, [_hash(member) for member in members], now, "words" * words)
+        shown = [(position, entry) for position, entry in batch if entry.key.startswith(prefix)]
         last = _position(members[-1]) if len(members) == most else None
         return WorkingPage([entry for _, entry in shown], [position for position, _ in shown], last)
 
@@ -266,12 +266,12 @@ class RedisWorking:
 
     async def _erase(self, sets: Sequence[str], all_of: str) -> None:
         """Drop the entries that are named in the sets, and the sets."""
-        for each in sets:
-            while members := await self._command("ZRANGE", each, 0, _AT_ONCE - 1):
+        for key in sets:
+            while members := await self._command("ZRANGE", key, 0, _AT_ONCE - 1):
                 await self._server.call(_DROP, [all_of], members, WORK_S)
-                await self._command("ZREM", each, *members)  # also of entries that have gone by themselves
+                await self._command("ZREM", key, *members)  # also of entries that have gone by themselves
             # the owner alone has the last three
-            await self._command("UNLINK", each, f"{each}:ends", f"{each}:projects", f"{each}:names")
+            await self._command("UNLINK", key, f"{key}:ends", f"{key}:projects", f"{key}:names")
 
     async def _tidy(self, columns: Columns, prefix: str, all_of: str) -> None:
         """Take what has gone by itself out of the sets, which tell its key, as far as it may have had this prefix."""
@@ -311,16 +311,16 @@ class RedisWorking:
         """Those of these entries (names of hashes) that the scope sees now, with one ``field``; each with its place."""
         all_of = self._all(name_of(*scope.owner))
 
-        async def read(client: Any, some: Sequence[str]) -> list[list[bytes | None]]:
+        async def read(client: Any, names: Sequence[str]) -> list[list[bytes | None]]:
             pipeline = client.pipeline(transaction=False)
-            for name in some:
+            for name in names:
                 pipeline.execute_command("HMGET", f"{all_of}:{name}", *_FIELDS, field)
             rows: list[list[bytes | None]] = await pipeline.execute()
             return rows
 
         read_rows: list[list[bytes | None]] = []
         for start in range(0, len(names), _AT_ONCE):
-            read_rows += await self._server.ask(partial(read, some=names[start : start + _AT_ONCE]), WORK_S)
+            read_rows += await self._server.ask(partial(read, names=names[start : start + _AT_ONCE]), WORK_S)
         entries = []
         for row in read_rows:
             if any(value is None for value in row[: len(_FIELDS)]):

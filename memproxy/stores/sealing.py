@@ -79,18 +79,18 @@ class MasterKeys:
         except (KeyError, InvalidTag) as error:
             raise Unreadable(f"no master key of id {master} opens it") from error
 
-    def seal(self, plain: bytes, owner: tuple[str, str], what: str) -> bytes:
+    def seal(self, plain: bytes, owner: tuple[str, str], label: str) -> bytes:
         """``plain`` under the current master key, where a data key cannot be read or made; bound as `DataKey`'s."""
         nonce, name = os.urandom(_NONCE_BYTES), self.current.encode()
         head = _BY_MASTER + bytes([len(name)]) + name + nonce
-        return head + self._keys[self.current].encrypt(nonce, plain, _about(owner, what))
+        return head + self._keys[self.current].encrypt(nonce, plain, _about(owner, label))
 
-    def open(self, sealed: bytes, owner: tuple[str, str], what: str) -> bytes:
+    def open(self, sealed: bytes, owner: tuple[str, str], label: str) -> bytes:
         """What was sealed by `seal`. Raises `StateUnavailable`: that master key is not here, or it was changed."""
         end = 2 + sealed[1]
         name, nonce = sealed[2:end].decode("ascii", "replace"), sealed[end : end + _NONCE_BYTES]
         try:
-            return self._keys[name].decrypt(nonce, sealed[end + _NONCE_BYTES :], _about(owner, what))
+            return self._keys[name].decrypt(nonce, sealed[end + _NONCE_BYTES :], _about(owner, label))
         except (KeyError, InvalidTag) as error:
             raise StateUnavailable(
                 f"What is sealed by master key {name} cannot be read: add that one to {MASTER_KEY}."
@@ -109,29 +109,29 @@ class DataKey:
         self._names = AESSIV(parts[KEY_BYTES : 3 * KEY_BYTES])
         self._tokens = parts[3 * KEY_BYTES :]
 
-    def seal(self, plain: bytes, what: str) -> bytes:
-        """``plain`` encrypted and bound to its owner and to ``what`` it is; never the same twice."""
+    def seal(self, plain: bytes, label: str) -> bytes:
+        """``plain`` encrypted and bound to its owner and to its ``label``; never the same twice."""
         nonce = os.urandom(_NONCE_BYTES)
-        return _VERSION + self.id + nonce + self._texts.encrypt(nonce, plain, _about(self.owner, what))
+        return _VERSION + self.id + nonce + self._texts.encrypt(nonce, plain, _about(self.owner, label))
 
-    def open(self, sealed: bytes, what: str) -> bytes:
-        """What was sealed as ``what``. Raises `Unreadable`: it was not, or not by this key."""
+    def open(self, sealed: bytes, label: str) -> bytes:
+        """What was sealed as ``label``. Raises `Unreadable`: it was not, or not by this key."""
         if len(sealed) < _HEAD or sealed[:1] != _VERSION or sealed[1 : 1 + _ID_BYTES] != self.id:
             raise Unreadable("sealed by a key that is not there any more")
         nonce = sealed[1 + _ID_BYTES : _HEAD]
         try:
-            return self._texts.decrypt(nonce, sealed[_HEAD:], _about(self.owner, what))
+            return self._texts.decrypt(nonce, sealed[_HEAD:], _about(self.owner, label))
         except InvalidTag as error:
             raise Unreadable("it was changed, or is something else") from error
 
-    def seal_text(self, plain: str, what: str) -> str:
-        return TEXT_MARK + _written(self.seal(_bytes(plain), what))
+    def seal_text(self, plain: str, label: str) -> str:
+        return TEXT_MARK + _written(self.seal(_bytes(plain), label))
 
-    def open_text(self, text: str, what: str) -> str:
+    def open_text(self, text: str, label: str) -> str:
         """As `open`; text that is not sealed is answered as it is. Raises `Unreadable`."""
         if not text.startswith(TEXT_MARK):
             return text
-        return _text(self.open(_read(text.removeprefix(TEXT_MARK)), what))
+        return _text(self.open(_read(text.removeprefix(TEXT_MARK)), label))
 
     def name(self, plain: str) -> str:
         """The name, encrypted, always the same: equal names of one user can be told, nothing else."""
@@ -146,9 +146,9 @@ class DataKey:
         except InvalidTag as error:
             raise Unreadable("a name of a key that is not there any more") from error
 
-    def token(self, plain: str, what: str) -> str:
+    def token(self, plain: str, label: str) -> str:
         """A keyed hash of a value, for comparing: equal values of one user and field have equal tokens."""
-        material = _bytes(f"{what}\x1f{plain}")
+        material = _bytes(f"{label}\x1f{plain}")
         return TOKEN_MARK + _written(hmac.digest(self._tokens, material, "sha256")[:_TOKEN_BYTES])
 
 
@@ -189,8 +189,8 @@ def _master_id(key: bytes) -> str:
     return hashlib.sha256(b"memproxy/master-key-id\x1f" + key).hexdigest()[:12]
 
 
-def _about(owner: tuple[str, str], what: str) -> bytes:
-    return _bytes("\x1f".join((*owner, what)))
+def _about(owner: tuple[str, str], label: str) -> bytes:
+    return _bytes("\x1f".join((*owner, label)))
 
 
 def _bytes(text: str) -> bytes:

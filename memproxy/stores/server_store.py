@@ -152,9 +152,9 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         return self.collection
 
     def _not_here(self, expected_id: str, found_id: str | None) -> StoreUnavailable:
-        here = "does not exist" if found_id is None else f"is another store ({found_id})"
+        state = "does not exist" if found_id is None else f"is another store ({found_id})"
         return StoreUnavailable(
-            f"The {self.location} {here}, but the state belongs to the store {expected_id}. Restore {self.copied_by}, "
+            f"The {self.location} {state}, but the state belongs to the store {expected_id}. Restore {self.copied_by}, "
             "or, if the memories are meant to be gone, remove the state file too."
         )
 

@@ -28,7 +28,7 @@ class SqliteDb(sqlite3.Connection):
     async def all(self, statement: str, /, **values: Any) -> list[Row]:
         if (text := _prepared(statement, values)) is not None:
             return self.execute(text, values).fetchall()
-        return [row for some in _pieces(values) for row in await self.all(statement, **some)]
+        return [row for part in _pieces(values) for row in await self.all(statement, **part)]
 
     async def first(self, statement: str, /, **values: Any) -> Row | None:
         if (text := _prepared(statement, values)) is not None:
@@ -39,9 +39,9 @@ class SqliteDb(sqlite3.Connection):
     async def run(self, statement: str, /, **values: Any) -> int:
         if (text := _prepared(statement, values)) is not None:
             return self.execute(text, values).rowcount
-        return sum([await self.run(statement, **some) for some in _pieces(values)])
+        return sum([await self.run(statement, **part) for part in _pieces(values)])
 
-    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+    async def run_each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
         for row in values:
             await self.run(statement, **row)
 
@@ -53,14 +53,14 @@ class SqliteDb(sqlite3.Connection):
         self, table: str, columns: str, rows: Sequence[Sequence[Any]], conflict: str = "DO NOTHING"
     ) -> None:
         for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            row = f"({', '.join('?' * len(some[0]))})"
-            text = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(some))} ON CONFLICT {conflict}"  # noqa: S608 - constants of the parts
-            self.execute(_translated(text), [value for entry in some for value in entry])
+            batch = rows[start : start + _AT_ONCE]
+            row = f"({', '.join('?' * len(batch[0]))})"
+            text = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(batch))} ON CONFLICT {conflict}"  # noqa: S608 - constants of the parts
+            self.execute(_translated(text), [value for entry in batch for value in entry])
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:
-        some = f"SELECT {key} FROM {table} WHERE {where} LIMIT :most"  # noqa: S608 - as above
-        gone = f"DELETE FROM {table} WHERE ({key}) IN ({some})"  # noqa: S608 - as above
+        chosen = f"SELECT {key} FROM {table} WHERE {where} LIMIT :most"  # noqa: S608 - as above
+        gone = f"DELETE FROM {table} WHERE ({key}) IN ({chosen})"  # noqa: S608 - as above
         return await self.run(gone, most=most, **values)
 
     def json(self, value: Any) -> str:

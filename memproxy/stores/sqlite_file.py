@@ -311,7 +311,7 @@ class SqliteDatabase:
     def shared(self, time: datetime) -> datetime:
         return time
 
-    own = shared
+    local = shared
 
     def clock(self) -> Callable[[], datetime]:
         return self.time

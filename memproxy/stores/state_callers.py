@@ -72,11 +72,11 @@ class StateCallers(StatePart):
         places = {(charge.tenant, f"uses of {charge.user or _WHOLE_TENANT}") for charge in charges}
 
         async def work(db: Db) -> Spent | None:
-            before = await self._used(db, charges, seconds)
-            for spent, _ in before:
+            windows = await self._used(db, charges, seconds)
+            for spent, _ in windows:
                 if spent.charge.limit is not None and spent.used + spent.charge.amount > spent.charge.limit:
                     return spent
-            for spent, (tenant, user, what) in before:
+            for spent, (tenant, user, purpose) in windows:
                 await db.run(
                     """
                     INSERT INTO uses (tenant, user_id, what, ends, used) VALUES (:tenant, :user, :what, :ends, :used)
@@ -86,7 +86,7 @@ class StateCallers(StatePart):
                     """,
                     tenant=tenant,
                     user=user,
-                    what=what,
+                    what=purpose,
                     ends=seconds + spent.charge.seconds,
                     used=spent.charge.amount,
                     now=seconds,
@@ -107,10 +107,10 @@ class StateCallers(StatePart):
             "WHERE tenant = ANY(:tenants) AND user_id = ANY(:users) AND what = ANY(:whats) AND ends > :now",
             tenants=list({tenant for tenant, _, _ in windows}),
             users=list({user for _, user, _ in windows}),
-            whats=list({what for _, _, what in windows}),
+            whats=list({purpose for _, _, purpose in windows}),
             now=seconds,
         )
-        counted = {(tenant, user, what): (used, ends) for tenant, user, what, used, ends in rows}
+        counted = {(tenant, user, purpose): (used, ends) for tenant, user, purpose, used, ends in rows}
         result = []
         for charge, window in zip(charges, windows, strict=True):
             used, ends = counted.get(window, (0, seconds + charge.seconds))
@@ -217,8 +217,8 @@ class StateCallers(StatePart):
                 **msgspec.structs.asdict(answer),
                 **await self._answerer(db, scope),
             )
-            before = answer.at - ANSWERS_KEPT
-            await db.drop_some("answers", "tenant, user_id, name", "at < :before", _PRUNED_AT_ONCE, before=before)
+            kept_since = answer.at - ANSWERS_KEPT
+            await db.drop_some("answers", "tenant, user_id, name", "at < :before", _PRUNED_AT_ONCE, before=kept_since)
 
         await self._database.write(work)
 

@@ -158,9 +158,9 @@ class StateJournal(StatePart):
         async def work(db: Db) -> list[JournalRow]:
             numbers, plan_bytes = list[int](), MOST_PLAN_BYTES
             for head in await self._heads(db, self._claimable(db, lane), {**values, "limit": limit}):
-                behind, size = await _behind(db, head, values, limit=run - 1, plan_bytes=plan_bytes)
+                later_numbers, size = await _run_rows(db, head, values, limit=run - 1, plan_bytes=plan_bytes)
                 plan_bytes = max(MOST_RUN_BYTES, plan_bytes - size)
-                numbers += [head[0], *behind]
+                numbers += [head[0], *later_numbers]
             # not by RETURNING, for which SQLite takes four times as long
             await db.run(
                 f"UPDATE journal SET state = 'running'{self.claims} WHERE number = ANY(:numbers)",
@@ -263,7 +263,7 @@ class StateJournal(StatePart):
 
     async def _give_back(self, db: Db, running: Iterable[Row], most: int, now: datetime) -> Recovered:
         """Rows (number and tries) whose engine is gone wait again, or are parked after too many tries."""
-        again, parked = 0, {}
+        waiting, parked = 0, {}
         for number, attempts in running:
             died = f"the engine ended while it worked on this row, {attempts + 1} tries in all"
             if attempts + 1 >= most:
@@ -273,8 +273,8 @@ class StateJournal(StatePart):
             else:
                 due = now + CRASH_DELAY * (4 ** min(attempts, 4) - 1)
                 await self._put_back(db, number, died, due, counted=True)
-                again += 1
-        return Recovered(again=again, parked=parked)
+                waiting += 1
+        return Recovered(again=waiting, parked=parked)
 
     async def _put_back(
         self, db: Db, number: int, error: str, due: datetime, *, counted: bool, where: str = "true"
@@ -375,7 +375,7 @@ class StateJournal(StatePart):
         return sizes
 
     async def queue_ages(self, now: datetime) -> dict[str, float]:
-        there = self._database.shared(now)
+        shared_now = self._database.shared(now)
 
         async def work(db: Db) -> dict[str, float]:
             by_lane = {}
@@ -383,7 +383,7 @@ class StateJournal(StatePart):
                 # one question for each state: for each the index has the answer at once, however many rows there are
                 first = "SELECT at FROM journal WHERE lane = :lane AND state = :state ORDER BY number LIMIT 1"
                 oldest = [await db.first(first, lane=lane, state=state) for state in ("waiting", "running")]
-                ages = [(there - db.moment(row[0])).total_seconds() for row in oldest if row is not None]
+                ages = [(shared_now - db.moment(row[0])).total_seconds() for row in oldest if row is not None]
                 by_lane[lane] = max([0.0, *ages])
             return by_lane
 
@@ -420,7 +420,7 @@ class StateJournal(StatePart):
         await self._database.write(work, scope.owner)
 
 
-async def _behind(db: Db, head: Row, values: dict[str, Any], *, limit: int, plan_bytes: int) -> tuple[list[int], int]:
+async def _run_rows(db: Db, head: Row, values: dict[str, Any], *, limit: int, plan_bytes: int) -> tuple[list[int], int]:
     """Rows of the head's owner that may go with it, and how many bytes they are. What was tried before goes alone, so
     that a row that fails, or ends the engine, is told from those beside it. Plans go with plans up to ``plan_bytes``.
     """
@@ -437,18 +437,18 @@ async def _behind(db: Db, head: Row, values: dict[str, Any], *, limit: int, plan
         **values,
     )
     numbers, size, only_plans = list[int](), head_size, kind == JournalKind.PLAN
-    for behind, its_kind, its_size, is_free in rows:
+    for following, its_kind, its_size, is_free in rows:
         only_plans = only_plans and its_kind == JournalKind.PLAN
         if not is_free or size + its_size > (plan_bytes if only_plans else MOST_RUN_BYTES):
             break
-        numbers.append(behind)
+        numbers.append(following)
         size += its_size
     return numbers, size - head_size
 
 
 async def _advance(db: Db, places: Collection[tuple[str, str, str]]) -> None:
     """The oldest unfinished row of each owner (tenant, user) and lane becomes the head."""
-    await db.each(
+    await db.run_each(
         f"UPDATE journal SET head = {db.true} WHERE NOT head AND number = ("
         f"SELECT min(number) FROM journal WHERE {OWNED} AND lane = :lane AND state != 'parked')",
         [{"tenant": tenant, "user": user, "lane": lane} for tenant, user, lane in places],
@@ -473,7 +473,7 @@ async def _let_wait(db: Db, owner: OwnerKey, parked: str, values: dict[str, Any]
     """Let an owner's parked rows wait again behind all others, under new numbers; how many."""
     numbered = f"SELECT number FROM journal WHERE {parked} AND {OWNED} ORDER BY number"
     numbers = [number for (number,) in await db.all(numbered, **{**values, **owned(owner)})]
-    await db.each(
+    await db.run_each(
         f"""
         INSERT INTO journal (lane, kind, version, {db.scope_columns}, request_id, body, plan, attempts, at, head)
         SELECT lane, kind, version, {db.scope_columns}, request_id, body, plan, attempts * :kept, {db.now}, NOT EXISTS (
@@ -514,7 +514,7 @@ async def _holders(db: Db, columns: Columns, owner: OwnerKey, names: Sequence[st
 async def change_slots(db: Db, columns: Columns, owner: OwnerKey, changes: Sequence[SlotChange]) -> None:
     """Change slots in their order, under their owner's lock. Raises `SlotTaken`: one holds something unexpected."""
     held = await _holders(db, columns, owner, [change.slot for change in changes]) if changes else {}
-    before = dict(held)
+    old_holders = dict(held)
     for change in changes:
         if held.get(change.slot) != change.expected:
             raise SlotTaken
@@ -522,11 +522,11 @@ async def change_slots(db: Db, columns: Columns, owner: OwnerKey, changes: Seque
             held.pop(change.slot, None)
         else:
             held[change.slot] = change.new
-    if freed := [columns.slot(name) for name in before if name not in held]:
+    if freed := [columns.slot(name) for name in old_holders if name not in held]:
         await db.run(f"DELETE FROM slots WHERE {OWNED} AND slot = ANY(:slots)", slots=freed, **owned(owner))
     await db.insert(
         "slots",
         "tenant, user_id, slot, holder",
-        [(*owner, columns.slot(name), holder) for name, holder in held.items() if before.get(name) != holder],
+        [(*owner, columns.slot(name), holder) for name, holder in held.items() if old_holders.get(name) != holder],
         "(tenant, user_id, slot) DO UPDATE SET holder = excluded.holder",
     )

@@ -51,8 +51,8 @@ class Palace:
         """Where each of these written names stands; what has no number yet gets one."""
         placed = []
         for names in requests:
-            for one, other in names.same:
-                self._same(one, other, names.circles_here)
+            for name, other in names.same:
+                self._same(name, other, names.circles_here)
             wing = self._home(names) if names.drawer else self._wing(names.wing, names.circles_here)
             numbers = (wing, self._number("room", pointer(wing), names.room))
             room = pointer(*numbers)
@@ -82,21 +82,21 @@ class Palace:
         numbers = (self._numbers.get(("alias", within, name)) for within in in_circles)
         return next((number for number in numbers if number is not None), None)
 
-    def _same(self, one: str, other: str, in_circles: _Circles) -> None:
+    def _same(self, name: str, other: str, in_circles: _Circles) -> None:
         """Note that two names mean one subject, in their circle: the name with a wing shares it with the other; two
         wings are never merged. A role ("boss") moves from the person who had it to the one who has it now.
         """
-        first, second = self._known_wing(one, in_circles), self._known_wing(other, in_circles)
-        is_role_of_another = is_role(self._columns.plain_name(one)) and first is not None and first != second
-        if is_role_of_another and self._has_a_name_beside(one, in_circles, first):
+        first, second = self._known_wing(name, in_circles), self._known_wing(other, in_circles)
+        is_role_of_another = is_role(self._columns.plain_name(name)) and first is not None and first != second
+        if is_role_of_another and self._has_a_name_beside(name, in_circles, first):
             wing = second if second is not None else self._wing(other, in_circles)
-            if self._known_alias(one, in_circles) is not None:  # a role that has a wing of its own keeps it
-                self._keep("alias", in_circles[0], one, wing)
+            if self._known_alias(name, in_circles) is not None:  # a role that has a wing of its own keeps it
+                self._keep("alias", in_circles[0], name, wing)
         elif first is not None and second is None:
             self._keep("alias", in_circles[0], other, first)
         elif first is None:
             wing = second if second is not None else self._wing(other, in_circles)
-            self._keep("alias", in_circles[0], one, wing)
+            self._keep("alias", in_circles[0], name, wing)
 
     def _has_a_name_beside(self, role: str, in_circles: _Circles, wing: int | None) -> bool:
         """Whether a role's wing is known by a name too."""
@@ -198,8 +198,8 @@ class StatePalace(StatePart):
         return await self._database.read(work)
 
     async def palace_names(self, scope: Scope, *, writing: bool = False) -> dict[str, str]:
-        here = (scope.project, scope.agent)
-        in_circles = circles(*here)
+        place = (scope.project, scope.agent)
+        in_circles = circles(*place)
 
         async def work(db: Db) -> dict[str, str]:
             columns = await self._sealing.of(db, scope.owner)
@@ -213,10 +213,10 @@ class StatePalace(StatePart):
                 for kind, within, name, number in rows
                 if kind == "alias"
                 and number in names
-                and (within in in_circles if writing else is_shown_to(within, *here))
+                and (within in in_circles if writing else is_shown_to(within, *place))
             }
             # who sees all finds every wing by its own name
-            by_name = wings | aliases if writing or here != (None, None) else aliases | wings
+            by_name = wings | aliases if writing or place != (None, None) else aliases | wings
             read = {columns.plain_name(name): columns.plain_name(wing) for name, wing in by_name.items()}
             return {name: wing for name, wing in read.items() if name and wing}
 
@@ -253,15 +253,15 @@ class StatePalace(StatePart):
             if columns is None:
                 return [False] * len(places)
             named = {*(columns.name(wing) for wing, _, _ in places), *(room for _, room, _ in places)}
-            found = await _rows(db, scope.owner, "kind IN ('wing', 'room') AND name = ANY(:named)", named=list(named))
-            there = set(found)
+            rows = await _rows(db, scope.owner, "kind IN ('wing', 'room') AND name = ANY(:named)", named=list(named))
+            existing = set(rows)
             standing = []
             for wing, room, where in places:
                 numbers = read_pointer(where)
                 standing.append(
                     numbers is not None
-                    and ("wing", _TOP, columns.name(wing), numbers[0]) in there
-                    and ("room", pointer(numbers[0]), room, numbers[1]) in there
+                    and ("wing", _TOP, columns.name(wing), numbers[0]) in existing
+                    and ("room", pointer(numbers[0]), room, numbers[1]) in existing
                 )
             return standing
 
@@ -351,8 +351,8 @@ async def _around(db: Db, owner: OwnerKey, requests: Sequence[Names]) -> dict[_K
     named = {name for names in requests for name in (names.wing, *chain(*names.same))}
     rows = await _rows(db, owner, "kind IN ('wing', 'alias')")
     wings = {number for _, _, name, number in rows if name in named}
-    here = "kind IN ('home', 'room') AND name = ANY(:rooms)"
-    here_rows = await _rows(db, owner, here, rooms=list({names.room for names in requests}))
+    condition = "kind IN ('home', 'room') AND name = ANY(:rooms)"
+    here_rows = await _rows(db, owner, condition, rooms=list({names.room for names in requests}))
     wings |= {number for kind, _, _, number in here_rows if kind == "home"}
     inside = [f"{parent}/{pointer(0, number).partition('/')[2]}" for _, parent, _, number in here_rows if parent]
     parents = [_TOP, *map(pointer, wings), *inside]
@@ -375,5 +375,5 @@ def _written(columns: Columns, names: Names) -> Names:
         names,
         wing=columns.name(names.wing),
         closet=columns.name(names.closet),
-        same=tuple((columns.name(one), columns.name(other)) for one, other in names.same),
+        same=tuple((columns.name(name), columns.name(other)) for name, other in names.same),
     )

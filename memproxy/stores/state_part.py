@@ -63,7 +63,7 @@ class Db(Protocol):
     async def run(self, statement: str, /, **values: Any) -> int:
         """How many rows a statement changed."""
 
-    async def each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
+    async def run_each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
         """Run a statement once with each of these values."""
 
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
@@ -131,7 +131,7 @@ class Database(Protocol):
     def shared(self, time: datetime) -> datetime:
         """A time by the caller's clock, by the one that times are kept by."""
 
-    def own(self, time: datetime) -> datetime:
+    def local(self, time: datetime) -> datetime:
         """The other way round."""
 
     def clock(self) -> Callable[[], datetime]:
@@ -150,16 +150,16 @@ class Database(Protocol):
 class Columns(Protocol):
     """How one owner's texts are written into columns (``what`` names one): as they are, or encrypted."""
 
-    def seal(self, plain: bytes, what: str) -> bytes:
+    def seal(self, plain: bytes, label: str) -> bytes:
         """Bytes as they are written."""
 
-    def open(self, sealed: bytes, what: str) -> bytes:
+    def open(self, sealed: bytes, label: str) -> bytes:
         """What `seal` was given; nothing where it cannot be read."""
 
-    def seal_text(self, plain: str, what: str) -> str:
+    def seal_text(self, plain: str, label: str) -> str:
         """As `seal`, of a text."""
 
-    def open_text(self, sealed: str, what: str) -> str:
+    def open_text(self, sealed: str, label: str) -> str:
         """As `open`, of a text."""
 
     def name(self, plain: str) -> str:
@@ -175,12 +175,12 @@ class Columns(Protocol):
 class PlainColumns:
     """Columns that are not encrypted."""
 
-    def seal(self, plain: bytes, what: str) -> bytes:  # noqa: ARG002 - the protocol's
+    def seal(self, plain: bytes, label: str) -> bytes:  # noqa: ARG002 - the protocol's
         return plain
 
     open = seal
 
-    def seal_text(self, plain: str, what: str) -> str:  # noqa: ARG002 - the protocol's
+    def seal_text(self, plain: str, label: str) -> str:  # noqa: ARG002 - the protocol's
         return plain
 
     open_text = seal_text

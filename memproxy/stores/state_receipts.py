@@ -31,7 +31,7 @@ class StateReceipts(StatePart):
     async def note_receipts(self, parts: Sequence[ReceiptPart]) -> None:
         if not parts:
             return
-        before = self._noted
+        old_count = self._noted
         self._noted += len(parts)
 
         async def work(db: Db) -> None:
@@ -56,7 +56,7 @@ class StateReceipts(StatePart):
                 )
 
         await self._database.write(work, *{part.scope.owner for part in parts})
-        if not before or before // PRUNE_EVERY != self._noted // PRUNE_EVERY:
+        if not old_count or old_count // PRUNE_EVERY != self._noted // PRUNE_EVERY:
             await self._database.write(lambda db: prune(db, max(part.at for part in parts)))
 
     async def receipt(self, scope: Scope, request_id: str) -> Receipt | None:
@@ -122,9 +122,9 @@ class StateReceipts(StatePart):
             return None if row is None else db.scope(*row)
 
         async def work(db: Db) -> None:
-            if (there := await find(db)) is not None:
-                columns = await self._sealing.for_writing(db, there.owner)
-                await _note_outcomes(db, columns, there, number, outcomes, at=at)
+            if (receipt := await find(db)) is not None:
+                columns = await self._sealing.for_writing(db, receipt.owner)
+                await _note_outcomes(db, columns, receipt, number, outcomes, at=at)
 
         scope = await self._database.read(find)
         if scope is not None:
@@ -260,7 +260,7 @@ async def _news(db: Db, owner: OwnerKey, outcome: Outcome) -> Outcome | None:
         **owned(owner),
     )
     known_ids = {request_id for (request_id,) in rows}
-    new = [each for each in outcome.request_ids if each not in known_ids]
+    new = [name for name in outcome.request_ids if name not in known_ids]
     return msgspec.structs.replace(outcome, request_ids=new) if new else None
 
 

@@ -60,17 +60,17 @@ class SealedColumns:
     def __init__(self, key: DataKey) -> None:
         self._key = key
 
-    def seal(self, plain: bytes, what: str) -> bytes:
-        return self._key.seal(plain, what)
+    def seal(self, plain: bytes, label: str) -> bytes:
+        return self._key.seal(plain, label)
 
-    def open(self, sealed: bytes, what: str) -> bytes:
-        return _read(lambda: self._key.open(sealed, what), b"", what)
+    def open(self, sealed: bytes, label: str) -> bytes:
+        return _read(lambda: self._key.open(sealed, label), b"", label)
 
-    def seal_text(self, plain: str, what: str) -> str:
-        return self._key.seal_text(plain, what)
+    def seal_text(self, plain: str, label: str) -> str:
+        return self._key.seal_text(plain, label)
 
-    def open_text(self, sealed: str, what: str) -> str:
-        return _read(lambda: self._key.open_text(sealed, what), "", what)
+    def open_text(self, sealed: str, label: str) -> str:
+        return _read(lambda: self._key.open_text(sealed, label), "", label)
 
     def name(self, plain: str) -> str:
         return self._key.name(plain)
@@ -85,12 +85,12 @@ class SealedColumns:
         return f"{head}{self._key.token(rest, 'slot')}"
 
 
-def _read(work: Callable[[], Read], empty: Read, what: str) -> Read:
+def _read(work: Callable[[], Read], empty: Read, label: str) -> Read:
     try:
         return work()
     except Unreadable as error:
         metrics().internal_errors.labels(where="state.sealed").inc()
-        log.error("an encrypted %s cannot be read and counts as empty: %s", what, error)
+        log.error("an encrypted %s cannot be read and counts as empty: %s", label, error)
         return empty
 
 
@@ -155,11 +155,11 @@ class DataKeys:
             "SELECT tenant, user_id, id, master, wrapped FROM data_keys WHERE master != :current", current=current
         )
         for tenant, user, key_id, master, wrapped in rows:
-            again = self._masters.wrap(self._opened(master, wrapped, (tenant, user)), (tenant, user))
+            rewrapped = self._masters.wrap(self._opened(master, wrapped, (tenant, user)), (tenant, user))
             await db.run(
                 f"UPDATE data_keys SET master = :current, wrapped = :again WHERE {OWNED} AND id = :id",
                 current=current,
-                again=again,
+                again=rewrapped,
                 id=key_id,
                 **owned((tenant, user)),
             )
@@ -379,12 +379,12 @@ class SealedOwners(StateOwners):
         cached = self._current.get(owner)
         if cached is not None:
             return cached
-        before = self._destroyed
+        destroyed = self._destroyed
         key = await self._key(owner)
         while key is None and make:  # it may be destroyed right away
             await self.make_key(Scope(tenant=owner[0], user=owner[1]))
             key = await self._key(owner)
-        if key is not None and before == self._destroyed:
+        if key is not None and destroyed == self._destroyed:
             if len(self._current) >= MOST_KNOWN:
                 self._current.clear()
             self._current[owner] = key

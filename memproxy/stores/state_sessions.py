@@ -93,12 +93,12 @@ class StateSessions(StateJournal):
 
     async def silent_sessions(self, *, silent_before: datetime, limit: int) -> list[SessionProgress]:
         where = f"ended_at IS NULL AND last_turn_at <= :before AND {_NOT_LEARNING} ORDER BY last_turn_at LIMIT :limit"
-        before = self._database.shared(silent_before)
-        return await self._database.read(lambda db: self._progress(db, where, before=before, limit=limit))
+        shared_time = self._database.shared(silent_before)
+        return await self._database.read(lambda db: self._progress(db, where, before=shared_time, limit=limit))
 
     async def progress(self, scope: Scope) -> SessionProgress | None:
-        found = await self._database.glance(lambda db: self._progress(db, _SESSION, **_session(scope)))
-        return found[0] if found else None
+        sessions = await self._database.glance(lambda db: self._progress(db, _SESSION, **_session(scope)))
+        return sessions[0] if sessions else None
 
     async def _progress(self, db: Db, where: str, **values: Any) -> list[SessionProgress]:
         rows = await db.all(f"SELECT {db.scope_read}, unlearned, last_turn_at FROM progress WHERE {where}", **values)
@@ -106,7 +106,7 @@ class StateSessions(StateJournal):
             SessionProgress(
                 scope=db.scope(*scope_row),
                 unlearned=unlearned,
-                last_turn_at=self._database.own(db.moment(last_turn_at)),
+                last_turn_at=self._database.local(db.moment(last_turn_at)),
             )
             for *scope_row, unlearned, last_turn_at in rows
         ]
@@ -150,7 +150,7 @@ class StateSessions(StateJournal):
             )
             for name, session, said_at, answer in rows:
                 digest = None if answer is None else columns.plain_name(answer)
-                entry = KnownSession(session=session, said_at=self._database.own(db.moment(said_at)), answer=digest)
+                entry = KnownSession(session=session, said_at=self._database.local(db.moment(said_at)), answer=digest)
                 sessions.setdefault(keys_by_name[name], []).append(entry)
             return sessions
 
@@ -169,9 +169,9 @@ class StateSessions(StateJournal):
 
         await self._database.write(work, scope.owner)
         if self._remembered % PRUNE_EVERY == 1:
-            key, before = "tenant, user_id, key, session", session.said_at - KEYS_KEPT
+            key, kept_since = "tenant, user_id, key, session", session.said_at - KEYS_KEPT
             await self._database.write(
-                lambda db: db.drop_some("session_keys", key, "said_at < :before", PRUNED_AT_ONCE, before=before)
+                lambda db: db.drop_some("session_keys", key, "said_at < :before", PRUNED_AT_ONCE, before=kept_since)
             )
 
     async def find_blocks(self, scope: Scope, messages: Sequence[str]) -> SessionBlocks:

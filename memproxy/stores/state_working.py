@@ -52,12 +52,12 @@ class StateWorking(StatePart):
             }
             past = f"DELETE FROM working WHERE {OWNED} AND namespace = :namespace AND expires_at <= :updated_at"
             await db.run(past, **values)
-            there = await db.first(
+            stored = await db.first(
                 f"SELECT 1 FROM working WHERE {OWNED} AND name = :name AND project = :project", **values
             )
             # of its own project: what others keep is told to nobody
             held = f"SELECT count(*) FROM working WHERE {OWNED} AND namespace = :namespace AND project = :project"
-            if there is None and (count := await db.first(held, **values)) is not None and count[0] >= most:
+            if stored is None and (count := await db.first(held, **values)) is not None and count[0] >= most:
                 return None
             await db.run(
                 """
@@ -71,7 +71,7 @@ class StateWorking(StatePart):
                 """,
                 **values,
             )
-            return there is None
+            return stored is None
 
         return await self._database.write(work, scope.owner)
 
@@ -116,14 +116,14 @@ class StateWorking(StatePart):
             if columns is None:
                 return WorkingPage()
             low, high, namespace = bounds(columns, prefix, after)
-            behind, project = after or ("", "")
+            after_name, project = after or ("", "")
             rows = await db.all(
                 f"SELECT {_FIELDS}, {'words' if words else 'NULL'}, NULL FROM working WHERE {OWNED} "
                 "AND name >= :low AND name < :high AND (name, project) > (:behind, :project) "
                 f"{'' if namespace is None else 'AND namespace = :namespace '}ORDER BY name, project LIMIT :most",
                 low=low,
                 high=high,
-                behind=behind,
+                behind=after_name,
                 project=project,
                 namespace=namespace,
                 most=most,
@@ -172,8 +172,8 @@ class StateWorking(StatePart):
 
     def _entry(self, db: Db, columns: Columns, row: Row) -> WorkingEntry:
         name, project, *times = row[:5]
-        own = [self._database.own(db.moment(time)) for time in times]
-        return opened(columns, (name, project, *own, *row[5:]))
+        local_times = [self._database.local(db.moment(time)) for time in times]
+        return opened(columns, (name, project, *local_times, *row[5:]))
 
     def _values(self, scope: Scope, now: datetime) -> dict[str, Any]:
         return {**owned(scope.owner), "project": scope.project or "", "now": self._database.shared(now)}
@@ -181,18 +181,18 @@ class StateWorking(StatePart):
 
 def _visible(scope: Scope) -> str:
     """Condition on a row: the scope sees the entry now."""
-    here = "" if scope.project is None else " AND project IN (:project, '')"
-    return f"{OWNED} AND expires_at > :now{here}"
+    in_project = "" if scope.project is None else " AND project IN (:project, '')"
+    return f"{OWNED} AND expires_at > :now{in_project}"
 
 
 def bounds(columns: Columns, prefix: str, after: Place | None) -> tuple[str, str, str | None]:
     """What names behind the place are not below, and below; and the namespace that they must have, None: any. Names
     that are encrypted are not narrowed by their beginnings, but by a whole namespace.
     """
-    behind = after[0] if after is not None else ""
+    after_name = after[0] if after is not None else ""
     if columns.name(prefix) == prefix:
-        return max(prefix, behind), f"{prefix}\x7f", None  # a key is ASCII
-    return behind, "\x7f", columns.name(namespace_of(prefix)) if prefix.count("/") > 1 else None
+        return max(prefix, after_name), f"{prefix}\x7f", None  # a key is ASCII
+    return after_name, "\x7f", columns.name(namespace_of(prefix)) if prefix.count("/") > 1 else None
 
 
 def opened(columns: Columns, row: Sequence[Any]) -> WorkingEntry:

@@ -60,15 +60,15 @@ def _answer(job: _Work) -> None:
         _tell(job, job.answer.set_result, result)
 
 
-def _tell(job: _Work, tell: Callable[[Any], None], what: object) -> None:
+def _tell(job: _Work, tell: Callable[[Any], None], value: object) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits any more
-        job.loop.call_soon_threadsafe(_unless_left, job.answer, tell, what)
+        job.loop.call_soon_threadsafe(_unless_left, job.answer, tell, value)
 
 
-def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], what: object) -> None:
+def _unless_left(answer: "asyncio.Future[object]", tell: Callable[[Any], None], value: object) -> None:
     """Answer, unless the caller was cancelled meanwhile."""
     if not answer.done():
-        tell(what)
+        tell(value)
 
 
 class OwnThread:

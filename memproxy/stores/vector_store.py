@@ -348,12 +348,12 @@ class VectorStore:
             condition = self._readable(scope, MemoryFilter()).also(OneOf("id", tuple(ids[start : start + BATCH])))
             async for point in _all(engine, condition, ["id", "session_id", "kind"]):
                 if scope.session is None:
-                    here = point.payload.get("kind") != Kind.TURN.value
+                    fits = point.payload.get("kind") != Kind.TURN.value
                 else:
-                    here = point.payload.get("session_id") == scope.session
+                    fits = point.payload.get("session_id") == scope.session
                 if (name := point.payload.get("id")) is not None:  # a damaged point has none, and is no memory's place
-                    point_ids.setdefault(name, []).append((here, point.id))
-        return {name: [point_id for here, point_id in some if here == max(some)[0]] for name, some in point_ids.items()}
+                    point_ids.setdefault(name, []).append((fits, point.id))
+        return {name: [point_id for fits, point_id in rows if fits == max(rows)[0]] for name, rows in point_ids.items()}
 
     def _written(self, scope: Scope, point: Point) -> Stored:
         memory = point.memory
@@ -439,8 +439,8 @@ async def _more_facts(
     """Raw scores of the best facts that were not found, where a side has room for few of them, as `_filled`."""
     facts_query = msgspec.structs.replace(query, limit=query.facts)
     sides = [
-        side if _lacks_facts(query, there, reads) else None
-        for side, there in zip(_sides(facts_query, facts(query.where)), best, strict=True)
+        side if _lacks_facts(query, hits, reads) else None
+        for side, hits in zip(_sides(facts_query, facts(query.where)), best, strict=True)
     ]
     dense, bm25 = await _ranked(engine, sides)
     new = dict.fromkeys(point_id for point_id in dense | bm25 if point_id not in reads)
