@@ -62,7 +62,7 @@ def mem0_lines(path: Path) -> Iterator[dict[str, Any]]:
 def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any]:
     content = text_of(value.get("memory") or value.get("text") or value.get("data"))
     created = time_of(value.get("created_at")) or untimed
-    categories = [name for one in list_of(value.get("categories")) if (name := text_of(one)) is not None]
+    categories = [name for category in list_of(value.get("categories")) if (name := text_of(category)) is not None]
     return without_none(
         {
             "id": _mem0_id(value, content),
@@ -83,8 +83,8 @@ def _mem0_memory(value: dict[str, Any], untimed: str) -> dict[str, Any]:
 
 def _mem0_id(value: dict[str, Any], content: str | None) -> str:
     """Its own id; one that was not exported is made of what it says, so that a second import is the same."""
-    said = "\x1f".join(str(value.get(name)) for name in ("user_id", "agent_id", "run_id"))
-    return text_of(value.get("id")) or str(uuid.uuid5(_MEM0_IDS, f"{said}\x1f{content}"))
+    origin = "\x1f".join(str(value.get(name)) for name in ("user_id", "agent_id", "run_id"))
+    return text_of(value.get("id")) or str(uuid.uuid5(_MEM0_IDS, f"{origin}\x1f{content}"))
 
 
 def _mem0_relation(value: dict[str, Any], untimed: str) -> dict[str, Any] | None:
@@ -115,10 +115,10 @@ def zep_lines(path: Path) -> Iterator[dict[str, Any]]:
     untimed = written_at(path)
     for key, value in objects(path, _ZEP_LISTS):
         if key in _ZEP_THREADS or "messages" in value:
-            messages = [one for one in list_of(value.get("messages")) if isinstance(one, dict)]
+            messages = [message for message in list_of(value.get("messages")) if isinstance(message, dict)]
             named = (text_of(value.get(name)) for name in ("thread_id", "session_id", "uuid"))
             session = next(filter(None, named), None) or _zep_session({**value, **(messages[0] if messages else {})})
-            messages = [{"session_id": session, "user_id": value.get("user_id")} | one for one in messages]
+            messages = [{"session_id": session, "user_id": value.get("user_id")} | message for message in messages]
             for begin in range(0, len(messages), BATCH):
                 yield from _zep_conversations(messages[begin : begin + BATCH], untimed)
         elif "fact" in value:
@@ -160,28 +160,28 @@ def _zep_fact(value: dict[str, Any], untimed: str) -> dict[str, Any]:
 def _zep_conversations(messages: list[dict[str, Any]], untimed: str) -> Iterator[dict[str, Any]]:
     """Messages by session, each session's as one conversation; one without a time of its own is of ``untimed``."""
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for one in messages:
-        content = text_of(one.get("content"))
+    for message in messages:
+        content = text_of(message.get("content"))
         if content is not None:
-            session = text_of(one.get("thread_id") or one.get("session_id")) or "zep"
-            groups.setdefault((session, text_of(one.get("user_id"))), []).append(_zep_message(one, content))
-    for (session, user), said in groups.items():
+            session = text_of(message.get("thread_id") or message.get("session_id")) or "zep"
+            groups.setdefault((session, text_of(message.get("user_id"))), []).append(_zep_message(message, content))
+    for (session, user), written in groups.items():
         turns = {"session_id": session[:256], "user_id": user, "timestamp": untimed}
-        yield {"turns": without_none(turns) | {"messages": with_ids(said, session)}}
+        yield {"turns": without_none(turns) | {"messages": with_ids(written, session)}}
 
 
-def _zep_message(one: dict[str, Any], content: str) -> dict[str, Any]:
+def _zep_message(message: dict[str, Any], content: str) -> dict[str, Any]:
     """Newer exports say who spoke in ``role`` and ``name``, older ones in ``role_type`` and ``role``."""
-    said = text_of(one.get("role_type")) or text_of(one.get("role")) or "user"
-    role = _ZEP_ROLES.get(said, said)
-    name = text_of(one.get("name")) or (text_of(one.get("role")) if one.get("role_type") else None)
+    speaker = text_of(message.get("role_type")) or text_of(message.get("role")) or "user"
+    role = _ZEP_ROLES.get(speaker, speaker)
+    name = text_of(message.get("name")) or (text_of(message.get("role")) if message.get("role_type") else None)
     return without_none(
         {
-            "id": text_of(one.get("uuid")),
+            "id": text_of(message.get("uuid")),
             "role": role if role in _KNOWN_ROLES else "document",
             "content": content,
             "name": name[:200] if name else None,
-            "timestamp": time_of(one.get("created_at")),
+            "timestamp": time_of(message.get("created_at")),
         }
     )
 
@@ -204,11 +204,11 @@ def chatgpt_lines(path: Path) -> Iterator[dict[str, Any]]:
             first = messages[0]
             begun = "\x1f".join(str(part) for part in (began, first.get("id"), first["role"], first["content"]))
             session = str(uuid.uuid5(_CHATGPT_IDS, begun))
-        said = with_ids(messages, session)
+        with_all_ids = with_ids(messages, session)
         about = without_none({"title": text_of(conversation.get("title"))})
-        for begin in range(0, len(said), BATCH):
+        for begin in range(0, len(with_all_ids), BATCH):
             turns = {"session_id": session, "timestamp": began or untimed, "metadata": about}
-            yield {"turns": without_none(turns) | {"messages": said[begin : begin + BATCH]}}
+            yield {"turns": without_none(turns) | {"messages": with_all_ids[begin : begin + BATCH]}}
 
 
 def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
@@ -216,12 +216,12 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     nodes = object_of(conversation.get("mapping"))
     leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
     name = text_of(conversation.get("current_node")) or (leaves[-1] if leaves else None)
-    found: list[dict[str, Any]] = []
-    while name in nodes and isinstance(nodes[name], dict) and len(found) < MOST_BRANCH:
+    branch: list[dict[str, Any]] = []
+    while name in nodes and isinstance(nodes[name], dict) and len(branch) < MOST_BRANCH:
         node = nodes.pop(name)
-        found.append(object_of(node.get("message")))
+        branch.append(object_of(node.get("message")))
         name = text_of(node.get("parent"))
-    return found[::-1]
+    return branch[::-1]
 
 
 def _chatgpt_message(message: dict[str, Any]) -> dict[str, Any] | None:
@@ -272,7 +272,7 @@ def objects(path: Path, keys: Sequence[str], *, member: str | None = None) -> It
     Raises:
         ConfigError: it is no JSON, or has none of these lists.
     """
-    found = False
+    is_found = False
     try:
         with opened(path, member) as file:
             while (begin := file.read(1)).isspace():
@@ -280,12 +280,12 @@ def objects(path: Path, keys: Sequence[str], *, member: str | None = None) -> It
         for key in [""] if begin == b"[" else keys:
             with opened(path, member) as file:
                 for value in ijson.items(file, f"{key}.item" if key else "item"):
-                    found = True
+                    is_found = True
                     if isinstance(value, dict):
                         yield key, _with_floats(value)
     except JSONError as error:
         raise ConfigError(f"{path} is no JSON: {error}. Is the file complete?") from error
-    if not found and begin != b"[":
+    if not is_found and begin != b"[":
         raise ConfigError(f"{path} has none of the lists {', '.join(keys)}. Is it the right format?")
 
 
@@ -302,8 +302,8 @@ def text_of(value: object) -> str | None:
     """A text that says something, without characters that cannot be kept; None for anything else."""
     if not isinstance(value, str):
         return None
-    kept = value.replace("\x00", "").encode("utf-8", "replace").decode().strip()
-    return kept[:MOST_TEXT] or None
+    cleaned = value.replace("\x00", "").encode("utf-8", "replace").decode().strip()
+    return cleaned[:MOST_TEXT] or None
 
 
 def time_of(*values: object) -> str | None:
@@ -355,20 +355,20 @@ def with_ids(messages: Iterable[dict[str, Any]], session: str) -> list[dict[str,
     id another one before it has, which says something else, goes without: the API would refuse both, and it is told
     apart by what it says then.
     """
-    seen: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     first: dict[str, tuple[str, str]] = {}
     named: list[dict[str, Any]] = []
     timed: dict[str, Any] = {}
     for message in messages:
-        said = (message["role"], message["content"])
-        seen[said] += 1
+        words = (message["role"], message["content"])
+        counts[words] += 1
         timed = {"timestamp": message["timestamp"]} if "timestamp" in message else timed
-        one = {**timed, **message}
+        complete = {**timed, **message}
         if "id" not in message and "timestamp" not in message:
-            one["id"] = str(uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *said, str(seen[said])))))
-        if "id" in one and first.setdefault(one["id"], said) != said:
-            del one["id"]
-        named.append(one)
+            complete["id"] = str(uuid.uuid5(_MESSAGE_IDS, "\x1f".join((session, *words, str(counts[words])))))
+        if "id" in complete and first.setdefault(complete["id"], words) != words:
+            del complete["id"]
+        named.append(complete)
     return named
 
 

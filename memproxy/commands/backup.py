@@ -138,10 +138,10 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
         names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
         target = next(folder / name for name in names if not (folder / name).exists())
     with _draft(target) as draft:
-        async with installation(without_learning(settings)) as here:
+        async with installation(without_learning(settings)) as running:
             # the first third of the work; then every file is packed and checked
             request = BackupAsked(folder=str(draft / RAW), state=settings.state.backend == "sqlite")
-            answer = await here.finish(BACKUP_PATH, request, BackupTold, lambda done, total: show(done, 3 * total))
+            answer = await running.finish(BACKUP_PATH, request, BackupTold, lambda done, total: show(done, 3 * total))
         try:
             manifest = await asyncio.to_thread(_finished, draft, target, previous, show, answer.snapshot)
         except BaseException:
@@ -345,14 +345,14 @@ def _removed(folder: Path, newest: Path, keep: int) -> tuple[list[Path], list[Sn
     """Remove all dated backups but the newest, and the one just made, whatever the clock says; which, and the
     snapshots that they named.
     """
-    others = [one for one in dated(folder) if one != newest]
-    old, snapshots = others[: max(0, len(others) - (keep - 1))], []
-    for one in old:
+    older = [backup_folder for backup_folder in dated(folder) if backup_folder != newest]
+    old, snapshots = older[: max(0, len(older) - (keep - 1))], []
+    for backup_folder in old:
         with contextlib.suppress(ConfigError):  # whatever is wrong with it, it goes
-            snapshots.append(read_manifest(one).snapshot)
-        (one / MANIFEST).unlink()  # half of a backup is none
-        shutil.rmtree(one)
-    return old, [one for one in snapshots if one is not None]
+            snapshots.append(read_manifest(backup_folder).snapshot)
+        (backup_folder / MANIFEST).unlink()  # half of a backup is none
+        shutil.rmtree(backup_folder)
+    return old, [snapshot for snapshot in snapshots if snapshot is not None]
 
 
 MOST_MANIFEST_BYTES = 64 * 1024 * 1024

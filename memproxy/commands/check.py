@@ -132,8 +132,8 @@ async def check_store(settings: Settings, home: Path) -> Finding:
 async def check_served(settings: Settings, holder: Finding) -> Finding:
     """The server that has the files has state and store open."""
     try:
-        async with served(settings) as there:
-            parts = await there.call("GET", READY_PATH)
+        async with served(settings) as server:
+            parts = await server.call("GET", READY_PATH)
     except AlreadyServed:
         return holder
     ill = [parts[part] for part in ("state", "store") if parts[part].startswith((DEGRADED, REFUSED))]
@@ -224,8 +224,8 @@ async def findings(settings: Settings, home: Path, config: Path | None) -> list[
             finding = check()
             results.append(finding if isinstance(finding, Finding) else await finding)
         except MemproxyError as error:
-            told = next((f"as {before.part} says" for before in results if before.text == error.message), None)
-            results.append(Finding(part, False, told or error.message))
+            reference = next((f"as {earlier.part} says" for earlier in results if earlier.text == error.message), None)
+            results.append(Finding(part, False, reference or error.message))
     return [*results, files] if files is not None and files.works is False else results
 
 

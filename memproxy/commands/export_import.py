@@ -93,9 +93,9 @@ def import_command(
         result = asyncio.run(
             import_file(settings, file, shows, file_format=file_format, tenant=tenant, user=user, dry_run=dry_run)
         )
-    what = "line" if file_format == FORMAT else "entry"
+    unit = "line" if file_format == FORMAT else "entry"
     for number, message in result.errors:
-        typer.echo(f"{file}, {what} {number}: {message}", err=True)
+        typer.echo(f"{file}, {unit} {number}: {message}", err=True)
     for note in result.notes:
         typer.echo(note, err=True)
     would = "would be " if dry_run else ""
@@ -140,11 +140,11 @@ class ImportResult(msgspec.Struct, kw_only=True):
 async def export(settings: Settings, out: BinaryIO, show: Show, *, tenant: str | None, user: str, vectors: bool) -> int:
     """Write everything of a user to ``out`` as JSON Lines; how many memories that were."""
     done, cursor = 0, None
-    async with installation(without_learning(settings)) as here:
+    async with installation(without_learning(settings)) as running:
         while True:
             query: dict[str, Any] = {"limit": EXPORT_LIMIT, "vectors": str(vectors).lower()}
             query |= {"cursor": cursor} if cursor else {}
-            piece = await here.answer("GET", "/v1/memory/export", tenant=tenant, user=user, params=query)
+            piece = await running.answer("GET", "/v1/memory/export", tenant=tenant, user=user, params=query)
             out.write(piece.content)
             done += piece.content.count(b'{"memory":')
             show(done, int(piece.headers["x-memproxy-total"]))
@@ -170,12 +170,12 @@ async def import_file(
     """
     query = {"dry_run": str(dry_run).lower()} | ({"user_id": user} if user is not None else {})
     result, headers = ImportResult(), {"content-type": MEDIA_TYPE}
-    async with installation(without_learning(settings)) as here:
+    async with installation(without_learning(settings)) as running:
         with _readable(path):
             size = (await asyncio.to_thread(path.stat)).st_size
         with _settled():
             for piece, numbers, at in _pieces(_lines(path, file_format)):
-                answer = await here.answer(
+                answer = await running.answer(
                     "POST", "/v1/memory/import", tenant=tenant, params=query, content=piece, headers=headers
                 )
                 result.add(answer.json(), numbers, queued=answer.status_code == 202)

@@ -149,17 +149,17 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
     """
     try:
         with holding(settings):
-            async with _engine(settings, refused_too=refused_too) as here:
-                yield here
+            async with _engine(settings, refused_too=refused_too) as own_engine:
+                yield own_engine
     except AlreadyServed as server:
-        async with _connected(settings, server) as there:
-            yield there
+        async with _connected(settings, server) as server_engine:
+            yield server_engine
 
 
 async def call_once(settings: Settings, method: str, path: str, **arguments: Any) -> Any:
     """One call of the installation's memory API (`Installation.call`), in which no model learns."""
-    async with installation(without_learning(settings)) as here:
-        return await here.call(method, path, **arguments)
+    async with installation(without_learning(settings)) as running:
+        return await running.call(method, path, **arguments)
 
 
 @contextlib.asynccontextmanager
@@ -174,8 +174,8 @@ async def served(settings: Settings) -> AsyncIterator[Installation]:
         with holding(settings):
             raise ConfigError("No server runs on this installation: start `memproxy serve` first.")
     except AlreadyServed as server:
-        async with _connected(settings, server) as there:
-            yield there
+        async with _connected(settings, server) as running:
+            yield running
 
 
 @contextlib.asynccontextmanager

@@ -204,10 +204,10 @@ async def _keep(record: KeyRecord, state: "StateStore") -> list[str]:
     """Make the key known to every relay of this state; answers tenants of other keys whose names differ from its own in
     capitals alone.
     """
-    others = {other.tenant for other in await state.proxy_keys(None)} - {record.tenant}
+    other_tenants = {other.tenant for other in await state.proxy_keys(None)} - {record.tenant}
     await state.add_proxy_key(record)
     await state.note_audit([_entry("key.new", record.tenant, record.id)])
-    return sorted(name for name in others if name.casefold() == record.tenant.casefold())
+    return sorted(name for name in other_tenants if name.casefold() == record.tenant.casefold())
 
 
 async def _revoke(key_id: str, tenant: str | None, state: "StateStore") -> bool:
@@ -246,7 +246,7 @@ def line(record: KeyRecord) -> str:
     now = datetime.now(UTC)
     ended = "revoked" if record.revoked_at else "" if record.holds(now) else "expired"
     until = f"until {record.expires_at:%Y-%m-%d}" if record.expires_at and not ended else ended or "valid"
-    bound = [f"{what} {name}" for what, name in (("user", record.user), ("project", record.project)) if name]
+    bound = [f"{kind} {name}" for kind, name in (("user", record.user), ("project", record.project)) if name]
     allowed = ",".join(sorted(record.permissions))
     return "  ".join([record.id, f"tenant {record.tenant}", *bound, allowed, until, record.name]).rstrip()
 

@@ -42,20 +42,20 @@ async def _serve(settings: Settings, who: dict[str, Any]) -> None:
     from memproxy.mcp.tools import make_server, refused  # noqa: PLC0415 - an extra
 
     async with contextlib.AsyncExitStack() as held:
-        here = await held.enter_async_context(served(settings))
+        running = await held.enter_async_context(served(settings))
 
         async def call(_context: Any, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-            nonlocal here
+            nonlocal running
             arguments |= who
             try:
                 try:
-                    answer = await here.answer(method, path, **arguments)
+                    answer = await running.answer(method, path, **arguments)
                 except StoreUnavailable as error:
                     if not isinstance(error.__cause__, httpx.ConnectError):
                         raise  # it may have been done
                     # an agent outlives its server, and one that was started anew is found at another socket
-                    here = await held.enter_async_context(served(settings))
-                    answer = await here.answer(method, path, **arguments)
+                    running = await held.enter_async_context(served(settings))
+                    answer = await running.answer(method, path, **arguments)
             except MemproxyError as error:
                 raise refused(error.message) from error
             return dict(answer.json()) if answer.content else {}

@@ -44,9 +44,9 @@ OneKind = Annotated[Kind | None, typer.Option("--kind", help="Of this kind alone
 
 def reachable(ids: str | list[str] | None) -> str | list[str] | None:
     """Ids of memories as a path can name them. Raises `BadParameter`: one would lead to another call of the API."""
-    for one in [ids] if isinstance(ids, str) else ids or ():
-        if not one or one in CALL_NAMES:
-            raise typer.BadParameter(f"{one!r}: no memory has such an id.")
+    for memory_id in [ids] if isinstance(ids, str) else ids or ():
+        if not memory_id or memory_id in CALL_NAMES:
+            raise typer.BadParameter(f"{memory_id!r}: no memory has such an id.")
     return ids
 
 
@@ -83,10 +83,10 @@ async def _listed(
     """The newest memories, and whether there are more."""
     memories: list[Memory] = []
     params: dict[str, Any] = dict(query)
-    async with installation(without_learning(settings)) as here:
+    async with installation(without_learning(settings)) as running:
         while True:
             params["limit"] = min(PAGE, limit - len(memories)) if limit else PAGE
-            answer = await here.call("GET", "/v1/memory", tenant=tenant, user=user, params=params)
+            answer = await running.call("GET", "/v1/memory", tenant=tenant, user=user, params=params)
             memories += answer["data"]
             params["cursor"] = answer["next_cursor"]
             if params["cursor"] is None or len(memories) == limit:
@@ -123,11 +123,11 @@ def show_command(
 
 async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
     whose = {"tenant": tenant, "user": user}
-    async with installation(without_learning(settings)) as here:
-        memory = await here.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", **whose)
-        history = await here.call("GET", f"/v1/memory/{piece_of_path(memory['id'])}/history", **whose)
+    async with installation(without_learning(settings)) as running:
+        memory = await running.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", **whose)
+        history = await running.call("GET", f"/v1/memory/{piece_of_path(memory['id'])}/history", **whose)
         turns = {
-            name: await here.call_if_there("GET", f"/v1/memory/{piece_of_path(name)}", **whose)
+            name: await running.call_if_there("GET", f"/v1/memory/{piece_of_path(name)}", **whose)
             for name in memory["turn_ids"]
             if name != memory["id"]
         }
@@ -159,26 +159,26 @@ def forget(
     With a message goes what was learned from it alone.
     """
     settings = quiet_settings(config)
-    what = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
+    subject = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
     whole = partial(forget_user, settings, tenant=tenant, user=user, session=None)
     forgetting = partial(_forgotten, settings, tenant, user, memory_ids) if memory_ids else whole
-    told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
+    told_forgotten(forgetting, subject, tenant, yes=yes, as_json=json)
 
 
 async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_ids: list[str]) -> int:
     """How many went. Raises `MemproxyError` when some were not there, and says how many went all the same."""
     gone, missing = 0, list[str]()
-    async with installation(without_learning(settings)) as here:
+    async with installation(without_learning(settings)) as running:
         for memory_id in dict.fromkeys(memory_ids):
             path = f"/v1/memory/{piece_of_path(memory_id)}"
-            answer = await here.call_if_there("DELETE", path, tenant=tenant, user=user)
+            answer = await running.call_if_there("DELETE", path, tenant=tenant, user=user)
             if answer is None:
                 missing.append(memory_id)
             else:
                 gone += int(answer["deleted"])
     if missing:
-        others = f"; {gone} memories were forgotten" if gone else ""
-        raise MemproxyError(f"No memory has the id {', '.join(map(repr, missing))}{others}.")
+        done = f"; {gone} memories were forgotten" if gone else ""
+        raise MemproxyError(f"No memory has the id {', '.join(map(repr, missing))}{done}.")
     return gone
 
 

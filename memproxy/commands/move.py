@@ -155,8 +155,8 @@ async def take_back(settings: Settings) -> None:
     home = home_dir()
     await _remove_copies(home)
     with holding(settings):
-        async with opened_side(settings, home) as here:
-            await here.state.set_meta(MOVED, "")
+        async with opened_side(settings, home) as side:
+            await side.state.set_meta(MOVED, "")
 
 
 async def _remove_copies(home: Path) -> None:
@@ -228,10 +228,10 @@ class _Copying:
     async def check(self, source: Side) -> None:
         """See that both sides hold the same: as many, of the same digests."""
         for name, copied in self._pieces():
-            there = await digests(copied)
-            if there != self._digests[name]:
+            written = await digests(copied)
+            if written != self._digests[name]:
                 raise MemproxyError(
-                    f"{name}: {self._target.location} holds {len(there)} after the copy, {len(self._digests[name])} "
+                    f"{name}: {self._target.location} holds {len(written)} after the copy, {len(self._digests[name])} "
                     "were copied, or some of them differ. Nothing was switched; run it again."
                 )
         if (count := await source.points.count()) != len(self._digests[MEMORIES]):
@@ -271,8 +271,8 @@ def _held(target: Settings, source: Settings, home: Path) -> Iterator[None]:
 async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | None]:
     """What a running server holds: a copy of its files, or its stores where they are on servers. None: none runs."""
     if settings.state.backend != "sqlite":
-        async with opened_side(settings, home) as there:
-            yield there
+        async with opened_side(settings, home) as side:
+            yield side
         return
     folder = home / f"moving-{secrets.token_hex(4)}"
     is_served = False
@@ -289,8 +289,8 @@ async def _served_side(settings: Settings, home: Path) -> AsyncIterator[Side | N
         if not is_served:
             yield None
             return
-        async with opened_side(settings, home, copied=folder) as there:
-            yield there
+        async with opened_side(settings, home, copied=folder) as side:
+            yield side
 
 
 async def _stop(settings: Settings) -> None:

@@ -109,7 +109,7 @@ def tell_of_tenants(tenant: str | None) -> None:
     typer.echo(hint, err=True)
 
 
-def confirmed(what: str, *, yes: bool) -> None:
+def confirmed(action: str, *, yes: bool) -> None:
     """Return when somebody wants this done for good.
 
     Raises:
@@ -117,19 +117,19 @@ def confirmed(what: str, *, yes: bool) -> None:
         Abort: no.
     """
     if not yes and not os.isatty(0):
-        raise typer.BadParameter(f"nobody can be asked here: give --yes to {what} for good", param_hint="--yes")
+        raise typer.BadParameter(f"nobody can be asked here: give --yes to {action} for good", param_hint="--yes")
     if not yes:
-        typer.confirm(f"{what[0].upper()}{what[1:]} for good?", abort=True, err=True)
+        typer.confirm(f"{action[0].upper()}{action[1:]} for good?", abort=True, err=True)
 
 
 def told_forgotten(
-    forget: Callable[[], Coroutine[Any, Any, int]], what: str, tenant: str | None, *, yes: bool, as_json: bool
+    forget: Callable[[], Coroutine[Any, Any, int]], subject: str, tenant: str | None, *, yes: bool, as_json: bool
 ) -> None:
     """Ask whether this is to be forgotten for good, have it done, and say how many memories it was."""
-    confirmed(f"forget {what}", yes=yes)
+    confirmed(f"forget {subject}", yes=yes)
     with progress("forgetting"):
         gone = asyncio.run(forget())
-    show({"deleted": gone}, [f"{gone} memories forgotten: {what} of {whose(tenant)}."], as_json=as_json)
+    show({"deleted": gone}, [f"{gone} memories forgotten: {subject} of {whose(tenant)}."], as_json=as_json)
     if not gone:
         tell_of_tenants(tenant)
         raise typer.Exit(1)
@@ -182,10 +182,10 @@ def quiet_settings(config: Path | None) -> "Settings":
     return settings
 
 
-def tell_of_all_tenants(tenant: str | None, what: str) -> None:
+def tell_of_all_tenants(tenant: str | None, action: str) -> None:
     """Say, where a tenant is named, that all tenants are concerned: nobody is to take the one for the other."""
     if tenant is not None:
-        typer.echo(f"--tenant {tenant}: {what} concerns the whole installation, every tenant.", err=True)
+        typer.echo(f"--tenant {tenant}: {action} concerns the whole installation, every tenant.", err=True)
 
 
 Show = Callable[[int, int], None]
@@ -193,7 +193,7 @@ Show = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Show]:
+def progress(title: str) -> Iterator[Show]:
     """A progress bar on a terminal, a line now and then elsewhere."""
     from rich.console import Console  # noqa: PLC0415 - `serve` does without
     from rich.progress import Progress  # noqa: PLC0415 - the same
@@ -203,11 +203,11 @@ def progress(what: str) -> Iterator[Show]:
     def print_tenth(done: int, total: int) -> None:
         if (tenth := done * 10 // total if total else 10) not in tenths:
             tenths.add(tenth)
-            console.print(f"{what}: {done:,} of {total:,}", highlight=False)
+            console.print(f"{title}: {done:,} of {total:,}", highlight=False)
 
     if not console.is_terminal:
         yield print_tenth
         return
     with Progress(console=console) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

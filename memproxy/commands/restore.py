@@ -149,7 +149,7 @@ class Restoration:
         self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int], served: str | None = None
     ) -> None:
         home = home_dir()
-        self.folder, self._others = _chosen(folder)
+        self.folder, self._other_backups = _chosen(folder)
         self.manifest = read_manifest(self.folder)
         self._force = force
         self._free = free
@@ -205,13 +205,13 @@ class Restoration:
         return aside
 
     def _size(self) -> int:
-        return sum(one.size for one in self.manifest.files.values())
+        return sum(file.size for file in self.manifest.files.values())
 
     def _about_backup(self) -> Finding:
         made_at, files = self.manifest.made_at, self.manifest.files
-        newest = f", the newest of {self._others + 1} there" if self._others else ""
-        made = f"made {made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {self.manifest.memproxy}"
-        text = f"{self.folder}{newest}: {made}, {len(files)} files, {self.manifest.size:,} bytes"
+        newest = f", the newest of {self._other_backups + 1} there" if self._other_backups else ""
+        origin = f"made {made_at:%Y-%m-%d %H:%M:%S} UTC by memproxy {self.manifest.memproxy}"
+        text = f"{self.folder}{newest}: {origin}, {len(files)} files, {self.manifest.size:,} bytes"
         return Finding("backup", True, text)
 
     def _about_version(self, heads: Mapping[str, bytes]) -> Finding:
@@ -235,12 +235,12 @@ class Restoration:
     def _about_room(self, needed: Mapping[str, int]) -> Iterator[Finding]:
         disks: dict[int, tuple[Path, int]] = {}
         for name, path in self._targets.items():
-            there = next(parent for parent in path.parents if parent.exists())
-            disk = there.stat().st_dev
-            disks[disk] = (there, disks.get(disk, (there, SPARE))[1] + needed[name])
-        for there, required in disks.values():
-            free = self._free(there)
-            text = f"{required:,} bytes are needed in {there}, {free:,} are free"
+            folder = next(parent for parent in path.parents if parent.exists())
+            disk = folder.stat().st_dev
+            disks[disk] = (folder, disks.get(disk, (folder, SPARE))[1] + needed[name])
+        for folder, required in disks.values():
+            free = self._free(folder)
+            text = f"{required:,} bytes are needed in {folder}, {free:,} are free"
             works = free >= required
             yield Finding("disk", works, text if works else f"{text}: free some space")
 
@@ -279,9 +279,9 @@ def _check_is_of(manifest: Manifest, settings: Settings) -> None:
             "was restored. Name that installation's configuration with --config."
         )
     if (STATE in manifest.files) != (settings.state.backend == "sqlite"):
-        here = "holds none, and here it is in a file" if STATE not in manifest.files else "holds one"
+        finding = "holds none, and here it is in a file" if STATE not in manifest.files else "holds one"
         raise ConfigError(
-            f"It {here} (state.backend: {settings.state.backend}): nothing was restored. Name that installation's "
+            f"It {finding} (state.backend: {settings.state.backend}): nothing was restored. Name that installation's "
             "configuration with --config."
         )
 

@@ -115,11 +115,11 @@ def _port(settings: Settings) -> int:
     return settings.server.port
 
 
-def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float | None]:
+def quantiles(now: Scrape, previous: Scrape | None, name: str) -> dict[str, float | None]:
     """p50, p95 and p99 in milliseconds of a histogram of seconds, between two looks or since the start; None of
     nothing. Within a bucket values are taken to lie evenly, as Prometheus does.
     """
-    earlier = before.by(f"{name}_bucket", "le") if before is not None else {}
+    earlier = previous.by(f"{name}_bucket", "le") if previous is not None else {}
     counts = sorted(
         (float(le), value - earlier.get((le,), 0.0)) for (le,), value in now.by(f"{name}_bucket", "le").items()
     )
@@ -137,12 +137,12 @@ def quantiles(now: Scrape, before: Scrape | None, name: str) -> dict[str, float 
     return {"p50": at(0.5), "p95": at(0.95), "p99": at(0.99)}
 
 
-def view(server: str, now: Scrape, before: Scrape | None) -> dict[str, Any]:
+def view(server: str, now: Scrape, previous: Scrape | None) -> dict[str, Any]:
     """What is shown: totals since the start, and with an earlier look what came since by second (``per_s``)."""
 
     def counted(name: str, *labels: str) -> dict[str, dict[str, float]]:
-        seconds = now.at - before.at if before is not None else 0.0
-        earlier = before.by(name, *labels) if before is not None else {}
+        seconds = now.at - previous.at if previous is not None else 0.0
+        earlier = previous.by(name, *labels) if previous is not None else {}
         return {
             " ".join(filter(None, key)): {
                 "total": total,
@@ -165,8 +165,8 @@ def view(server: str, now: Scrape, before: Scrape | None) -> dict[str, Any]:
         "parts": now.parts,
         "requests": counted("memproxy_requests_total", "route", "status"),
         "recall": counted("memproxy_recall_total", "result", "reason"),
-        "overhead_ms": quantiles(now, before, "memproxy_request_overhead_seconds"),
-        "upstream_ms": quantiles(now, before, "memproxy_upstream_seconds"),
+        "overhead_ms": quantiles(now, previous, "memproxy_request_overhead_seconds"),
+        "upstream_ms": quantiles(now, previous, "memproxy_upstream_seconds"),
         "queue": dict(queue),
         "learning": {
             "written": counted("memproxy_memories_written_total", "operation"),
@@ -253,8 +253,8 @@ def _watch(server: Server, scrape: Scrape, interval: float) -> None:
         while not (ended or pause.wait(interval)):
             trouble = None
             try:
-                before, scrape = scrape, server.look()
-                totals = view(server.url, scrape, before)
+                previous, scrape = scrape, server.look()
+                totals = view(server.url, scrape, previous)
             except MemproxyError as error:
                 trouble = error.message
             live.update(_panel(totals, trouble), refresh=True)

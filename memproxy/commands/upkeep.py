@@ -116,9 +116,9 @@ def forget_command(
 ) -> None:
     """Forget everything of a user, or undo one conversation. It cannot be taken back."""
     settings = quiet_settings(config)
-    what = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
+    subject = f"session {session!r} of user {user!r}" if session is not None else f"everything of user {user!r}"
     forgetting = partial(forget, settings, tenant=tenant, user=user, session=session)
-    told_forgotten(forgetting, what, tenant, yes=yes, as_json=json)
+    told_forgotten(forgetting, subject, tenant, yes=yes, as_json=json)
 
 
 @app.command("prune")
@@ -191,15 +191,15 @@ async def mine(settings: Settings, show: Show, *, tenant: str | None = None, ret
     if not settings.learn.enabled:
         raise ConfigError("learn.enabled is false: there is nothing to drain. Switch it on, for this run at least.")
     loop, warned = asyncio.get_running_loop(), False
-    async with installation(settings) as here:
-        waiting = await _waiting_work(here, tenant, retry_parked=retry_parked)
+    async with installation(settings) as running:
+        waiting = await _waiting_work(running, tenant, retry_parked=retry_parked)
         total, moved = waiting.steps, loop.time()
         while waiting.steps:
             await asyncio.sleep(POLL_S)
-            before, waiting = waiting, await _waiting_work(here, tenant)
+            previous, waiting = waiting, await _waiting_work(running, tenant)
             total = max(total, waiting.steps)
             show(total - waiting.steps, total)
-            if waiting != before:
+            if waiting != previous:
                 moved = loop.time()
             elif loop.time() - moved > STALLED_AFTER_S:
                 raise MemproxyError(f"{waiting.why_stalled} Nothing moved for {STALLED_AFTER_S:.0f} seconds.")
@@ -209,9 +209,9 @@ async def mine(settings: Settings, show: Show, *, tenant: str | None = None, ret
     return waiting
 
 
-async def _waiting_work(here: Installation, tenant: str | None, *, retry_parked: bool = False) -> WaitingWork:
+async def _waiting_work(running: Installation, tenant: str | None, *, retry_parked: bool = False) -> WaitingWork:
     params = {"everybody": str(tenant is None).lower(), "retry_parked": str(retry_parked).lower()}
-    answer = await here.call("POST", LEARNING_PATH, tenant=tenant, params=params)
+    answer = await running.call("POST", LEARNING_PATH, tenant=tenant, params=params)
     queues = answer["queues"]
     open_rows = {lane: states.get("waiting", 0) + states.get("running", 0) for lane, states in queues.items()}
     return WaitingWork(
@@ -224,8 +224,8 @@ async def _waiting_work(here: Installation, tenant: str | None, *, retry_parked:
 
 async def forget(settings: Settings, *, tenant: str | None, user: str, session: str | None) -> int:
     """Forget everything of a user, or undo one of its conversations; how many memories went."""
-    what = f"users/{piece_of_path(user)}" if session is None else f"sessions/{piece_of_path(session)}"
-    answer = await call_once(settings, "DELETE", f"/v1/memory/{what}", tenant=tenant, user=user)
+    path = f"users/{piece_of_path(user)}" if session is None else f"sessions/{piece_of_path(session)}"
+    answer = await call_once(settings, "DELETE", f"/v1/memory/{path}", tenant=tenant, user=user)
     return int(answer["deleted"])
 
 
@@ -236,20 +236,20 @@ async def reindex(settings: Settings, show: Show) -> ReindexTold:
     """
     embedding = settings.embedding
     request = ReindexAsked(provider=embedding.provider, model=embedding.model, dimension=embedding.dimension)
-    async with installation(without_learning(settings), refused_too=True) as here:
-        return await here.finish(REINDEX_PATH, request, ReindexTold, show)
+    async with installation(without_learning(settings), refused_too=True) as running:
+        return await running.finish(REINDEX_PATH, request, ReindexTold, show)
 
 
 async def prune(settings: Settings, *, tenant: str | None, user: str | None, dry_run: bool) -> dict[str, int]:
     """What was pruned (or would be), by reason."""
-    async with installation(without_learning(settings)) as here:
-        if here.in_process is not None:
-            await here.in_process.pause_pruning()
+    async with installation(without_learning(settings)) as held:
+        if held.in_process is not None:
+            await held.in_process.pause_pruning()
         if user is not None:
             body = {"user_id": user, "dry_run": dry_run}
-            return dict((await here.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body))["reasons"])
+            return dict((await held.call("POST", "/v1/memory/prune", tenant=tenant, user=user, json=body))["reasons"])
         params = {"dry_run": str(dry_run).lower(), "everybody": str(tenant is None).lower()}
-        return dict((await here.call("POST", PRUNE_PATH, tenant=tenant, params=params))["pruned"])
+        return dict((await held.call("POST", PRUNE_PATH, tenant=tenant, params=params))["pruned"])
 
 
 async def dream(
@@ -260,20 +260,20 @@ async def dream(
     Raises:
         MemproxyError: one could not be begun; those before it are done.
     """
-    async with installation(without_learning(settings)) as here:
+    async with installation(without_learning(settings)) as running:
         owners = [(tenant, user)]
         if user is None:
             params = {"everybody": str(tenant is None).lower()}
-            owners = (await here.call("GET", OWNERS_PATH, tenant=tenant, params=params))["data"]
+            owners = (await running.call("GET", OWNERS_PATH, tenant=tenant, params=params))["data"]
         dreams: list[dict[str, Any]] = []
         for index, (of, who) in enumerate(owners):
             whose: dict[str, Any] = {"tenant": of, "user": who}
-            answer = await here.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
+            answer = await running.call("POST", "/v1/memory/dream", json={"dry_run": dry_run}, **whose)
             while answer["state"] in {"waiting", "running"}:
                 if len(owners) == 1:
                     show(answer["looked_at"], answer["entries"])
                 await asyncio.sleep(POLL_S)
-                answer = await here.call("GET", f"/v1/memory/dreams/{answer['id']}", **whose)
+                answer = await running.call("GET", f"/v1/memory/dreams/{answer['id']}", **whose)
             dreams.append({"tenant": of, **answer})
             show(index + 1, len(owners))
         return dreams

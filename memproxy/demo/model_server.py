@@ -55,10 +55,10 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> str:
     ones the last, which was said later.
     """
     last = max((place for place, message in enumerate(messages) if message.get("role") == "user"), default=None)
-    asked = text_of(messages[last]) if last is not None else ""
-    if not (words := _content_words(asked)):
+    question = text_of(messages[last]) if last is not None else ""
+    if not (words := _content_words(question)):
         return GREETING
-    if not _is_question(asked):
+    if not _is_question(question):
         return NOTED
     best, best_share = None, _LEAST_SHARE
     for line in _lines([message for place, message in enumerate(messages) if place != last]):
@@ -82,8 +82,8 @@ def _lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _sentences(text: str) -> list[str]:
-    found = [sentence.strip() for line in text.splitlines() for sentence in _SENTENCE_END.split(line)]
-    return [sentence for sentence in found if sentence]
+    pieces = [sentence.strip() for line in text.splitlines() for sentence in _SENTENCE_END.split(line)]
+    return [sentence for sentence in pieces if sentence]
 
 
 def _is_question(text: str) -> bool:
@@ -150,25 +150,25 @@ def extract(prompt: str) -> list[dict[str, Any]]:
 
 def quoted_messages(prompt: str) -> list[dict[str, Any]]:
     """The user's new messages in an extraction prompt: lines of JSON with ``role``, ``new`` and ``text``."""
-    found = []
+    quoted = []
     for line in prompt.splitlines():
         if line.startswith("{"):
             message = json.loads(line)
             if message.get("role") == "user" and message.get("new"):
-                found.append(message)
-    return found
+                quoted.append(message)
+    return quoted
 
 
 def _facts(text: str) -> Iterator[dict[str, Any]]:
     for sentence in _sentences(text):
-        found: set[str] = set()
+        predicates: set[str] = set()
         for rule in RULES if not _is_question(sentence) else ():
             if (match := rule.pattern.search(sentence)) is None:
                 continue
             named = {name: value.strip(" .!`") for name, value in match.groupdict().items()}
             predicate = rule.predicate.format(**named)
-            if predicate not in found:
-                found.add(predicate)
+            if predicate not in predicates:
+                predicates.add(predicate)
                 yield {
                     "kind": rule.kind,
                     "content": rule.content.format(**named),

@@ -123,13 +123,13 @@ def child_environment(home: Path) -> dict[str, str]:
 
     Settings of the embedding model stay: a local model may be named there.
     """
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("MEMPROXY") or name.startswith("MEMPROXY__EMBEDDING__")
     }
     local = "127.0.0.1,localhost"
-    return {**kept, "MEMPROXY_HOME": str(home), "NO_PROXY": local, "no_proxy": local}
+    return {**environment, "MEMPROXY_HOME": str(home), "NO_PROXY": local, "no_proxy": local}
 
 
 def free_port() -> int:
@@ -260,8 +260,8 @@ class Story:
         await self._restart()
 
         self.title("Session two: a new conversation asks")
-        asked = await self._say(*(question for question, _ in QUESTIONS))
-        for (question, fact), (text, headers, _) in zip(QUESTIONS, asked, strict=True):
+        answers = await self._say(*(question for question, _ in QUESTIONS))
+        for (question, fact), (text, headers, _) in zip(QUESTIONS, answers, strict=True):
             self._promise(f"session two: {question!r} is answered with {fact!r}", fact in text, text)
             recall = headers.get("x-memproxy-recall", "no header")
             self._promise("its recall header says injected", recall.startswith("injected"), recall)
@@ -273,7 +273,7 @@ class Story:
         await self._ask_again()
 
         self.title("What was promised")
-        rows = [("ok" if held else "FAILED", promise, "" if held else seen) for promise, held, seen in self._promises]
+        rows = [("ok" if held else "FAILED", promise, "" if held else shown) for promise, held, shown in self._promises]
         self._console.print(_table(("", "promise", "seen"), rows))
         failed = sum(not held for _, held, _ in self._promises)
         self.line(f"{failed} of {len(self._promises)} promises failed." if failed else "Every promise held.")
@@ -282,12 +282,12 @@ class Story:
     async def _restart(self) -> None:
         """The whole proxy is killed, as by a crash, and started again on the same home."""
         self.title("kill -9, and a new process")
-        before = self._proxy.pid
+        old_pid = self._proxy.pid
         await self._proxy.kill()
         with self._waiting("starting again"):
             await self._proxy.start()
-        self.line(f"Process {before} was killed; process {self._proxy.pid} serves the same home.")
-        self._promise("a new process serves after the kill", before != self._proxy.pid, f"{before}")
+        self.line(f"Process {old_pid} was killed; process {self._proxy.pid} serves the same home.")
+        self._promise("a new process serves after the kill", old_pid != self._proxy.pid, f"{old_pid}")
 
     async def _ask_again(self) -> None:
         """A last conversation asks for the budget: only the new one counts."""
@@ -349,25 +349,25 @@ class Story:
     async def _facts(self, *, active: bool) -> Memories:
         """The stored memories without the verbatim turns, oldest first."""
         listed = await self._call("GET", "/v1/memory", params={"limit": 200, "active": str(active).lower()})
-        found = [memory for memory in listed["data"] if memory["kind"] != "turn"]
-        return sorted(found, key=lambda memory: str(memory["created_at"]))
+        facts = [memory for memory in listed["data"] if memory["kind"] != "turn"]
+        return sorted(facts, key=lambda memory: str(memory["created_at"]))
 
-    async def _learned(self, wanted: Callable[[Memories], bool], doing: str) -> Memories:
+    async def _learned(self, is_done: Callable[[Memories], bool], doing: str) -> Memories:
         """Ask the memory API until what was said is learned."""
         facts: Memories = []
         try:
             with self._waiting(doing):
                 async with asyncio.timeout(_LEARNING_DEADLINE_S):
-                    while not wanted(facts := await self._facts(active=True)):  # noqa: ASYNC110 another process's state
+                    while not is_done(facts := await self._facts(active=True)):  # noqa: ASYNC110 another process's state
                         await asyncio.sleep(0.2)
         except TimeoutError as error:
-            seen = [fact["content"] for fact in facts]
-            message = f"not learned within {_LEARNING_DEADLINE_S:.0f} s; active facts are {seen}"
+            contents = [fact["content"] for fact in facts]
+            message = f"not learned within {_LEARNING_DEADLINE_S:.0f} s; active facts are {contents}"
             raise DemoFailed(f"{doing}: {message}.\n{self._proxy.log_end()}") from error
         return facts
 
-    def _promise(self, promise: str, held: bool, seen: str) -> None:
-        self._promises.append((promise, held, seen))
+    def _promise(self, promise: str, held: bool, result: str) -> None:
+        self._promises.append((promise, held, result))
 
     def title(self, text: str) -> None:
         self._console.print()
@@ -387,13 +387,13 @@ class Story:
             self.line(f"{text} ...")
             yield
 
-    def _show_exchange(self, asked: str, answered: str, headers: Mapping[str, str], elapsed_ms: float) -> None:
+    def _show_exchange(self, question: str, answered: str, headers: Mapping[str, str], elapsed_ms: float) -> None:
         recall = f"{headers.get('x-memproxy-recall', 'no header')}, memories: {headers.get('x-memproxy-memories')}"
         stages = headers.get("server-timing", "").replace(";dur=", " ")
         grid = Table.grid(padding=(0, 1))
         grid.add_column(style="bold", no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row("user", escape(asked))
+        grid.add_row("user", escape(question))
         grid.add_row("scripted model", escape(answered))
         grid.add_row("recall", escape(recall))
         grid.add_row("timings (ms)", escape(f"{stages}, whole request {elapsed_ms:.1f}"))
@@ -404,7 +404,7 @@ class Story:
         self._console.print(Panel(escape(block), title="injected into the prompt", title_align="left", expand=False))
         decision = why.get("decision", {})
         self.line(f"why: searched={decision.get('searched')} ({decision.get('reason')}); the lines and their scores:")
-        lines = [(f"{one['score']:.2f}", one["memory_id"][:8], one["snippet"]) for one in why.get("citations", [])]
+        lines = [(f"{line['score']:.2f}", line["memory_id"][:8], line["snippet"]) for line in why.get("citations", [])]
         self._console.print(_table(("score", "memory", "text"), lines))
 
     def _show_memories(self, facts: Memories, title: str) -> None:

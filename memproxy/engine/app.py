@@ -39,9 +39,9 @@ Message = TypeVar("Message")
 _ENDING = EngineUnavailable("The memory engine is ending; what it took in is kept. Try again in a moment.")
 
 
-def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], what: str) -> ASGIApp:
+def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], label: str) -> ASGIApp:
     """A call that comes with every chat request, as plain ASGI: a request may wait for it, and objects for a request
-    and its answer take a tenth of it. ``what`` it is, for the log.
+    and its answer take a tenth of it. ``label`` names it in the log.
     """
     decoder = msgspec.json.Decoder(kind)
 
@@ -53,8 +53,8 @@ def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], what:
         except Exception:
             # The last line of defence: a fault of ours is logged and counted, and the relay goes on without memory.
             metrics().internal_errors.labels(where="engine.api").inc()
-            log.exception("a %s failed", what)
-            fault = MemproxyError(f"memproxy failed on this {what}; its log says why.")
+            log.exception("a %s failed", label)
+            fault = MemproxyError(f"memproxy failed on this {label}; its log says why.")
             await error_answer(fault)(scope, receive, send)
         else:
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))] if body else []
@@ -67,9 +67,9 @@ def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], what:
 class EngineApp:
     """The engine's ASGI application: the relay's hot calls are made at once, others go through the router."""
 
-    def __init__(self, calls: Mapping[str, ASGIApp], others: Starlette) -> None:
+    def __init__(self, calls: Mapping[str, ASGIApp], other_calls: Starlette) -> None:
         self._calls = calls
-        self._others = others
+        self._other_calls = other_calls
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         call = self._calls.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
@@ -81,7 +81,7 @@ class EngineApp:
             await send(message)
 
         try:
-            await (call or self._others)(scope, receive, noted)
+            await (call or self._other_calls)(scope, receive, noted)
         except asyncio.CancelledError:
             # Only the server's end cancels a call, whose task has nothing left to do but to say so: uvicorn would log
             # the traceback and answer in words of its own. What has begun is left unfinished: uvicorn cuts it off.

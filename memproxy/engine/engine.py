@@ -292,9 +292,9 @@ class Engine:
         engines use the store.
         """
         self._readiness.require("state")
-        if others := await self.parts.state.other_engines():
+        if count := await self.parts.state.other_engines():
             raise Conflict(
-                f"{others} other engine{'s use' if others > 1 else ' uses'} this store, and would go on with the "
+                f"{count} other engine{'s use' if count > 1 else ' uses'} this store, and would go on with the "
                 "collection that is to be replaced. Stop every other machine, run this one with engine.workers: 1, "
                 "wait for 20 s, and run it again; then start them."
             )

@@ -32,17 +32,17 @@ _POLL_S = 0.1
 
 
 @contextlib.contextmanager
-def _telling(progress: ReindexTold | BackupTold, what: str) -> Iterator[None]:
+def _telling(progress: ReindexTold | BackupTold, label: str) -> Iterator[None]:
     """Note in ``progress`` how the work within ended; store and state go on serving."""
     try:
         yield
     except MemproxyError as error:
-        log.error("the %s ended early: %s", what, error.message)
+        log.error("the %s ended early: %s", label, error.message)
         progress.state, progress.error = FAILED, error.message
     except Exception as error:
         # whatever it is, whoever waits for the work must be told
-        metrics().internal_errors.labels(where=f"engine.{what}").inc()
-        log.error("the %s failed unexpectedly", what, exc_info=error)
+        metrics().internal_errors.labels(where=f"engine.{label}").inc()
+        log.error("the %s failed unexpectedly", label, exc_info=error)
         progress.state = FAILED
         progress.error = f"It failed unexpectedly ({type(error).__name__}); the log says where."
     else:

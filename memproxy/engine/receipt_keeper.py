@@ -86,13 +86,13 @@ class ReceiptKeeper:
     async def _write(self) -> None:
         await happens(self._flush_now, GATHER_S)  # others may have come meanwhile
         while self._waiting:
-            some, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-            self._tenants -= Counter(tenant for tenant, _ in some)
+            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            self._tenants -= Counter(tenant for tenant, _ in batch)
             try:
-                await self._state.note_receipts([make_part() for _, make_part in some])
+                await self._state.note_receipts([make_part() for _, make_part in batch])
             except StateUnavailable as error:
-                metrics().receipts_dropped.labels(reason="state").inc(len(some))
-                log.warning("%d receipts are not written: %s", len(some), error.message)
+                metrics().receipts_dropped.labels(reason="state").inc(len(batch))
+                log.warning("%d receipts are not written: %s", len(batch), error.message)
         self._flush_now.clear()
 
     def _part(self, at: datetime, request: RecallRequest, answer: RecallAnswer) -> ReceiptPart:
@@ -120,6 +120,6 @@ def _itself(part: ReceiptPart) -> ReceiptPart:
 
 def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every injected candidate, and the best of the others, in their order."""
-    others = (candidate["memory_id"] for candidate in candidates if not candidate["injected"])
-    best_left_out = set(islice(others, LEFT_OUT_SHOWN))
+    left_out = (candidate["memory_id"] for candidate in candidates if not candidate["injected"])
+    best_left_out = set(islice(left_out, LEFT_OUT_SHOWN))
     return [candidate for candidate in candidates if candidate["injected"] or candidate["memory_id"] in best_left_out]

@@ -139,12 +139,12 @@ async def answer_all(
     Raises:
         ModelRefused: a model takes no such key.
     """
-    found = {recipe: await _recipe(recipe, asked, reading, console) for recipe, asked in outcomes.items()}
+    answers = {recipe: await _recipe(recipe, group, reading, console) for recipe, group in outcomes.items()}
     return {
         "prompts": PROMPTS,
         "reader": reading.reader.name,
         "judge": reading.judge.name,
-        "recipes": {recipe: figures(outcomes[recipe], lines, total) for recipe, lines in found.items()},
+        "recipes": {recipe: figures(outcomes[recipe], lines, total) for recipe, lines in answers.items()},
     }
 
 
@@ -154,10 +154,10 @@ async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, co
     lines: dict[str, Answered] = {}
     with progress(console, f"answers ({recipe})", len(outcomes)) as step:
 
-        async def one(outcome: Outcome) -> None:
+        async def answer_one(outcome: Outcome) -> None:
             async with width:
                 try:
-                    lines[outcome.question.id] = await _asked(outcome, reading)
+                    lines[outcome.question.id] = await _answer(outcome, reading)
                 except ModelRefused:
                     raise
                 except ModelError as error:
@@ -167,7 +167,7 @@ async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, co
         try:
             async with asyncio.TaskGroup() as group:
                 for outcome in outcomes:
-                    group.create_task(one(outcome), name=f"answer {outcome.question.id}")
+                    group.create_task(answer_one(outcome), name=f"answer {outcome.question.id}")
         except ExceptionGroup as failed:
             # `except*` gives a group again in Python 3.11.2, which Debian 12 has
             if (refused := failed.subgroup(ModelRefused)) is None:
@@ -176,7 +176,7 @@ async def _recipe(recipe: str, outcomes: Sequence[Outcome], reading: Reading, co
     return lines
 
 
-async def _asked(outcome: Outcome, reading: Reading) -> Answered:
+async def _answer(outcome: Outcome, reading: Reading) -> Answered:
     """The reader is given the block as the proxy would inject it, then the question."""
     question, context = outcome.question, outcome.found.context
     system = READER.format(today=f"{question.asked_at:%A, %d %B %Y}")
@@ -224,11 +224,11 @@ def token_f1(answer: str, right: str) -> float:
     """Harmonic mean of the precision and recall of an answer's words, as SQuAD and LoCoMo have it: case, punctuation
     and articles aside, every word as often as it occurs.
     """
-    said, wanted = _tokens(answer), _tokens(right)
-    shared = sum((Counter(said) & Counter(wanted)).values())
+    answer_tokens, right_tokens = _tokens(answer), _tokens(right)
+    shared = sum((Counter(answer_tokens) & Counter(right_tokens)).values())
     if not shared:
-        return float(not said and not wanted)
-    precision, recall = shared / len(said), shared / len(wanted)
+        return float(not answer_tokens and not right_tokens)
+    precision, recall = shared / len(answer_tokens), shared / len(right_tokens)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -242,14 +242,14 @@ def figures(outcomes: Sequence[Outcome], lines: Mapping[str, Answered], total: s
     """
     groups = {}
     for name, group in by_group(outcomes, total).items():
-        answered = [line for one in group if (line := lines.get(one.question.id)) is not None]
+        answered = [line for outcome in group if (line := lines.get(outcome.question.id)) is not None]
         judged = [(float(line.correct), 1.0) for line in answered if line.correct is not None]
         overlap = [(token_f1(line.answer, line.right_answer), 1.0) for line in answered]
         sample = Sample({"accuracy": judged, "f1": overlap})
         groups[name] = {"questions": len(group), "judged": len(judged), **sample.figures()}
     return {
         "groups": groups,
-        "failed": sum(one.question.id not in lines for one in outcomes),
+        "failed": sum(outcome.question.id not in lines for outcome in outcomes),
         "unjudged": sum(line.correct is None for line in lines.values()),
         "input_tokens": sum(line.input_tokens for line in lines.values()),
         "output_tokens": sum(line.output_tokens for line in lines.values()),
@@ -267,5 +267,5 @@ def show_answers(answers: Mapping[str, Any], console: Console) -> None:
             table.add_row(group, str(figures["questions"]), str(figures["judged"]), *values)
         console.print(table)
         console.print(f"{recipe['input_tokens']} tokens in, {recipe['output_tokens']} out")
-        if left := recipe["failed"] + recipe["unjudged"]:
-            console.print(f"{left} questions have no verdict")
+        if without_verdict := recipe["failed"] + recipe["unjudged"]:
+            console.print(f"{without_verdict} questions have no verdict")

@@ -66,7 +66,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def messages(self) -> list[Message]:
-        return [Message(role=role, content=text) for one in self.said for role, text in one.items()]
+        return [Message(role=role, content=text) for message in self.said for role, text in message.items()]
 
 
 class Dialogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,12 +117,12 @@ def _read(path: Path) -> list[Dialogue]:
 
 def _checked(dialogues: list[Dialogue]) -> list[Dialogue]:
     """Them, when every id is there once, every role is known and every pattern can be read."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for dialogue in dialogues:
-        if dialogue.id in seen:
+        if dialogue.id in ids:
             raise ConfigError(f"two dialogues are called {dialogue.id}; give each an id of its own")
-        seen.add(dialogue.id)
-        if unknown := {role for session in dialogue.sessions for one in session.said for role in one} - _ROLES:
+        ids.add(dialogue.id)
+        if unknown := {role for session in dialogue.sessions for spoken in session.said for role in spoken} - _ROLES:
             raise ConfigError(f"dialogue {dialogue.id}: the role {sorted(unknown)[0]} is none of {sorted(_ROLES)}")
         ended = [pattern for gold in dialogue.ended for pattern in (*gold.match, *gold.by)]
         stored = [pattern for gold in dialogue.stored for pattern in (*gold.match, gold.subject or "")]
@@ -213,12 +213,12 @@ def judge(run: Run) -> Judged:
     end = run.after[-1] if run.after else []
     facts = [memory for memory in end if memory.active and not memory.quarantined]
     verdicts = [(memory, _verdict(memory, dialogue)) for memory in facts]
-    wanted = [memory for memory, verdict in verdicts if verdict in (Verdict.WANTED, Verdict.OPTIONAL)]
+    expected = [memory for memory, verdict in verdicts if verdict in (Verdict.WANTED, Verdict.OPTIONAL)]
     forbidden = [memory for memory in end if _any(dialogue.never, memory)]
     return Judged(
         run=run,
         facts=[(memory.content, verdict) for memory, verdict in verdicts],
-        missing=[gold for gold in dialogue.required if not any(fits(gold, memory) for memory in wanted)],
+        missing=[gold for gold in dialogue.required if not any(fits(gold, memory) for memory in expected)],
         changes=[_change(gold, verdicts, run) for gold in dialogue.ended],
         poison=[memory.content for memory in forbidden if not memory.quarantined],
         quarantined_poison=[memory.content for memory in forbidden if memory.quarantined],

@@ -57,10 +57,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_extraction(path: Path, options: Options, json_out: Path | None) -> None:
     """Measure what is learned from dialogues, print and write the figures."""
-    found = data.load(path)
-    found = for_smoke(found) if options.smoke else found
+    dialogues = data.load(path)
+    dialogues = for_smoke(dialogues) if options.smoke else dialogues
     settings, access = settings_of(options, os.environ)
-    judged, embedder = asyncio.run(_measured(found, settings, access, options))
+    judged, embedder = asyncio.run(_measured(dialogues, settings, access, options))
     about = {
         "data": path.name,
         "mode": options.mode,
@@ -68,9 +68,9 @@ def measure_extraction(path: Path, options: Options, json_out: Path | None) -> N
         "embedder": embedder,
         "model": access.model if access is not None else None,
     }
-    made = made_report(judged, about)
-    show(made, make_console(), verbose=options.verbose)
-    write_json(json_out, made)
+    report = made_report(judged, about)
+    show(report, make_console(), verbose=options.verbose)
+    write_json(json_out, report)
 
 
 def settings_of(options: Options, environ: Mapping[str, str]) -> tuple[Settings, UpstreamAccess | None]:
@@ -95,11 +95,11 @@ def settings_of(options: Options, environ: Mapping[str, str]) -> tuple[Settings,
 
 
 async def _measured(
-    found: Sequence[Dialogue], settings: Settings, access: UpstreamAccess | None, options: Options
+    dialogues: Sequence[Dialogue], settings: Settings, access: UpstreamAccess | None, options: Options
 ) -> tuple[list[Judged], str]:
     console = Console(stderr=True)
     async with opened_embedder(options.model_path, options.cache) as embedder:
-        return await run_all(found, settings, access, embedder=embedder, console=console), embedder.name
+        return await run_all(dialogues, settings, access, embedder=embedder, console=console), embedder.name
 
 
 async def run_all(
@@ -155,9 +155,9 @@ def _recall(judged: Judged) -> tuple[float, float]:
     return float(required - len(judged.missing)), float(required)
 
 
-def _changes(*, corrected: bool, known: bool) -> Counts:
+def _changes(*, corrected: bool, only_known: bool) -> Counts:
     def count(judged: Judged) -> tuple[float, float]:
-        changes = [one for one in judged.changes if bool(one.gold.by) == corrected and (one.known or not known)]
+        changes = [c for c in judged.changes if bool(c.gold.by) == corrected and (c.known or not only_known)]
         return float(sum(change.right for change in changes)), float(len(changes))
 
     return count
@@ -171,10 +171,10 @@ def _clean(judged: Judged) -> tuple[float, float]:
 FIGURES: Mapping[str, Counts] = {
     "precision": lambda judged: (float(judged.count(Verdict.WANTED)), float(judged.count(*_COUNTED))),
     "recall": _recall,
-    "corrections": _changes(corrected=True, known=False),
-    "corrections_of_known": _changes(corrected=True, known=True),
-    "retractions": _changes(corrected=False, known=False),
-    "retractions_of_known": _changes(corrected=False, known=True),
+    "corrections": _changes(corrected=True, only_known=False),
+    "corrections_of_known": _changes(corrected=True, only_known=True),
+    "retractions": _changes(corrected=False, only_known=False),
+    "retractions_of_known": _changes(corrected=False, only_known=True),
     "poisoned": lambda judged: (float(bool(judged.poison)), float(bool(judged.dialogue.never))),
     "clean": _clean,
     "right": lambda judged: (float(judged.right), 1.0),
@@ -207,18 +207,18 @@ def of_group(group: Sequence[Judged]) -> dict[str, Any]:
 def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:
     """All figures as JSON types (one that nothing defines is null): of all dialogues and of each type."""
     groups = {ALL: list(judged)}
-    for name in dict.fromkeys(one.dialogue.type for one in judged):
-        groups[name] = [one for one in judged if one.dialogue.type == name]
-    seconds = np.array([one.run.seconds for one in judged])
+    for name in dict.fromkeys(item.dialogue.type for item in judged):
+        groups[name] = [item for item in judged if item.dialogue.type == name]
+    seconds = np.array([item.run.seconds for item in judged])
     figures = {
         **about,
         "dialogues": len(judged),
-        "sessions": sum(len(one.dialogue.sessions) for one in judged),
-        "turns": sum(len(session.said) for one in judged for session in one.dialogue.sessions),
-        "unlearned_sessions": sum(one.run.unlearned for one in judged),
+        "sessions": sum(len(item.dialogue.sessions) for item in judged),
+        "turns": sum(len(session.said) for item in judged for session in item.dialogue.sessions),
+        "unlearned_sessions": sum(item.run.unlearned for item in judged),
         "seconds_per_dialogue": {"mean": float(seconds.mean()), "p95": float(np.quantile(seconds, 0.95))},
         "groups": {name: of_group(group) for name, group in groups.items()},
-        "failures": [_failure(one) for one in judged if not one.right],
+        "failures": [_failure(item) for item in judged if not item.right],
     }
     return make_report("extraction", figures)
 
@@ -226,7 +226,7 @@ def made_report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str,
 def _failure(judged: Judged) -> dict[str, Any]:
     """What is wrong with a dialogue, for looking into."""
     by_verdict = {
-        verdict.value: [text for text, found in judged.facts if found is verdict]
+        verdict.value: [text for text, kind in judged.facts if kind is verdict]
         for verdict in (Verdict.EXTRA, Verdict.STALE)
     }
     return {
@@ -253,28 +253,28 @@ _COLUMNS = {
 _FAULTS = ("missing", "extra", "stale", "poison", "not_ended")
 
 
-def show(made: Mapping[str, Any], console: Console, *, verbose: bool = False) -> None:
+def show(report: Mapping[str, Any], console: Console, *, verbose: bool = False) -> None:
     """Print the figures: in all with intervals, then by type; with ``verbose`` what went wrong in each dialogue."""
     console.print(
-        f"extraction ({made['data']}), mode {made['mode']}: {made['dialogues']} dialogues, "
-        f"{made['sessions']} sessions, {made['turns']} turns; embedder {made['embedder']}"
+        f"extraction ({report['data']}), mode {report['mode']}: {report['dialogues']} dialogues, "
+        f"{report['sessions']} sessions, {report['turns']} turns; embedder {report['embedder']}"
     )
-    total = made["groups"][ALL]
+    total = report["groups"][ALL]
     table = make_table("figure", "value", "95 % interval", title="all dialogues")
-    for name, one in total.items():
-        if isinstance(one, dict) and "value" in one:
-            table.add_row(name, rounded(one["value"]), f"{rounded(one['low'])} to {rounded(one['high'])}")
+    for name, value in total.items():
+        if isinstance(value, dict) and "value" in value:
+            table.add_row(name, rounded(value["value"]), f"{rounded(value['low'])} to {rounded(value['high'])}")
     console.print(table)
     console.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in total["counts"].items()))
     groups = make_table("type", "n", *_COLUMNS.values(), title="by type")
-    for name, figures in made["groups"].items():
-        groups.add_row(name, str(figures["dialogues"]), *(rounded(figures[one]["value"]) for one in _COLUMNS))
+    for name, figures in report["groups"].items():
+        groups.add_row(name, str(figures["dialogues"]), *(rounded(figures[value]["value"]) for value in _COLUMNS))
     console.print(groups)
-    seconds = made["seconds_per_dialogue"]
+    seconds = report["seconds_per_dialogue"]
     console.print(f"seconds per dialogue: mean {seconds['mean']:.3f}, p95 {seconds['p95']:.3f}")
-    if made["unlearned_sessions"]:
-        console.print(f"{made['unlearned_sessions']} sessions could not be learned from; the log says why")
-    for failure in made["failures"] if verbose else ():
+    if report["unlearned_sessions"]:
+        console.print(f"{report['unlearned_sessions']} sessions could not be learned from; the log says why")
+    for failure in report["failures"] if verbose else ():
         console.print(f"\n{failure['id']}")
         for fault in _FAULTS:
             for text in failure[fault]:

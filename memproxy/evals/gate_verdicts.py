@@ -94,9 +94,9 @@ def evaluate(lines: Sequence[Line], skip: frozenset[str] = SKIP) -> list[Judged]
 def measure_gate(data: Path, json_out: Path | None, *, config: Path | None = None) -> None:
     """Measure the gate (of a configuration, by default all of it), print and write the figures."""
     settings = Settings() if config is None else load_settings(config)
-    made = made_report(evaluate(load(data), skipped(settings.gate)), data.name)
-    show(made, make_console())
-    write_json(json_out, made)
+    report = made_report(evaluate(load(data), skipped(settings.gate)), data.name)
+    show(report, make_console())
+    write_json(json_out, report)
 
 
 def skipped(settings: GateSettings) -> frozenset[str]:
@@ -106,25 +106,25 @@ def skipped(settings: GateSettings) -> frozenset[str]:
 
 def made_report(judged: Sequence[Judged], data: str) -> dict[str, Any]:
     """All figures as JSON types."""
-    kinds = sorted({one.line.kind for one in judged})
-    sources = sorted({one.line.source for one in judged})
+    kinds = sorted({item.line.kind for item in judged})
+    sources = sorted({item.line.source for item in judged})
     return {
         "evaluation": "gate",
         "data": data,
         "lines": len(judged),
-        "kinds": {kind: _rates(one for one in judged if one.line.kind == kind) for kind in kinds},
-        "sources": {source: _rates(one for one in judged if one.line.source == source) for source in sources},
-        "latency_ms": percentiles([one.milliseconds for one in judged]),
+        "kinds": {kind: _rates(item for item in judged if item.line.kind == kind) for kind in kinds},
+        "sources": {source: _rates(item for item in judged if item.line.source == source) for source in sources},
+        "latency_ms": percentiles([item.milliseconds for item in judged]),
         "wrong": [
             {
-                "text": one.line.text,
-                "kind": one.line.kind,
-                "source": one.line.source,
-                "reason": one.verdict.reason,
-                "first_person": one.first_person,
+                "text": item.line.text,
+                "kind": item.line.kind,
+                "source": item.line.source,
+                "reason": item.verdict.reason,
+                "first_person": item.first_person,
             }
-            for one in judged
-            if one.wrong
+            for item in judged
+            if item.wrong
         ],
     }
 
@@ -133,29 +133,29 @@ def _rates(group: Iterable[Judged]) -> dict[str, Any]:
     judged = list(group)
     return {
         "all": _searched(judged),
-        "first_person": _searched([one for one in judged if one.first_person]),
-        "no_first_person": _searched([one for one in judged if not one.first_person]),
-        "reasons": dict(Counter(one.verdict.reason for one in judged).most_common()),
+        "first_person": _searched([item for item in judged if item.first_person]),
+        "no_first_person": _searched([item for item in judged if not item.first_person]),
+        "reasons": dict(Counter(item.verdict.reason for item in judged).most_common()),
     }
 
 
 def _searched(judged: Sequence[Judged]) -> dict[str, Any]:
-    searched = sum(one.verdict.searched for one in judged)
+    searched = sum(item.verdict.searched for item in judged)
     rate = round(searched / len(judged), 4) if judged else None
     return {"lines": len(judged), "searched": searched, "rate": rate}
 
 
-def show(made: dict[str, Any], console: Console) -> None:
+def show(report: dict[str, Any], console: Console) -> None:
     """Print the tables."""
     for by in ("kinds", "sources"):
         table = make_table(
             by[:-1], "lines", "searched", "first person", "no first person", title=f"searched, by {by[:-1]}"
         )
-        for name, rates in made[by].items():
+        for name, rates in report[by].items():
             cells = (_share(rates[column]) for column in ("all", "first_person", "no_first_person"))
             table.add_row(name, str(rates["all"]["lines"]), *cells)
         console.print(table)
-    times = made["latency_ms"]
+    times = report["latency_ms"]
     console.print(f"verdict: p50 {times['p50']} ms, p95 {times['p95']} ms, p99 {times['p99']} ms")
 
 

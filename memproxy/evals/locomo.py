@@ -36,9 +36,9 @@ def load_dataset(path: Path, *, pooled: bool) -> Dataset:
     try:
         for sample in read_json(path):
             user = POOLED_USER if pooled else name_of(sample)
-            own = _sessions(sample, user)
-            sessions += own
-            questions += _questions(sample, user, own)
+            of_sample = _sessions(sample, user)
+            sessions += of_sample
+            questions += _questions(sample, user, of_sample)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"--data {path} cannot be read as LoCoMo ({error!r}); give a file like locomo10.json"
@@ -60,8 +60,8 @@ def parse_date(text: str) -> datetime:
 
 def evidence_of(evidence: Any, sample: dict[str, Any]) -> frozenset[str]:
     """All turns that evidence names; some entries hold several in one string (``D8:6; D9:17``)."""
-    found = (dia_id for entry in evidence or () for dia_id in _DIA_ID.findall(str(entry)))
-    return frozenset(_turn_id(dia_id, sample) for dia_id in found)
+    dia_ids = (dia_id for entry in evidence or () for dia_id in _DIA_ID.findall(str(entry)))
+    return frozenset(_turn_id(dia_id, sample) for dia_id in dia_ids)
 
 
 def _turn_id(dia_id: str, sample: dict[str, Any]) -> str:

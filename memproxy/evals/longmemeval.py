@@ -58,7 +58,7 @@ def turn_id(session: str, place: int) -> str:
 def _sessions(entry: dict[str, Any], user: str) -> Iterator[Session]:
     dates = [parse_date(date) for date in entry["haystack_dates"]]
     named = zip(entry["haystack_session_ids"], dates, entry["haystack_sessions"], strict=True)
-    for name, date, turns in sorted(named, key=lambda one: one[1]):
+    for name, date, turns in sorted(named, key=lambda entry_session: entry_session[1]):
         messages = [
             Message(role=turn["role"], id=turn_id(name, place), content=turn["content"])
             for place, turn in enumerate(turns)

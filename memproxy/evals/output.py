@@ -88,8 +88,8 @@ def progress(console: Console, title: str, total: int) -> Iterator[Step]:
         now = time.monotonic()
         if now - printed_at >= _SECONDS_BETWEEN_LINES and done_so_far:
             printed_at = now
-            left = (now - started) * (total - done_so_far) / done_so_far
-            console.print(f"{title}: {done_so_far / max(1, total):.0%}, {left:.0f} s left")
+            seconds_left = (now - started) * (total - done_so_far) / done_so_far
+            console.print(f"{title}: {done_so_far / max(1, total):.0%}, {seconds_left:.0f} s left")
 
     yield step
     console.print(f"{title}: done in {time.monotonic() - started:.1f} s")

@@ -120,7 +120,7 @@ def texts_of(dataset: Dataset) -> list[str]:
         make_turns(Scope(tenant="", user=session.user, session=session.name), session.messages, now=session.date)
         for session in dataset.sessions
     )
-    return [dense_text(turn) for some in turns for turn in some]
+    return [dense_text(turn) for group in turns for turn in group]
 
 
 async def ingest(memory: EvaluationMemory, dataset: Dataset, console: Console) -> None:
@@ -148,7 +148,7 @@ async def run(
 
 def _report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[str, Any]) -> dict[str, Any]:
     # how far each further recipe is above the first, over the scored questions, question by question
-    samples = {recipe: Sample.of([one for one in found if one.question.scored]) for recipe, found in outcomes.items()}
+    samples = {recipe: Sample.of([row for row in group if row.question.scored]) for recipe, group in outcomes.items()}
     first, *further = samples
     figures = {
         **about,
@@ -156,7 +156,7 @@ def _report(dataset: Dataset, outcomes: dict[str, list[Outcome]], about: dict[st
         "sessions": len(dataset.sessions),
         "turns": sum(len(session.messages) for session in dataset.sessions),
         "questions": len(dataset.questions),
-        "recipes": {recipe: _recipe(dataset.total, found) for recipe, found in outcomes.items()},
+        "recipes": {recipe: _recipe(dataset.total, group) for recipe, group in outcomes.items()},
         "differences": {recipe: samples[recipe].differences(samples[first]) for recipe in further},
     }
     return make_report(dataset.name, figures)
@@ -167,25 +167,25 @@ def _recipe(total: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "groups": {name: {"questions": len(group), **Sample.of(group).figures()} for name, group in groups.items()},
         "latency_ms": scoring.latency(outcomes),
-        "degraded": sum(one.found.degraded is not None for one in outcomes),
-        "questions": [_question(one) for one in outcomes],
+        "degraded": sum(outcome.found.degraded is not None for outcome in outcomes),
+        "questions": [_question(outcome) for outcome in outcomes],
     }
 
 
 def _question(outcome: Outcome) -> dict[str, Any]:
     """One question, for looking into: the rank of each gold turn (null: not found) and what would be injected."""
-    question, found = outcome.question, outcome.found
-    ranks = {turn: rank for rank, (turn, _) in enumerate(found.turns, start=1)}
+    question, result = outcome.question, outcome.found
+    ranks = {turn: rank for rank, (turn, _) in enumerate(result.turns, start=1)}
     return {
         "id": question.id,
         "group": question.group,
         "text": question.text,
         "gold": {turn: ranks.get(turn) for turn in sorted(question.gold_turns)},
-        "found": [turn for turn, _ in found.turns[:20]],
-        "injected": found.injected,
-        "tokens": found.tokens,
-        "milliseconds": round(found.milliseconds, 3),
-        "degraded": found.degraded,
+        "found": [turn for turn, _ in result.turns[:20]],
+        "injected": result.injected,
+        "tokens": result.tokens,
+        "milliseconds": round(result.milliseconds, 3),
+        "degraded": result.degraded,
     }
 
 
@@ -219,9 +219,9 @@ def _totals(report: Mapping[str, Any]) -> Table:
     return table
 
 
-def _cell(report: Mapping[str, Any], recipe: str, figure: str, found: Mapping[str, Any]) -> str:
+def _cell(report: Mapping[str, Any], recipe: str, figure: str, interval: Mapping[str, Any]) -> str:
     digits = _DIGITS.get(figure, 3)
-    text = with_interval(found, digits)
+    text = with_interval(interval, digits)
     difference = report["differences"].get(recipe, {}).get(figure)
     if difference is None or difference["value"] is None:
         return text
@@ -240,7 +240,7 @@ def _groups(name: str, recipe: Mapping[str, Any]) -> Table:
 def _times(report: Mapping[str, Any]) -> Table:
     table = make_table("recipe", "milliseconds", "p50", "p95", "p99", title="recall, from question to block")
     for name, recipe in report["recipes"].items():
-        for what, times in recipe["latency_ms"].items():
+        for step, times in recipe["latency_ms"].items():
             if times:
-                table.add_row(name, what.replace("_", " "), *(f"{times[each]:.2f}" for each in ("p50", "p95", "p99")))
+                table.add_row(name, step.replace("_", " "), *(f"{times[p]:.2f}" for p in ("p50", "p95", "p99")))
     return table

@@ -54,9 +54,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def by_group(outcomes: Sequence[Outcome], total: str) -> dict[str, list[Outcome]]:
     """The questions that count, under the name ``total``, and those of each group; groups without any left out."""
-    groups = {total: [one for one in outcomes if one.question.scored]}
-    for name in sorted({one.question.group for one in outcomes}):
-        groups[name] = [one for one in outcomes if one.question.group == name]
+    groups = {total: [outcome for outcome in outcomes if outcome.question.scored]}
+    for name in sorted({outcome.question.group for outcome in outcomes}):
+        groups[name] = [outcome for outcome in outcomes if outcome.question.group == name]
     return {name: group for name, group in groups.items() if group}
 
 
@@ -118,8 +118,8 @@ def block_precision(outcome: Outcome) -> tuple[float, float]:
     return float(sum(line in outcome.question.gold_turns for line in lines)), float(len(lines))
 
 
-def _part(gold: frozenset[str], found: Sequence[str]) -> tuple[float, float]:
-    return (len(gold.intersection(found)) / len(gold), 1.0) if gold else (0.0, 0.0)
+def _part(gold: frozenset[str], retrieved: Sequence[str]) -> tuple[float, float]:
+    return (len(gold.intersection(retrieved)) / len(gold), 1.0) if gold else (0.0, 0.0)
 
 
 def _discount(rank: int) -> float:
@@ -152,20 +152,20 @@ class Sample:
     """
 
     def __init__(self, pairs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-        self._pairs = {name: np.array(found, dtype=np.float64).reshape(-1, 2) for name, found in pairs.items()}
+        self._pairs = {name: np.array(parts, dtype=np.float64).reshape(-1, 2) for name, parts in pairs.items()}
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> "Sample":
         """The `METRICS` of these questions."""
-        return cls({name: [metric(one) for one in outcomes] for name, metric in METRICS.items()})
+        return cls({name: [metric(outcome) for outcome in outcomes] for name, metric in METRICS.items()})
 
     def values(self, name: str) -> Array:
         """The value, and after it those of `RESAMPLES` resampled groups; NaN where there is nothing to divide by."""
         pairs = self._pairs[name]
         drawn = np.random.default_rng(SEED).integers(0, max(1, len(pairs)), (RESAMPLES, len(pairs)))
         sums = np.concatenate([pairs.sum(axis=0, keepdims=True), pairs[drawn].sum(axis=1)])
-        found: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
-        return found
+        ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
+        return ratios
 
     def figures(self) -> dict[str, Figure]:
         return {name: figure(self.values(name)) for name in self._pairs}
@@ -177,11 +177,11 @@ class Sample:
 
 def figure(values: Array) -> Figure:
     """A value with the interval of the resampled ones behind it; those that nothing defines (NaN) aside."""
-    value, known = float(values[0]), values[1:][~np.isnan(values[1:])]
-    if math.isnan(value) or not known.size:
+    value, defined = float(values[0]), values[1:][~np.isnan(values[1:])]
+    if math.isnan(value) or not defined.size:
         return Figure(math.nan, math.nan, math.nan)
     edge = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(known, (edge, 1 - edge))
+    low, high = np.quantile(defined, (edge, 1 - edge))
     return Figure(value, float(low), float(high))
 
 
@@ -189,14 +189,14 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
     """p50, p95 and p99; empty when nothing was measured."""
     if not milliseconds:
         return {}
-    found = np.percentile(np.array(milliseconds), (50, 95, 99))
-    return {name: round(float(value), 3) for name, value in zip(("p50", "p95", "p99"), found, strict=True)}
+    quantiles = np.percentile(np.array(milliseconds), (50, 95, 99))
+    return {name: round(float(value), 3) for name, value in zip(("p50", "p95", "p99"), quantiles, strict=True)}
 
 
 def latency(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Milliseconds of recall (the block, as a request waits for it): without embedding the query, and with it."""
-    whole = [one.found.milliseconds + one.found.embedding_ms for one in outcomes if one.found.embedding_ms is not None]
+    whole = [row.found.milliseconds + row.found.embedding_ms for row in outcomes if row.found.embedding_ms is not None]
     return {
-        "recall": percentiles([one.found.milliseconds for one in outcomes]),
+        "recall": percentiles([row.found.milliseconds for row in outcomes]),
         "recall_with_embedding": percentiles(whole),
     }

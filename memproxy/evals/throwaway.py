@@ -84,8 +84,8 @@ class EvaluationMemory:
         self.asked_at = SetClock(runs=False)
         self.said_at = SetClock(runs=True)
         parts: dict[str, Any] = {"settings": settings, "store": store, "embedder": embedder, "lexical": Bm25Encoder()}
-        made = [named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
-        self.recalls = {recipe.name: Recall(**parts, clock=self.asked_at, recipe=recipe) for recipe in made}
+        known_recipes = [named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+        self.recalls = {recipe.name: Recall(**parts, clock=self.asked_at, recipe=recipe) for recipe in known_recipes}
         self.worker = Worker(state=state, model=model, access=access, clock=self.said_at, **parts)
         self._ahead: deque[int] = deque()
 
@@ -119,7 +119,7 @@ class EvaluationMemory:
     async def memories(self, user: str, kinds: Collection[Kind]) -> list[Memory]:
         """All of a user's of these kinds, also those that have ended."""
         where = MemoryFilter(kinds=tuple(kinds))
-        return [one async for one in every(self._store, Scope(tenant=TENANT, user=user), where)]
+        return [memory async for memory in every(self._store, Scope(tenant=TENANT, user=user), where)]
 
     async def ask(self, question: Question, recipe: str) -> Found:
         """Without a gate: the block as a request would get it, then what is found in all. The block comes first: what
@@ -138,7 +138,7 @@ class EvaluationMemory:
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False, now=question.asked_at)
         scored = await recall.search(scope, question.text, limit=DEPTH, where=where)
         return Found(
-            turns=[(one.memory.id, one.memory.session_id or "") for one in scored],
+            turns=[(candidate.memory.id, candidate.memory.session_id or "") for candidate in scored],
             injected=[citation.memory_id for citation in answer.citations],
             context=answer.context,
             tokens=answer.tokens,
@@ -184,16 +184,16 @@ async def throwaway_memory(
     Raises:
         ConfigError: there is no recipe of such a name.
     """
-    known, own_model = ModelAccess(settings), model or OpenAIChatModel(settings.models.extract)
+    model_access, own_model = ModelAccess(settings), model or OpenAIChatModel(settings.models.extract)
     if access is not None:
-        known.remember(TENANT, access)
+        model_access.remember(TENANT, access)
     with tempfile.TemporaryDirectory(prefix="memproxy-eval-", dir=temporary_folder()) as folder:
         name = None if isinstance(embedder, NoEmbedder) else embedder.name
         embedded = EdgeStore(Path(folder, "store"), dimension=embedder.dimension or 1, embedder_name=name, lull_s=0)
         store = embedded if other_store is None else other_store
         state = SqliteState(Path(folder, "state.db"), sync="normal")
         memory = EvaluationMemory(
-            settings, embedder=embedder, store=store, state=state, model=own_model, access=known, recipes=recipes
+            settings, embedder=embedder, store=store, state=state, model=own_model, access=model_access, recipes=recipes
         )
         await state.open()
         await store.open(None)

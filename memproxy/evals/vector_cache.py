@@ -81,16 +81,16 @@ class VectorCache:
 
     def _rows(self, select: str, keys: Sequence[bytes]) -> Iterator[Any]:
         for start in range(0, len(keys), _MOST_VARIABLES):
-            some = keys[start : start + _MOST_VARIABLES]
-            yield from self._connection.execute(f"{select} WHERE key IN ({','.join('?' * len(some))})", some)
+            batch = keys[start : start + _MOST_VARIABLES]
+            yield from self._connection.execute(f"{select} WHERE key IN ({','.join('?' * len(batch))})", batch)
 
     def add(self, passages: Iterable[tuple[bytes, Passage]]) -> None:
-        made = list(passages)
-        rows = [(key, len(one.parts), np.asarray(one.parts, np.float32).tobytes()) for key, one in made]
+        encoded = list(passages)
+        rows = [(key, len(passage.parts), np.asarray(passage.parts, np.float32).tobytes()) for key, passage in encoded]
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
             self._connection.executemany(
-                "INSERT OR REPLACE INTO tokens VALUES (?, ?)", [(key, one.tokens) for key, one in made]
+                "INSERT OR REPLACE INTO tokens VALUES (?, ?)", [(key, passage.tokens) for key, passage in encoded]
             )
 
 
@@ -159,14 +159,14 @@ class CachedEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         keys = [self.key(text) for text in texts]
         async with self._lock:
-            known = await asyncio.to_thread(self._cache.known, keys)
-        absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+            stored = await asyncio.to_thread(self._cache.known, keys)
+        absent = {key: text for key, text in zip(keys, texts, strict=True) if key not in stored}
         if absent:
-            made = dict(zip(absent, await self._inner.embed_passages(list(absent.values())), strict=True))
+            encoded = dict(zip(absent, await self._inner.embed_passages(list(absent.values())), strict=True))
             async with self._lock:
-                await asyncio.to_thread(self._cache.add, made.items())
-            known |= made
-        return [known[key] for key in keys]
+                await asyncio.to_thread(self._cache.add, encoded.items())
+            stored |= encoded
+        return [stored[key] for key in keys]
 
     async def missing(self, texts: Iterable[str]) -> list[str]:
         """Those texts that are not in the cache, each once, short ones first: texts of one length make good batches."""
@@ -177,10 +177,10 @@ class CachedEmbedder:
     async def fill(self, texts: Sequence[str], by: Embedder, step: Callable[[int], None]) -> None:
         """Embed texts with ``by`` (the same model, for bulk work) into the cache; ``step`` hears of characters done."""
         for start in range(0, len(texts), _BATCH):
-            some = texts[start : start + _BATCH]
-            passages = await by.embed_passages(some)
-            await asyncio.to_thread(self._cache.add, list(zip(map(self.key, some), passages, strict=True)))
-            step(sum(map(len, some)))
+            batch = texts[start : start + _BATCH]
+            passages = await by.embed_passages(batch)
+            await asyncio.to_thread(self._cache.add, list(zip(map(self.key, batch), passages, strict=True)))
+            step(sum(map(len, batch)))
 
 
 async def until_ready(embedder: Embedder) -> None:

@@ -107,13 +107,13 @@ class OpenAIChatModel:
             ModelError: what was asked is refused, or the answer is no chat completion.
         """
         await self._open()
-        asked = (credential, system, user, _formats(json_mode, schema))
-        reply = await self._once(*asked)
+        prompt = (credential, system, user, _formats(json_mode, schema))
+        reply = await self._once(*prompt)
         if not reply.truncated or not self._raise_limit(credential):
             return reply
-        again = await self._once(*asked)
-        input_tokens, output_tokens = reply.input_tokens + again.input_tokens, reply.output_tokens + again.output_tokens
-        return msgspec.structs.replace(again, input_tokens=input_tokens, output_tokens=output_tokens)
+        retry = await self._once(*prompt)
+        input_tokens, output_tokens = reply.input_tokens + retry.input_tokens, reply.output_tokens + retry.output_tokens
+        return msgspec.structs.replace(retry, input_tokens=input_tokens, output_tokens=output_tokens)
 
     async def _open(self) -> None:
         import httpx  # noqa: PLC0415 - as above
@@ -184,7 +184,7 @@ class OpenAIChatModel:
             try:
                 answer = await self._ask(credential, messages, formats, without)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                named = _named(error, without, formats)
+                named = _rejected(error, without, formats)
                 if named is None:
                     raise
                 without |= {named}
@@ -201,7 +201,7 @@ class OpenAIChatModel:
         }
         if _Without.TEMPERATURE not in without:
             options["temperature"] = self._settings.temperature
-        if (response_format := _wanted(formats, without)) is not None:
+        if (response_format := _best_format(formats, without)) is not None:
             options["response_format"] = formats[response_format]
         headers: dict[str, Any] = dict(self._headers)
         if credential.api_key is None:
@@ -238,24 +238,24 @@ def _formats(json_mode: bool, schema: dict[str, Any] | None) -> _Formats:
     return formats
 
 
-def _wanted(formats: _Formats, without: frozenset[_Without]) -> _Without | None:
+def _best_format(formats: _Formats, without: frozenset[_Without]) -> _Without | None:
     """The best response format that is not known to be rejected."""
     return next((option for option in formats if option not in without), None)
 
 
-def _named(error: "openai.APIStatusError", without: frozenset[_Without], formats: _Formats) -> _Without | None:
+def _rejected(error: "openai.APIStatusError", without: frozenset[_Without], formats: _Formats) -> _Without | None:
     """Which of the optional parameters the rejection names, if it is one that was sent. A rejection that names none is
     taken for one of the schema, which is the least known of them.
     """
-    said = f"{error.message} {error.body}".lower()
-    sent_format = _wanted(formats, without)
-    if sent_format is not None and any(word in said for word in _FORMAT_WORDS):
+    message = f"{error.message} {error.body}".lower()
+    sent_format = _best_format(formats, without)
+    if sent_format is not None and any(word in message for word in _FORMAT_WORDS):
         return sent_format
     for option, words in (
         (_Without.MAX_TOKENS, ("max_tokens", "max_completion_tokens")),
         (_Without.TEMPERATURE, ("temperature",)),
     ):
-        if option not in without and any(word in said for word in words):
+        if option not in without and any(word in message for word in words):
             return option
     return sent_format if sent_format is _Without.SCHEMA else None
 
@@ -270,11 +270,11 @@ def _status_error(error: "openai.APIStatusError", host: str) -> ModelError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds (or a date) of ``Retry-After``; None where there is none that can be read."""
-    said = headers.get("retry-after", "").strip()
-    if said.isdecimal():
-        return float(said[:9])
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return float(value[:9])
     try:
-        at = email.utils.parsedate_to_datetime(said)
+        at = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return None
     return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

@@ -33,13 +33,13 @@ def dimension_of(settings: EmbeddingSettings) -> int:
         return settings.dimension
     if settings.provider == "none":
         return DEFAULT
-    known = KNOWN.get(settings.model)
+    dimension = KNOWN.get(settings.model)
     if settings.model_path is not None:
         with suppress(OSError, ValueError):
             size = json.loads((settings.model_path / "config.json").read_text(encoding="utf-8")).get("hidden_size")
-            known = (size if isinstance(size, int) else None) or known
-    if known is None:
+            dimension = (size if isinstance(size, int) else None) or dimension
+    if dimension is None:
         raise ConfigError(
             f"embedding.model: the vector length of {settings.model!r} is not known here; set embedding.dimension."
         )
-    return known
+    return dimension

@@ -116,7 +116,7 @@ class FastembedEmbedder:
         self._loader = _Loader()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self._encoder: Encoder | None = None
-        self._asked: Encoder | None = None
+        self._question_encoder: Encoder | None = None
         self.name = f"fastembed:{self.settings.model}"
         self.dimension = self.settings.dimension
         self.precision = ""
@@ -131,7 +131,7 @@ class FastembedEmbedder:
         await self._tasks.cancel()
         await self._loader.close(self.close_s)
         await asyncio.to_thread(self._worker.shutdown, wait=True, cancel_futures=True)
-        self._encoder = self._asked = None
+        self._encoder = self._question_encoder = None
         self.state = "unavailable: closed"
 
     async def embed_question(self, text: str) -> Question:
@@ -141,7 +141,7 @@ class FastembedEmbedder:
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         self._require()
         split = [split_parts(text) for text in texts]
-        parts = [part for own in split for part in own]
+        parts = [part for of_text in split for part in of_text]
         passages: list[Passage] = []
         encoded: list[Question] = []
         for start in range(0, len(parts), TEXT_BATCH):
@@ -153,7 +153,7 @@ class FastembedEmbedder:
         return passages
 
     async def _questions(self, texts: Sequence[str]) -> list[Question]:
-        return await self._run(self._asked or self._require(), texts)
+        return await self._run(self._question_encoder or self._require(), texts)
 
     async def _run(self, encoder: Encoder, texts: Sequence[str]) -> list[Question]:
         return await asyncio.get_running_loop().run_in_executor(self._worker, encoder, texts)
@@ -164,32 +164,32 @@ class FastembedEmbedder:
         return self._encoder
 
     async def _keep_loading(self) -> None:
-        told, folder = False, self.settings.model_path
-        while not await self._try_load(told):
-            told = True
-            before, waited = _files_of(folder), 0.0
+        logged, folder = False, self.settings.model_path
+        while not await self._try_load(logged):
+            logged = True
+            old_files, waited = _files_of(folder), 0.0
             # soon, where the model has a folder of its own, and that has changed
-            while waited < self.retry_s and _files_of(folder) == before:
+            while waited < self.retry_s and _files_of(folder) == old_files:
                 step = min(LOOK_S, self.retry_s)
                 await asyncio.sleep(step)
                 waited += step
 
-    async def _try_load(self, told: bool) -> bool:
+    async def _try_load(self, logged: bool) -> bool:
         """Load once; the first failure is a warning, repeated ones are not."""
         try:
             encoder, dimension = await self._loader.run(partial(self.load, self.settings, self.cache_dir))
             self._check(dimension)
-            asked = await self._loader.run(partial(_for_questions, encoder, self.settings, self.cache_dir))
+            questions = await self._loader.run(partial(_for_questions, encoder, self.settings, self.cache_dir))
         except (EmbedderUnavailable, ConfigError) as error:
             self.state = f"unavailable: {error.message}"
-            log.log(logging.DEBUG if told else logging.WARNING, "recall is lexical only for now: %s", error.message)
+            log.log(logging.DEBUG if logged else logging.WARNING, "recall is lexical only for now: %s", error.message)
             return False
         except Exception as error:  # the runtime raises its own types; whatever it is, recall goes on by words
             metrics().internal_errors.labels(where="embedder").inc()
             self.state = f"unavailable: {type(error).__name__}: {error}"
-            log.log(logging.DEBUG if told else logging.WARNING, "the embedding model failed to load", exc_info=error)
+            log.log(logging.DEBUG if logged else logging.WARNING, "the embedding model failed to load", exc_info=error)
             return False
-        self._asked, self.precision = asked
+        self._question_encoder, self.precision = questions
         self.dimension, self._encoder, self.state = dimension, encoder, "ready"
         model = self.settings.model
         log.info("embedding model %s is ready, %d dimensions; questions: %s", model, dimension, self.precision)
@@ -214,6 +214,6 @@ def _files_of(folder: Path | None) -> frozenset[tuple[str, int, int]]:
     if folder is None:
         return frozenset()
     with suppress(OSError):
-        found = ((path, path.stat()) for path in folder.rglob("*"))
-        return frozenset((str(path), about.st_size, about.st_mtime_ns) for path, about in found)
+        entries = ((path, path.stat()) for path in folder.rglob("*"))
+        return frozenset((str(path), about.st_size, about.st_mtime_ns) for path, about in entries)
     return frozenset()

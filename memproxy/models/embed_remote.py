@@ -60,17 +60,17 @@ class OpenAIEmbedder:
         self._tasks.start(self._probe(), "probe")
 
     async def _probe(self) -> None:
-        told, asked = False, False
+        is_logged, is_tried = False, False
         while True:
-            if self.state != "ready" or not asked:
-                asked = True
+            if self.state != "ready" or not is_tried:
+                is_tried = True
                 try:
                     await self._encode(["dimension"])
-                    told = False
+                    is_logged = False
                 except EmbedderUnavailable as error:
-                    if not told:
+                    if not is_logged:
                         log.warning("recall is lexical only for now: %s", error.message)
-                    told = True
+                    is_logged = True
             await asyncio.sleep(PROBE_EVERY_S)
 
     async def close(self) -> None:
@@ -89,12 +89,12 @@ class OpenAIEmbedder:
 
     async def embed_passages(self, texts: Sequence[str]) -> list[Passage]:
         parts = [split_parts(text) for text in texts]
-        flat = [part for own in parts for part in own]
+        flat = [part for of_text in parts for part in of_text]
         vectors: Vectors = []
         for start in range(0, len(flat), 4 * TEXT_BATCH):
             vectors.extend(await self._encode(flat[start : start + 4 * TEXT_BATCH]))
-        made = iter(vectors)
-        return [Passage(parts=[next(made) for _ in own]) for own in parts]
+        next_vectors = iter(vectors)
+        return [Passage(parts=[next(next_vectors) for _ in of_text]) for of_text in parts]
 
     async def _encode(self, texts: Sequence[str]) -> Vectors:
         """Vectors of texts; at once unavailable where the service was away a moment ago, or another call is trying."""
@@ -103,14 +103,14 @@ class OpenAIEmbedder:
             raise EmbedderUnavailable(f"the embedding service at {self._client.base_url.host} was away a moment ago")
         self._trying = tries = away is not None
         try:
-            vectors = await self._asked(texts)
+            vectors = await self._request(texts)
         finally:
             if tries:
                 self._trying = False
         self._away_until = None
         return vectors
 
-    async def _asked(self, texts: Sequence[str]) -> Vectors:
+    async def _request(self, texts: Sequence[str]) -> Vectors:
         try:
             # The API refuses empty input; a space stands for it.
             inputs = [text if text.strip() else " " for text in texts]
@@ -132,8 +132,8 @@ class OpenAIEmbedder:
                 f"({type(error).__name__}); check embedding.base_url"
             ) from error
         usage: Any = getattr(answer, "usage", None)  # not every service that speaks this API tells
-        given = getattr(usage, "prompt_tokens", None)
-        spent = given if isinstance(given, int) else sum(estimate(text) for text in inputs)
+        prompt_tokens = getattr(usage, "prompt_tokens", None)
+        spent = prompt_tokens if isinstance(prompt_tokens, int) else sum(estimate(text) for text in inputs)
         metrics().model_tokens.labels(source="embed", direction="input").inc(max(spent, 0))
         return vectors
 

@@ -89,7 +89,7 @@ class Batcher:
         self._tasks = tasks
         self._encode = encode
         self._spent = spent
-        self._kept: BoundedCache[bytes, Question] = BoundedCache(most_bytes, _bytes)
+        self._cache: BoundedCache[bytes, Question] = BoundedCache(most_bytes, _bytes)
         self._waiting: list[tuple[str, asyncio.Future[Question]]] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -97,8 +97,8 @@ class Batcher:
         """The question made of one text; a caller that stops waiting does not disturb the others."""
         # a text may be erased elsewhere: its words are not kept
         name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if (kept := self._kept.get(name)) is not None:
-            return kept
+        if (cached := self._cache.get(name)) is not None:
+            return cached
         part = split_parts(text, max_parts=1)[0]
         future: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
         self._waiting.append((part, future))
@@ -110,27 +110,27 @@ class Batcher:
             self._spent(part)  # nobody waits any more, and yet it was asked
             raise
         self._spent(part)
-        self._kept.put(name, question)
+        self._cache.put(name, question)
         return question
 
     async def _run(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            wanted = [(text, future) for text, future in batch if not future.done()]
-            if not wanted:
+            requests = [(text, future) for text, future in batch if not future.done()]
+            if not requests:
                 continue
-            texts = list(dict.fromkeys(text for text, _ in wanted))
+            texts = list(dict.fromkeys(text for text, _ in requests))
             try:
-                made = dict(zip(texts, await self._encode(texts), strict=True))
+                encoded = dict(zip(texts, await self._encode(texts), strict=True))
             except asyncio.CancelledError:
-                for _, future in wanted:
+                for _, future in requests:
                     future.cancel()
                 raise
             except Exception as error:  # noqa: BLE001 - not handled here: it is raised where each text was asked for
-                for _, future in wanted:
+                for _, future in requests:
                     if not future.done():
                         future.set_exception(error)
                 continue
-            for text, future in wanted:
+            for text, future in requests:
                 if not future.done():
-                    future.set_result(made[text])
+                    future.set_result(encoded[text])

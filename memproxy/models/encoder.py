@@ -103,10 +103,10 @@ class _Local:
         return other
 
     def __call__(self, texts: Sequence[str]) -> list[Question]:
-        found: list[Question] = []
+        questions: list[Question] = []
         for start in range(0, len(texts), TEXT_BATCH):
-            found += self._batch(list(texts[start : start + TEXT_BATCH]))
-        return found
+            questions += self._batch(list(texts[start : start + TEXT_BATCH]))
+        return questions
 
     def _batch(self, texts: list[str]) -> list[Question]:
         output = self._model.onnx_embed(texts)
@@ -122,8 +122,8 @@ class _Local:
         unread = bool(np.count_nonzero(self._unread[inner]) > UNREAD_SHARE * len(inner))
         if not self._token_vectors or states.ndim != 3:
             return Question(vector=vector, unread=unread)
-        kept = np.flatnonzero(self._tells[ids[place]] & (mask[place] > 0))
-        words, rows = [self._words[number] for number in ids[place][kept]], states[place][kept]
+        token_places = np.flatnonzero(self._tells[ids[place]] & (mask[place] > 0))
+        words, rows = [self._words[number] for number in ids[place][token_places]], states[place][token_places]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         tokens: Floats = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
         return Question(vector=vector, tokens=tokens, words=words, unread=unread)
@@ -142,7 +142,7 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
     try:
         # fastembed does not try to download where the environment forbids it
         is_offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "TRUE", "YES", "ON"}
-        if not options and not is_offline and (description := _known(name)) is not None:
+        if not options and not is_offline and (description := _description(name)) is not None:
             try:
                 return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, local_files_only=True)
             except ValueError:  # its files are not there
@@ -157,9 +157,9 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
         ) from error
 
 
-def _known(name: str, kind: type[TextEmbedding | TextCrossEncoder] = TextEmbedding) -> dict[str, Any] | None:
+def _description(name: str, kind: type[TextEmbedding | TextCrossEncoder] = TextEmbedding) -> dict[str, Any] | None:
     """Fastembed's description of a model; None of one that it does not know."""
-    return next((one for one in kind.list_supported_models() if one["model"].lower() == name.lower()), None)
+    return next((model for model in kind.list_supported_models() if model["model"].lower() == name.lower()), None)
 
 
 def _onnx_file(folder: Path) -> str | None:
@@ -173,10 +173,10 @@ def _downloaded(description: dict[str, Any], settings: EmbeddingSettings, cache_
     if tries := _ANNOUNCED.due(name):
         hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
         source = f"{hub}/{sources['hf']}" if sources.get("hf") else str(sources.get("url"))
-        again = f" ({tries} tries since this was said)" if tries > 1 else ""
+        repetition = f" ({tries} tries since this was said)" if tries > 1 else ""
         log.info(
             "downloading the embedding model %s, about %d MB, from %s to %s%s; recall goes by words until it is there",
-            *(name, round(float(description["size_in_GB"]) * 1000), source, cache_dir, again),
+            *(name, round(float(description["size_in_GB"]) * 1000), source, cache_dir, repetition),
         )
     began = time.monotonic()
     model = TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads)
@@ -188,7 +188,7 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
     """The name and options under which fastembed loads a folder: as the model it knows when the file is where it looks
     for it, else as a custom one (mean pooling, as sentence-transformers models have it).
     """
-    model, options = _known(settings.model), {"specific_model_path": str(folder)}
+    model, options = _description(settings.model), {"specific_model_path": str(folder)}
     if model is not None and (folder / model["model_file"]).is_file():
         return settings.model, options
     if (file := _onnx_file(folder)) is None:
@@ -197,7 +197,7 @@ def _local_model(settings: EmbeddingSettings, folder: Path) -> tuple[str, dict[s
             "tokenizer.json and config.json"
         )
     custom = f"local/{settings.model}#{file}"
-    if _known(custom) is None:
+    if _description(custom) is None:
         TextEmbedding.add_custom_model(
             custom,
             pooling=PoolingType.MEAN,
@@ -225,7 +225,7 @@ def load_cross_encoder(
         if (file := _onnx_file(folder)) is None:
             raise ModelUnavailable(f"there is no ONNX model in {folder}; {remedy}")
         name, options = f"local/{name}#{file}", {"specific_model_path": str(folder)}
-        if _known(name, TextCrossEncoder) is None:
+        if _description(name, TextCrossEncoder) is None:
             TextCrossEncoder.add_custom_model(name, sources=ModelSource(url="file:///"), model_file=file)
     try:
         model = TextCrossEncoder(name, cache_dir=str(cache_dir), threads=threads, **options)

@@ -80,12 +80,12 @@ def for_questions(encode: Encoder, settings: EmbeddingSettings, cache_dir: Path)
     if settings.query_precision == "fp32" or not isinstance(encode, Exchangeable) or encode.source is None:
         return Questions(encode, "fp32")
     try:
-        made = encode.with_session(_session(encode.source, settings.threads, cache_dir / "quantised"))
-        _compare(encode, made)
+        copy = encode.with_session(_session(encode.source, settings.threads, cache_dir / "quantised"))
+        _compare(encode, copy)
     except EmbedderUnavailable as error:
         log.warning("questions are embedded in full precision: %s", error.message)
         return Questions(encode, f"fp32: {error.message}")
-    return Questions(made, "int8")
+    return Questions(copy, "int8")
 
 
 def _session(source: Path, threads: int, folder: Path) -> onnxruntime.InferenceSession:
@@ -107,13 +107,13 @@ def _session(source: Path, threads: int, folder: Path) -> onnxruntime.InferenceS
 
 def _make(source: Path, path: Path) -> None:
     """Write the copy atomically: readers find the whole file or none."""
-    made = quantised(source.read_bytes())
+    copy = quantised(source.read_bytes())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
             written = Path(file.name)
             try:
-                file.write(made)
+                file.write(copy)
                 file.flush()
                 os.fsync(file.fileno())
                 written.replace(path)
@@ -125,7 +125,7 @@ def _make(source: Path, path: Path) -> None:
             f"the copy with weights of 8 bits cannot be kept in {path.parent} ({error}); let memproxy write there, or "
             "set embedding.query_precision: fp32"
         ) from error
-    log.info("made a copy of the embedding model for questions, %d MB: %s", len(made) // 1_000_000, path)
+    log.info("made a copy of the embedding model for questions, %d MB: %s", len(copy) // 1_000_000, path)
 
 
 def quantised(model: bytes) -> bytes:
@@ -159,9 +159,9 @@ def _quantise(parsed: "onnx.ModelProto") -> None:
     import onnx  # noqa: PLC0415 - as above
 
     graph = parsed.graph
-    if any(one.data_location == onnx.TensorProto.EXTERNAL for one in graph.initializer):
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in graph.initializer):
         raise EmbedderUnavailable("the model's weights are in files of their own")
-    matrices = {one.name: one for one in graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
+    matrices = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
     products = [
         node
         for node in graph.node
@@ -175,7 +175,7 @@ def _quantise(parsed: "onnx.ModelProto") -> None:
         graph.initializer.append(onnx.numpy_helper.from_array(scales, f"{name}.scales"))
     for node in products:
         matrix = matrices[node.input[1]]
-        made = onnx.helper.make_node(
+        new_node = onnx.helper.make_node(
             "MatMulNBits",
             [node.input[0], f"{matrix.name}.steps", f"{matrix.name}.scales"],
             list(node.output),
@@ -187,9 +187,9 @@ def _quantise(parsed: "onnx.ModelProto") -> None:
             block_size=BLOCK,
             accuracy_level=_INT8_ACCUMULATION,
         )
-        node.CopyFrom(made)
+        node.CopyFrom(new_node)
     _drop_unused(graph)
-    if all(one.domain != _DOMAIN for one in parsed.opset_import):
+    if all(tensor.domain != _DOMAIN for tensor in parsed.opset_import):
         parsed.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
 
 
@@ -208,7 +208,7 @@ def in_blocks(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8], n
 
 
 def _drop_unused(graph: "onnx.GraphProto") -> None:
-    used = {name for node in graph.node for name in node.input} | {one.name for one in graph.output}
+    used = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
     for place in reversed(range(len(graph.initializer))):
         if graph.initializer[place].name not in used:
             del graph.initializer[place]
@@ -226,6 +226,6 @@ def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
 def _compare(model: Encoder, copy: Encoder) -> None:
     """Whether both say the same: the kernels differ between processors, and nobody has tried every model."""
     pairs = zip(model(_SAMPLES), copy(_SAMPLES), strict=True)
-    cosine = min(float(np.dot(one.vector, other.vector)) for one, other in pairs)
+    cosine = min(float(np.dot(vector.vector, other.vector)) for vector, other in pairs)
     if cosine < LEAST_COSINE:
         raise EmbedderUnavailable(f"with weights of 8 bits this model's vectors are others (cosine {cosine:.3f})")

@@ -37,17 +37,17 @@ class Policies:
 
     def __init__(self, settings: RetentionSettings) -> None:
         self._usual = _policy(settings.ttl_days, settings.max_per_user)
-        self._own = {
-            tenant: _policy(own.ttl_days or settings.ttl_days, own.max_per_user or settings.max_per_user)
-            for tenant, own in settings.tenants.items()
+        self._by_tenant = {
+            tenant: _policy(theirs.ttl_days or settings.ttl_days, theirs.max_per_user or settings.max_per_user)
+            for tenant, theirs in settings.tenants.items()
         }
         self.every_s = settings.prune_every_s
-        self.is_active = settings.prune or bool(self._own) or self._usual != Policy()
-        self.has_time_to_live = any(one.ttl is not None for one in (self._usual, *self._own.values()))
+        self.is_active = settings.prune or bool(self._by_tenant) or self._usual != Policy()
+        self.has_time_to_live = any(policy.ttl is not None for policy in (self._usual, *self._by_tenant.values()))
 
     def of(self, tenant: str) -> Policy:
         """What holds for this tenant."""
-        return self._own.get(tenant, self._usual)
+        return self._by_tenant.get(tenant, self._usual)
 
     def time_to_live(self, tenant: str) -> timedelta | None:
         """How long this tenant's memories are kept; None: for ever."""

@@ -191,9 +191,9 @@ class WatchedProtocol(HttpToolsProtocol):
             return now - self._owed_since > patience.headers_s
         if now - self._looked_at <= patience.body_s:
             return now - self._owed_since > patience.whole_body_s
-        came = self._owed_bytes - self._looked_bytes
+        received = self._owed_bytes - self._looked_bytes
         self._looked_at, self._looked_bytes = now, self._owed_bytes
-        return came < LEAST_BYTES_PER_S * patience.body_s or now - self._owed_since > patience.whole_body_s
+        return received < LEAST_BYTES_PER_S * patience.body_s or now - self._owed_since > patience.whole_body_s
 
     def cut_off(self) -> None:
         """Close it, and say why if an answer is due: something of a request came, and nothing of an answer went out."""
@@ -263,9 +263,9 @@ class Server(uvicorn.Server):
 
     def _cut_off_slow(self, patience: Patience) -> None:
         now = time.monotonic()
-        watched = {one for one in self.server_state.connections if isinstance(one, WatchedProtocol)}
+        watched = {protocol for protocol in self.server_state.connections if isinstance(protocol, WatchedProtocol)}
         slow = {connection for connection in watched if connection.is_too_slow(now, patience)}
-        since = {one: when for one in watched - slow if (when := one.headers_owed_since) is not None}
+        since = {protocol: when for protocol in watched - slow if (when := protocol.headers_owed_since) is not None}
         slow.update(sorted(since, key=since.__getitem__)[: max(0, len(since) - patience.without_headers)])
         for connection in slow:
             connection.cut_off()

@@ -107,8 +107,8 @@ def reload(now: Settings, new: Settings) -> Reload:
         section[name] = reveal(value_at(new, path))
     settings = Settings.model_validate(values)
     for path, problem in conflicts(settings):
-        others = ", ".join(waiting)
-        raise ConfigError(f"{path}: {problem}. {others} changed, too, and cannot be reloaded: restart memproxy.")
+        names = ", ".join(waiting)
+        raise ConfigError(f"{path}: {problem}. {names} changed, too, and cannot be reloaded: restart memproxy.")
     return Reload(settings, applied, waiting)
 
 
@@ -346,8 +346,8 @@ class Child:
 def _asking(launch: Launch, sockets: list[str], index: int) -> Launch:
     """The launch of the relay at this place: the engine that it asks first is another one than its neighbour's."""
     first = index % len(sockets)
-    others = (*sockets[first + 1 :], *sockets[:first])
-    return msgspec.structs.replace(launch, place=index, engine_socket=sockets[first], other_engines=others)
+    other_sockets = (*sockets[first + 1 :], *sockets[:first])
+    return msgspec.structs.replace(launch, place=index, engine_socket=sockets[first], other_engines=other_sockets)
 
 
 class Supervisor:
@@ -364,8 +364,8 @@ class Supervisor:
         if settings.store.backend == "edge":
             self._opened.append(store_path(settings.store, home))
         first = Path(launch.engine_socket)
-        others = [f"{first.stem}-{index}{first.suffix}" for index in range(2, settings.engine.workers + 1)]
-        sockets = [str(first), *(str(first.with_name(name)) for name in others)]
+        other_names = [f"{first.stem}-{index}{first.suffix}" for index in range(2, settings.engine.workers + 1)]
+        sockets = [str(first), *(str(first.with_name(name)) for name in other_names)]
         self._relays = [
             Child(RELAY, _asking(launch, sockets, index), environment) for index in range(settings.server.workers)
         ]
@@ -463,14 +463,14 @@ class Supervisor:
         except ConfigError as error:
             log.error("the configuration was not reloaded, the one before goes on: %s", error.message)
             return
-        before, self._settings = self._settings, settings
+        old, self._settings = self._settings, settings
         for child in self._children:
             child.hand_over(reveal(settings))
         logs.setup(settings.telemetry.log_level, settings.telemetry.log_format, "serve")
         log.info(
             "the configuration was reloaded: %s", f"changed {', '.join(applied)}" if applied else "nothing changed"
         )
-        if (remembered := memory_for(settings)) != memory_for(before):
+        if (remembered := memory_for(settings)) != memory_for(old):
             log.info("who gets memory: %s", remembered)
         if waiting:
             log.warning("changed in the configuration, and not before a restart in effect: %s", ", ".join(waiting))

@@ -66,8 +66,8 @@ def relayed_call(value: str) -> str:
     """``value`` itself. Raises ValueError if it is no method and path below ``/v1/``, with ``/*`` at its end or not."""
     method, _, path = value.partition(" ")
     pieces = path.removesuffix("/*").split("/")
-    known = method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
-    if not known or pieces[:2] != ["", "v1"] or not all(pieces[2:]) or "*" in "".join(pieces) or " " in path:
+    is_method = method in {"GET", "POST", "PUT", "PATCH", "DELETE"}
+    if not is_method or pieces[:2] != ["", "v1"] or not all(pieces[2:]) or "*" in "".join(pieces) or " " in path:
         raise ValueError("must be a method and a path, such as `POST /v1/rerank` or `GET /v1/files/*`")
     return value
 

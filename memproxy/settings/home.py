@@ -46,9 +46,9 @@ def secret(environ: Mapping[str, str] | None, home: Path) -> bytes:
     Raises:
         ConfigError: the file cannot be made or read, or is not one of ours.
     """
-    given = (os.environ if environ is None else environ).get("MEMPROXY_SECRET")
-    if given:
-        return given.encode("utf-8", "surrogateescape")
+    from_environment = (os.environ if environ is None else environ).get("MEMPROXY_SECRET")
+    if from_environment:
+        return from_environment.encode("utf-8", "surrogateescape")
     path = home / "secret"
     try:
         return _read_secret(path) if path.exists() else _make_secret(path)

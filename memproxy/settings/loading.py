@@ -98,7 +98,7 @@ def _merge(values: Values, above: Mapping[str, Any]) -> None:
 def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Problems) -> None:
     """Lay our variables over ``values``, sections and mappings before what is in them; those unread are problems."""
     ours = [name for name in environ if name.upper().startswith(PREFIX)]
-    for name in sorted(ours, key=lambda one: (one.count("__"), one)):
+    for name in sorted(ours, key=lambda variable: (variable.count("__"), variable)):
         written, text = name[len(PREFIX) :].split("__"), environ[name]
         try:
             names, kind = _named(written, values)
@@ -126,8 +126,8 @@ def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
     kind: Any = Settings
     for part in written:
         if get_origin(kind) is dict:
-            there = _at(values, ".".join(names))
-            names.append(_entry(part, list(there) if isinstance(there, dict) else ()))
+            existing = _at(values, ".".join(names))
+            names.append(_entry(part, list(existing) if isinstance(existing, dict) else ()))
             kind = get_args(kind)[1] if part else None
         else:
             names.append(part.lower())
@@ -135,16 +135,16 @@ def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
     return names, kind
 
 
-def _entry(written: str, there: Collection[str]) -> str:
-    """The entry of a mapping that a variable means, where these are ``there``: one of them, in whatever case it is
+def _entry(written: str, existing: Collection[str]) -> str:
+    """The entry of a mapping that a variable means, where these are ``existing``: one of them, in whatever case it is
     written; else a name in capitals alone means its lower-case form, and any other itself.
 
     Raises:
         ValueError: it may be one of several.
     """
-    if written in there:
+    if written in existing:
         return written
-    same = [key for key in there if key.casefold() == written.casefold()]
+    same = [key for key in existing if key.casefold() == written.casefold()]
     if len(same) > 1:
         raise ValueError(f"may be {' or '.join(sorted(same))}; write that one's case")
     return same[0] if same else written.lower() if written.isupper() else written
@@ -166,9 +166,9 @@ def _read_yaml(path: str, text: str, problems: _Problems) -> Any:
     if isinstance(value, list | dict):
         return value
     setting = _setting(path)
-    wanted = setting.allowed if setting is not None and setting.path == path else "mapping of its keys"
-    form = '["a", "b"]' if wanted.startswith("list") else '{"key": "value"}'
-    problems.add(path, f"must be a {wanted}, written as YAML or JSON such as {form}; here it is {kind_of(value)}")
+    allowed = setting.allowed if setting is not None and setting.path == path else "mapping of its keys"
+    form = '["a", "b"]' if allowed.startswith("list") else '{"key": "value"}'
+    problems.add(path, f"must be a {allowed}, written as YAML or JSON such as {form}; here it is {kind_of(value)}")
     return None
 
 
@@ -212,8 +212,8 @@ def _note(detail: Mapping[str, Any], values: Values, problems: _Problems) -> Non
         return
     allowed = f"allowed: {setting.allowed}"
     if detail["type"] in ("value_error", "string_pattern_mismatch"):
-        said = detail["msg"].removeprefix("Value error, ").replace("String should", "must")
-        allowed = f"{said}; {allowed}"
+        message = detail["msg"].removeprefix("Value error, ").replace("String should", "must")
+        allowed = f"{message}; {allowed}"
     problems.add(path, f"{_shown(path, value)} cannot be used; {allowed}")
 
 
@@ -230,7 +230,7 @@ def _remove(values: Any, location: tuple[int | str, ...]) -> bool:
 
 def _setting(path: str) -> Setting | None:
     """The setting that ``path`` is, or is a part of."""
-    return next((each for each in settings_of() if path == each.path or path.startswith(f"{each.path}.")), None)
+    return next((entry for entry in settings_of() if path == entry.path or path.startswith(f"{entry.path}.")), None)
 
 
 def _at(values: Any, path: str) -> object:
@@ -266,15 +266,15 @@ def _suggestion(path: str) -> str:
     """The nearest name in the same section, else the same name in another one, else what there is."""
     *sections, name = path.split(".")
     kind: Any = Settings
-    for each in sections:
+    for section in sections:
         inside = get_args(kind)
-        kind = inside[-1] if inside and get_origin(kind) in (list, dict) else _field_of(kind, each)
-    here = list(kind.model_fields) if is_section(kind) else []
-    near = difflib.get_close_matches(name, here, n=1)
-    found = [".".join([*sections, one]) for one in near]
-    if found := (found or [each.path for each in settings_of() if each.path.rpartition(".")[2] == name])[:3]:
-        return f"did you mean {' or '.join(found)}?"
-    return f"allowed: {', '.join(here)}" if here else "remove it"
+        kind = inside[-1] if inside and get_origin(kind) in (list, dict) else _field_of(kind, section)
+    siblings = list(kind.model_fields) if is_section(kind) else []
+    near = difflib.get_close_matches(name, siblings, n=1)
+    names = [".".join([*sections, match]) for match in near]
+    if names := (names or [entry.path for entry in settings_of() if entry.path.rpartition(".")[2] == name])[:3]:
+        return f"did you mean {' or '.join(names)}?"
+    return f"allowed: {', '.join(siblings)}" if siblings else "remove it"
 
 
 def conflicts(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -357,10 +357,10 @@ def _wrong_cache(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "cache.url", "is for a server; set cache.backend: redis, or remove it"
     parts = urlsplit(cache.url or "")
     try:
-        there = parts.path if parts.scheme == "unix" else parts.hostname and (parts.port or 6379) > 0
+        is_complete = parts.path if parts.scheme == "unix" else parts.hostname and (parts.port or 6379) > 0
     except ValueError:  # the port is no number
-        there = False
-    if cache.backend == "redis" and not (there and parts.scheme in {"redis", "rediss", "unix"}):
+        is_complete = False
+    if cache.backend == "redis" and not (is_complete and parts.scheme in {"redis", "rediss", "unix"}):
         yield "cache.url", "must be redis://:password@host:6379/0 or rediss://… or unix://…, as cache.backend is redis"
 
 
@@ -373,12 +373,12 @@ def _wrong_keys(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "auth.jwt.key", "must be a secret for HS algorithms, and a public key in PEM for RS and ES ones"
     elif jwt.key is not None and len(key.encode()) < jwt.least_secret_bytes:
         yield "auth.jwt.key", jwt.short_secret
-    seen: dict[str, int] = {}
+    places: dict[str, int] = {}
     for place, entry in enumerate(settings.auth.keys):
         path = f"auth.keys.{place}"
         if not is_key_id(entry.id):
             yield f"{path}.id", f"must be the twelve characters after `mpk_` of the key; {_ENTRY}"
-        elif (first := seen.setdefault(entry.id, place)) != place:
+        elif (first := places.setdefault(entry.id, place)) != place:
             yield f"{path}.id", f"is that of auth.keys.{first} too; one of the two would never be looked at: remove it"
         if not is_hash(entry.hash.get_secret_value()):
             yield f"{path}.hash", f"is no hash of a key; {_ENTRY}"

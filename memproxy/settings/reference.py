@@ -68,15 +68,15 @@ def _described(annotation: Any, metadata: list[Any]) -> str:
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(each, metadata) for each in arguments if each is not type(None)) + ", or empty"
+        return " or ".join(_described(part, metadata) for part in arguments if part is not type(None)) + ", or empty"
     if origin in (list, dict):
         kind = "list" if origin is list else "mapping"
-        return f"{kind} of {' to '.join(_described(each, []) for each in arguments)}"
+        return f"{kind} of {' to '.join(_described(part, []) for part in arguments)}"
     return _named(annotation, metadata)
 
 
 def _named(annotation: Any, metadata: list[Any]) -> str:
-    if any(isinstance(each, AfterValidator) and each.func is http_address for each in metadata):
+    if any(isinstance(mark, AfterValidator) and mark.func is http_address for mark in metadata):
         return "http or https address"
     if isinstance(annotation, type) and issubclass(annotation, Section):
         names = (f"{name}*" if field.is_required() else name for name, field in annotation.model_fields.items())
@@ -86,14 +86,14 @@ def _named(annotation: Any, metadata: list[Any]) -> str:
 
 def _flat(metadata: tuple[Any, ...]) -> list[Any]:
     """Constraints of an annotation: those inside a `Field` as well as bare ones."""
-    return [each for item in metadata for each in (item.metadata if isinstance(item, FieldInfo) else [item])]
+    return [mark for item in metadata for mark in (item.metadata if isinstance(item, FieldInfo) else [item])]
 
 
 def _bounds(metadata: list[Any]) -> str:
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     # The innermost constraint comes first; a field's own narrower one replaces it.
-    given = {name: getattr(each, name) for each in metadata for name in words if getattr(each, name, None) is not None}
-    return "".join(f", {word} {given[name]}" for name, word in words.items() if name in given)
+    values = {name: getattr(mark, name) for mark in metadata for name in words if getattr(mark, name, None) is not None}
+    return "".join(f", {word} {values[name]}" for name, word in words.items() if name in values)
 
 
 def value_at(settings: Section, path: str) -> object:

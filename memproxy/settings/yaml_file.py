@@ -54,34 +54,34 @@ class _QuickLoader(_Strict, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # t
     """By libyaml, where PyYAML was built with it: five times as fast."""
 
 
-def _weigh(node: yaml.Node, known: dict[int, int]) -> int:
+def _weigh(node: yaml.Node, weights: dict[int, int]) -> int:
     """How many values ``node`` stands for; refuses a file that aliases blow up, or that contains itself."""
-    if (weight := known.get(id(node))) is not None:
+    if (weight := weights.get(id(node))) is not None:
         if weight < 0:
             raise yaml.MarkedYAMLError(problem="a value that contains itself", problem_mark=node.start_mark)
         return weight
-    known[id(node)] = -1
+    weights[id(node)] = -1
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        children = [each for pair in node.value for each in pair]
+        children = [child_node for pair in node.value for child_node in pair]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
-    weight = 1 + sum(_weigh(child, known) for child in children)
+    weight = 1 + sum(_weigh(child, weights) for child in children)
     if weight > MAX_VALUES:
         raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES} values", problem_mark=node.start_mark)
-    known[id(node)] = weight
+    weights[id(node)] = weight
     return weight
 
 
 def _refuse_twice(node: yaml.MappingNode) -> None:
-    seen: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue
-        if key.value in seen:
-            problem = f"the key `{key.value}` a second time (first in line {seen[key.value]})"
+        if key.value in lines:
+            problem = f"the key `{key.value}` a second time (first in line {lines[key.value]})"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-        seen[key.value] = key.start_mark.line + 1
+        lines[key.value] = key.start_mark.line + 1
 
 
 def _remedy(text: str, number: int) -> str:
@@ -103,8 +103,8 @@ def parse(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        said = f"{error.problem or error.context}{_remedy(text, mark.line) if mark else ''}"
-        raise ConfigError(f"{where}{place}: cannot be read as YAML: {said}") from error
+        explanation = f"{error.problem or error.context}{_remedy(text, mark.line) if mark else ''}"
+        raise ConfigError(f"{where}{place}: cannot be read as YAML: {explanation}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: cannot be read as YAML: it holds characters that YAML does not allow") from error
     except RecursionError as error:
@@ -164,18 +164,18 @@ class Substitution:
         if isinstance(value, str):
             return self._filled(value, path)
         if isinstance(value, list):
-            items = [self.fill(each, f"{path}.{index}") for index, each in enumerate(value)]
-            return [each for each in items if each is not UNSET]
+            items = [self.fill(item, f"{path}.{index}") for index, item in enumerate(value)]
+            return [item for item in items if item is not UNSET]
         if isinstance(value, dict):
-            pairs = [(key, self.fill(each, f"{path}.{key}".lstrip("."))) for key, each in self._named(value, path)]
-            return {key: each for key, each in pairs if each is not UNSET}
+            pairs = [(key, self.fill(item, f"{path}.{key}".lstrip("."))) for key, item in self._named(value, path)]
+            return {key: item for key, item in pairs if item is not UNSET}
         return value
 
     def _named(self, value: dict[Any, Any], path: str) -> list[tuple[str, Any]]:
         for key in value:
             if not isinstance(key, str):
                 self._problem(path or "the file", f"a key is {kind_of(key)}; put it in quotes")
-        return [(key, each) for key, each in value.items() if isinstance(key, str)]
+        return [(key, item) for key, item in value.items() if isinstance(key, str)]
 
     def _filled(self, text: str, path: str) -> Any:
         problems: list[str] = []

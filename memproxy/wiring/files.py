@@ -83,9 +83,9 @@ def _check_client(section: str, backend: str, *, embedded: str) -> None:
         raise _not_installed(setting, f"the client of {backend}", backend, f"{setting}: {embedded}")
 
 
-def _not_installed(setting: str, what: str, extra: str, instead: str) -> ConfigError:
+def _not_installed(setting: str, package: str, extra: str, instead: str) -> ConfigError:
     return ConfigError(
-        f'{setting}: {what} is not installed; run: pip install "PATH[{extra}]" (PATH: the wheel or folder that '
+        f'{setting}: {package} is not installed; run: pip install "PATH[{extra}]" (PATH: the wheel or folder that '
         f"memproxy came from), or set {instead}"
     )
 

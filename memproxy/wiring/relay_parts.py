@@ -63,17 +63,17 @@ def make_relay(
     tools = MemoryTools(engine, tasks, settings)
     positions = Positions(settings.inject.position, state, tasks)
     experiment = Experiment(settings.experiment.holdout, secret, state)
-    before: Settings | None = None
+    previous: Settings | None = None
     authenticator: Authenticator | None = None
 
     def handlers(now: Settings) -> Handlers:
         """The handlers by these settings; the authenticator stays, with what it has looked up, where they allow it."""
-        nonlocal before, authenticator
+        nonlocal previous, authenticator
         reads_files = now.auth.mode == "jwt" and now.auth.jwt.jwks_url is None  # they may have changed
-        changed = before is None or (now.auth, now.server) != (before.auth, before.server)
+        changed = previous is None or (now.auth, now.server) != (previous.auth, previous.server)
         if authenticator is None or reads_files or changed:
             authenticator = make_authenticator(now.auth, now.server, secret, state.proxy_key, state.news, tasks=tasks)
-        before = now
+        previous = now
         admission = Admission(now, authenticator, made_responses, upstream.name)
         decider = Decider(
             secret=secret,

@@ -110,8 +110,8 @@ asyncio.run(run())
 async def test_a_model_that_cannot_be_had_says_why_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     no_network = EmbedderUnavailable("no network; set embedding.model_path")
     embedder = FastembedEmbedder(SETTINGS, Path("unused"), load=failing(no_network))
-    assert not await embedder._try_load(told=False)
-    assert not await embedder._try_load(told=True)
+    assert not await embedder._try_load(logged=False)
+    assert not await embedder._try_load(logged=True)
     assert embedder.state == "unavailable: no network; set embedding.model_path"
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
     with pytest.raises(EmbedderUnavailable, match=r"set embedding\.model_path"):
@@ -145,7 +145,7 @@ async def test_an_unexpected_failure_to_load_and_another_dimension_are_told(
     settings: EmbeddingSettings, load: Load, why: str
 ) -> None:
     embedder = FastembedEmbedder(settings, Path("unused"), load=load)
-    assert not await embedder._try_load(told=False)
+    assert not await embedder._try_load(logged=False)
     assert why in embedder.state
     await embedder.close()
 
