@@ -273,7 +273,7 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
     """
     names = [memory_id, *([name_within(scope.project, memory_id)] if scope.project is not None else [])]
     stored = await backends.store.get(scope, names)
-    if not stored and memory_id.startswith(CITED) and (name := await _cited(backends, scope, memory_id, session)):
+    if not stored and memory_id.startswith(CITED) and (name := await _cited_id(backends, scope, memory_id, session)):
         names = [name]
         stored = await backends.store.get(scope, names)
     memory = next((stored[name] for name in names if name in stored), None)
@@ -284,7 +284,7 @@ async def find(backends: Backends, scope: Scope, memory_id: str, *, session: str
     return memory
 
 
-async def _cited(backends: Backends, scope: Scope, cited: str, session: str | None) -> str | None:
+async def _cited_id(backends: Backends, scope: Scope, cited: str, session: str | None) -> str | None:
     """The id of the memory that is cited so, among those that the scope sees and that have not expired."""
     where = MemoryFilter(now=backends.parts.clock.now())
     ids = {

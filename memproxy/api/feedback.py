@@ -139,14 +139,14 @@ async def _correct(
     memories = _distinct(memories)
     if len(memories) != 1:
         raise Conflict(
-            f"The request was given {_counted(memories)}: say by memory_id which one the text corrects.",
+            f"The request was given {_summary(memories)}: say by memory_id which one the text corrects.",
             param="memory_id",
         )
     wrong, now = memories[0], api.parts.clock.now()
     if wrong.superseded_by is not None:
         raise Conflict("This memory was superseded already: correct the one that took its place.", param="memory_id")
     await api.quotas.admit_memories(scope, 1)
-    right = _corrected(wrong, text, name=name, now=now)
+    right = _correction(wrong, text, name=name, now=now)
     ended: dict[str, Any] = {**judged_fields(wrong, "correction", text=None, now=now), "superseded_by": right.id}
     over = {"superseded_by": right.id, "active": False, "valid_to": now, "updated_at": now}
     if wrong.kind is Kind.TURN:
@@ -189,14 +189,14 @@ def _meant_by(text: str, turn: Memory, learned: list[Memory]) -> list[Memory]:
     alike = [fact for fact in facts if bool(numbers(fact.object or fact.content)) == bool(numbers(text))]
     if len(alike) != 1:
         raise Conflict(
-            f"The turn tells {_counted(facts)}: say by memory_id which one the text corrects, or name in the text what "
+            f"The turn tells {_summary(facts)}: say by memory_id which one the text corrects, or name in the text what "
             "it is about.",
             param="memory_id",
         )
     return alike
 
 
-def _counted(memories: list[Memory]) -> str:
+def _summary(memories: list[Memory]) -> str:
     """Their number and first ids, so that the call can be made again by id."""
     if not memories:
         return "no memories"
@@ -204,7 +204,7 @@ def _counted(memories: list[Memory]) -> str:
     return f"{len(memories)} memories ({named}{', …' if len(memories) > _MOST_NAMED else ''})"
 
 
-def _corrected(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
+def _correction(wrong: Memory, text: str, *, name: str, now: Any) -> Memory:
     """What the person says instead. Which share of the old statement's words it keeps nobody can tell, so it has no
     subject, predicate and object of its own; the topic, the project and the agent stay. It is of no session: undoing
     the conversation of the wrong statement does not take it back.

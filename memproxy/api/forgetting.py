@@ -72,7 +72,7 @@ class Pruned(msgspec.Struct):
     data: list[PrunedMemory] | UnsetType = UNSET
 
 
-def _deleted(count: int, *, applied: bool, erased: bool = False) -> Reply[Deleted]:
+def _deletion_reply(count: int, *, applied: bool, erased: bool = False) -> Reply[Deleted]:
     """``erased``: no deleted byte is left in a file of ours (a database server overwrites its own in its own time);
     otherwise the eraser removes them later.
     """
@@ -108,7 +108,7 @@ async def forget(api: Backends, call: Call, query: ForgetQuery) -> Reply[Deleted
             await forget_queries_of(api.state, scope, [memory])
             deleted += await _gone(api, scope, facts)
     await api.audit(call.identity, "memory.forget", {"deleted": deleted}, user_id=scope.user, memory_id=memory.id)
-    return _deleted(deleted, applied=applied)
+    return _deletion_reply(deleted, applied=applied)
 
 
 async def _facts_of(api: Backends, scope: Scope, memory: Memory) -> list[str]:
@@ -151,7 +151,7 @@ async def forget_scope(api: Backends, call: Call, query: ScopeQuery) -> Reply[De
     deleted, applied = await _forget_by(api, scope, PlanBody(delete_where=gone))
     about = {"user_id": scope.user, "session_id": query.session_id, "project_id": project}
     await api.audit(call.identity, "memory.forget_scope", {"deleted": deleted}, **about)
-    return _deleted(deleted, applied=applied)
+    return _deletion_reply(deleted, applied=applied)
 
 
 @operation("DELETE", "/v1/memory/sessions/{id}", "memory:write", query=UserQuery, statuses=(200, 202), errors=(404,))
@@ -167,7 +167,7 @@ async def forget_session(api: Backends, call: Call) -> Reply[Deleted]:
     await api.audit(call.identity, "session.undo", {"deleted": deleted}, user_id=scope.user, session_id=session)
     if applied and not is_visible:
         raise NotFound(f"No conversation has the id {session[:200]!r}.", param="session_id")
-    return _deleted(deleted, applied=applied)
+    return _deletion_reply(deleted, applied=applied)
 
 
 @operation("DELETE", "/v1/memory/users/{id}", "memory:write", statuses=(200, 202), or_admin=True, names_user=True)
@@ -187,7 +187,7 @@ async def forget_user(api: Backends, call: Call) -> Reply[Deleted]:
             await api.eraser.now()
             erased = True
     await api.audit(call.identity, "user.erase", {"deleted": deleted}, user_id=scope.user)
-    return _deleted(deleted, applied=applied, erased=erased)
+    return _deletion_reply(deleted, applied=applied, erased=erased)
 
 
 async def _forget_by(api: Backends, scope: Scope, plan: PlanBody) -> tuple[int, bool]:

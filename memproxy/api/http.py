@@ -189,7 +189,7 @@ def read_query(request: Request, model: type[Model]) -> Model:
     kinds = _kinds(model)
     values: dict[str, list[object]] = {}
     for name, text in request.query_params.multi_items():
-        values.setdefault(name, []).append(_typed(text, kinds.get(name, frozenset())))
+        values.setdefault(name, []).append(_typed_value(text, kinds.get(name, frozenset())))
     return validate(model, {name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()})
 
 
@@ -208,7 +208,7 @@ def _kinds(model: type[BaseModel]) -> dict[str, frozenset[object]]:
     }
 
 
-def _typed(text: str, kinds: frozenset[object]) -> object:
+def _typed_value(text: str, kinds: frozenset[object]) -> object:
     """A parameter's text as the number, flag or time that its field takes; unchanged where it cannot be one."""
     if bool in kinds:
         return _FLAGS.get(text.lower(), text)

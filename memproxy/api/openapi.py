@@ -75,7 +75,7 @@ def describe() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         path = operation.path.replace(":path}", "}")
-        paths.setdefault(path, {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(path, {})[operation.method.lower()] = _operation_object(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memproxy memory API", "version": memproxy.__version__, "license": {"name": "Apache-2.0"}},
@@ -85,7 +85,7 @@ def describe() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _operation_object(operation: Operation) -> dict[str, Any]:
     answered, media = {"$ref": REF + operation.answer.__name__}, "application/json"
     if operation.answer is StreamingResponse:
         answered, media = {"type": "string"}, MEDIA_TYPE

@@ -43,7 +43,7 @@ class PalaceNames:
     async def wing(self, named: str) -> Place:
         """The wing of this name, alias or pointer (a room's pointer names the room too); `NOWHERE` if there is none."""
         if (numbers := read_pointer(named)) is not None:
-            return await self._at(numbers[0], numbers[1])
+            return await self._place_at(numbers[0], numbers[1])
         names = await self._state.palace_names(self._scope)
         return Place(wing=names.get(subject_name(named)) or names.get(slug(named)) or NOWHERE)
 
@@ -53,14 +53,14 @@ class PalaceNames:
         """
         numbers = read_pointer(named)
         if numbers is not None and numbers[1] is not None:
-            return await self._at(numbers[0], numbers[1])
+            return await self._place_at(numbers[0], numbers[1])
         number = read_room(named)
         if wing is None or number is None:
             return Place(room=named)
         within = await self.pointer_of(Place(wing=wing))
         if within is None or await self._state.palace(self._scope, within, after=0, limit=1, name=named):
             return Place(wing=wing, room=named)
-        numbered = await self._numbered(within, number)
+        numbered = await self._place_numbered(within, number)
         return Place(wing=wing, room=numbered.name if numbered else named)
 
     async def pointer_of(self, place: Place) -> str | None:
@@ -75,14 +75,14 @@ class PalaceNames:
             parent = _pointer_within(parent, places[0].number)
         return parent
 
-    async def _at(self, wing: int, room: int | None) -> Place:
-        wing_place = await self._numbered("", wing)
+    async def _place_at(self, wing: int, room: int | None) -> Place:
+        wing_place = await self._place_numbered("", wing)
         if wing_place is None or room is None:
             return Place(wing=wing_place.name if wing_place else NOWHERE)
-        room_place = await self._numbered(pointer(wing), room)
+        room_place = await self._place_numbered(pointer(wing), room)
         return Place(wing=wing_place.name, room=room_place.name if room_place else NOWHERE)
 
-    async def _numbered(self, parent: str, number: int) -> PalacePlace | None:
+    async def _place_numbered(self, parent: str, number: int) -> PalacePlace | None:
         places = await self._state.palace(self._scope, parent, after=number - 1, limit=1)
         return places[0] if places and places[0].number == number else None
 

@@ -58,7 +58,7 @@ class Quotas:
             TooManyRequests: they would be too many.
             StoreUnavailable: how many there are cannot be known.
         """
-        limited = self._limited(scope)
+        limited = self._quotas_of(scope)
         if not limited:
             return
         async with self._counting:
@@ -78,7 +78,7 @@ class Quotas:
             StoreUnavailable: how many there are cannot be known.
         """
         async with self._counting:
-            for whose, counted, most in self._limited(scope):
+            for whose, counted, most in self._quotas_of(scope):
                 if await self._count(counted) >= most:
                     return whose
         return None
@@ -98,7 +98,7 @@ class Quotas:
                 words = f"used up by learning ({budget.name}: {budget.tokens}); it goes on by itself in {wait} s."
                 raise limit_reached("tenant", budget.name.removeprefix("learn."), words, wait_s=wait)
 
-    def _limited(self, scope: Scope) -> list[tuple[str, tuple[str, str | None], int]]:
+    def _quotas_of(self, scope: Scope) -> list[tuple[str, tuple[str, str | None], int]]:
         """The quotas that there are: whose, of which tenant and user, how many memories."""
         user, tenant = self._limits.user.memories, self._limits.tenant.memories
         quotas = [("user", scope.owner, user), ("tenant", (scope.tenant, None), tenant)]

@@ -144,7 +144,7 @@ async def receipt(api: Backends, call: Call) -> Receipt:
     cited = last.memories if last is not None else []
     candidates = recalled.candidates if recalled is not None else []
     ids = [row.memory_id for row in cited] + [row["memory_id"] for row in candidates]
-    contents = await contents_of(api, scope, [*ids, *_named(stored.outcomes)])
+    contents = await contents_of(api, scope, [*ids, *_memory_ids(stored.outcomes)])
     wider = _is_wider(stored.scope, scope)
     if wider:  # it was given what this caller does not see, nor how much of it
         cited = [row for row in cited if row.memory_id in contents]
@@ -433,7 +433,7 @@ async def _newest(api: Backends, scope: Scope, session: str | None, window: int)
     """What the caller sees of the newest ``window``, and whether there are others behind them."""
     noted = await api.state.outcomes(scope, session=session, limit=window)
     parked = await api.state.parked(scope, limit=window)
-    contents = await contents_of(api, scope, _named(entry.outcome for entry in noted))
+    contents = await contents_of(api, scope, _memory_ids(entry.outcome for entry in noted))
     events = [
         Event(at=entry.at, **_place_fields(entry.scope), **_outcome(entry.outcome, contents))
         for entry in noted
@@ -501,7 +501,7 @@ def _verdict(stored: StoredReceipt) -> dict[str, Any] | None:
     return None
 
 
-def _named(outcomes: Iterable[Outcome]) -> list[str]:
+def _memory_ids(outcomes: Iterable[Outcome]) -> list[str]:
     return [outcome.memory_id for outcome in outcomes if outcome.memory_id is not None]
 
 

@@ -79,7 +79,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
             return result
         reply = result if isinstance(result, Reply) else Reply(result)
         if operation.etag and reply.status == 200:
-            return _versioned(call.request, reply)
+            return _with_etag(call.request, reply)
         return answer(reply.data, reply.status, reply.headers)
 
     async def answered(request: Request) -> Response:
@@ -105,7 +105,7 @@ def _endpoint(api: Backends, operation: Operation) -> Endpoint:
     return answered
 
 
-def _versioned(request: Request, reply: Reply[Any]) -> Response:
+def _with_etag(request: Request, reply: Reply[Any]) -> Response:
     """The answer with its ETag: that of its headers, else a digest of its bytes. A GET whose caller has this version is
     answered 304, without a body.
     """
@@ -133,7 +133,7 @@ class PathTable:
         request = Request(scope, receive, send)
         pieces = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("/")
         for path, by_method in self._paths:
-            if (names := _named(path, pieces)) is not None:
+            if (names := _path_values(path, pieces)) is not None:
                 scope["path_params"] = names
                 endpoint = by_method.get("GET" if request.method == "HEAD" else request.method)
                 response = method_refused(request.method, by_method) if endpoint is None else await endpoint(request)
@@ -147,7 +147,7 @@ class PathTable:
 _REST = ":path}"
 
 
-def _named(path: Sequence[str], pieces: Sequence[str]) -> dict[str, Any] | None:
+def _path_values(path: Sequence[str], pieces: Sequence[str]) -> dict[str, Any] | None:
     """What the pieces in braces are here; None when it is another path."""
     if path[-1].endswith(_REST) and len(pieces) >= len(path):
         pieces = [*pieces[: len(path) - 1], "/".join(pieces[len(path) - 1 :])]

@@ -430,7 +430,7 @@ class _Import:
                 self.done.refuse(number, error.message)
                 continue
             # whether a place is there by this name is not for a key of one project to know
-            memory = await marked_unless_own(memory if only is None else _unplaced(memory))
+            memory = await marked_unless_own(memory if only is None else _placeless(memory))
             groups.setdefault(scope, []).append((memory, self._usable(vectors, header, own_header)))
         return groups
 
@@ -470,13 +470,13 @@ class _Import:
                     place, rest, earlier = owner.at(self._identity.only_project, None), iter(pairs), dict[str, Memory]()
                     while batch := list(islice(rest, ROW)):
                         mine = batch if place.project is None else await self._under_own_names(place, batch)
-                        plans += await self._planned(place, mine, earlier)
+                        plans += await self._plans_for(place, mine, earlier)
             finally:  # over a quota what came before is written
                 # together: one commit has all rows, and so has one flush of the store, which takes longer than the rest
                 numbers = await asyncio.gather(*(api.append(scope, JournalKind.PLAN, plan) for scope, plan in plans))
         return numbers
 
-    async def _planned(
+    async def _plans_for(
         self, scope: Scope, pairs: Sequence[MemoryWithVectors], earlier: dict[str, Memory]
     ) -> list[tuple[Scope, PlanBody]]:
         """The plan for these; none where all of them are there. ``earlier`` are the memories that the same request
@@ -505,7 +505,7 @@ class _Import:
         places = list(dict.fromkeys(named))
         stands = dict(zip(places, await self._api.state.stand(scope, places), strict=True))
         memories = [
-            memory if stands[place] else _unplaced(memory) for (_, memory, _), place in zip(due, named, strict=True)
+            memory if stands[place] else _placeless(memory) for (_, memory, _), place in zip(due, named, strict=True)
         ]
         vectors = {key: vectors_given for key, _, vectors_given in due if vectors_given is not None}
         return [(scope, PlanBody(upserts=memories, vectors=vectors))]
@@ -571,5 +571,5 @@ class _Import:
         return conversations
 
 
-def _unplaced(memory: Memory) -> Memory:
+def _placeless(memory: Memory) -> Memory:
     return msgspec.structs.replace(memory, wing=None, room=None, closet=None, pointer=None)

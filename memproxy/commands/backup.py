@@ -133,7 +133,7 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
     folder = await asyncio.to_thread(folder.absolute)
     previous, target = None, folder
     if keep is not None:
-        previous = await asyncio.to_thread(_prepared, folder)
+        previous = await asyncio.to_thread(_prepare, folder)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
         target = next(folder / name for name in names if not (folder / name).exists())
@@ -143,11 +143,11 @@ async def backup(settings: Settings, folder: Path, show: Show, *, keep: int | No
             request = BackupAsked(folder=str(draft / RAW), state=settings.state.backend == "sqlite")
             answer = await running.finish(BACKUP_PATH, request, BackupTold, lambda done, total: show(done, 3 * total))
         try:
-            manifest = await asyncio.to_thread(_finished, draft, target, previous, show, answer.snapshot)
+            manifest = await asyncio.to_thread(_finish, draft, target, previous, show, answer.snapshot)
         except BaseException:
             await _drop_snapshots(settings, [answer.snapshot] if answer.snapshot else [])
             raise
-    old, snapshots = await asyncio.to_thread(_removed, folder, target, keep) if keep is not None else ([], [])
+    old, snapshots = await asyncio.to_thread(_remove_old, folder, target, keep) if keep is not None else ([], [])
     kept_snapshots = await _drop_snapshots(settings, snapshots)
     return BackupDone(folder=target, manifest=manifest, removed=old, kept_snapshots=kept_snapshots)
 
@@ -200,7 +200,7 @@ def dated(folder: Path) -> list[Path]:
     return sorted(path for path in folders if not path.is_symlink())
 
 
-def _prepared(folder: Path) -> Path | None:
+def _prepare(folder: Path) -> Path | None:
     """Make the folder of dated backups if it is not there, remove the drafts that killed runs left in it, and say which
     backup is the newest.
     """
@@ -268,13 +268,13 @@ def _draft(folder: Path) -> Iterator[Path]:
         yield draft
 
 
-def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snapshot: Snapshot | None) -> Manifest:
+def _finish(draft: Path, folder: Path, previous: Path | None, show: Show, snapshot: Snapshot | None) -> Manifest:
     """Pack what was copied, and the secret; check it, add the manifest, make all durable, and give it its name."""
     raw = draft / RAW
     secret = home_dir() / SECRET
     if not os.environ.get("MEMPROXY_SECRET") and secret.exists():
         shutil.copyfile(secret, raw / SECRET)
-    manifest = msgspec.structs.replace(_packed(raw, draft, previous, show), snapshot=snapshot)
+    manifest = msgspec.structs.replace(_pack(raw, draft, previous, show), snapshot=snapshot)
     shutil.rmtree(raw)
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     (draft / MANIFEST).chmod(0o600)
@@ -287,7 +287,7 @@ def _finished(draft: Path, folder: Path, previous: Path | None, show: Show, snap
     return manifest
 
 
-def _packed(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manifest:
+def _pack(raw: Path, draft: Path, previous: Path | None, show: Show) -> Manifest:
     """Pack the files of a copy one after another, and remove them from it; what the previous backup has is shared."""
     earlier: dict[str, BackedUp] = {}
     if previous is not None:
@@ -341,7 +341,7 @@ def _check(draft: Path, name: str, expected: BackedUp) -> None:
         pass
 
 
-def _removed(folder: Path, newest: Path, keep: int) -> tuple[list[Path], list[Snapshot]]:
+def _remove_old(folder: Path, newest: Path, keep: int) -> tuple[list[Path], list[Snapshot]]:
     """Remove all dated backups but the newest, and the one just made, whatever the clock says; which, and the
     snapshots that they named.
     """

@@ -173,7 +173,7 @@ async def import_file(
     async with installation(without_learning(settings)) as running:
         with _readable(path):
             size = (await asyncio.to_thread(path.stat)).st_size
-        with _settled():
+        with _rare_garbage_collection():
             for piece, numbers, at in _pieces(_lines(path, file_format)):
                 answer = await running.answer(
                     "POST", "/v1/memory/import", tenant=tenant, params=query, content=piece, headers=headers
@@ -193,7 +193,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _settled() -> Iterator[None]:
+def _rare_garbage_collection() -> Iterator[None]:
     """Collect garbage less often within it: a memory is many objects that go by themselves, and looking through them
     took about a tenth of an import.
     """

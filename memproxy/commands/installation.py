@@ -152,7 +152,7 @@ async def installation(settings: Settings, *, refused_too: bool = False) -> Asyn
             async with _engine(settings, refused_too=refused_too) as own_engine:
                 yield own_engine
     except AlreadyServed as server:
-        async with _connected(settings, server) as server_engine:
+        async with _connect(settings, server) as server_engine:
             yield server_engine
 
 
@@ -174,12 +174,12 @@ async def served(settings: Settings) -> AsyncIterator[Installation]:
         with holding(settings):
             raise ConfigError("No server runs on this installation: start `memproxy serve` first.")
     except AlreadyServed as server:
-        async with _connected(settings, server) as running:
+        async with _connect(settings, server) as running:
             yield running
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings, server: AlreadyServed) -> AsyncIterator[Installation]:
+async def _connect(settings: Settings, server: AlreadyServed) -> AsyncIterator[Installation]:
     if server.folder is None or not (server.folder / ENGINE_SOCKET).exists():
         raise server
     async with _client(httpx.AsyncHTTPTransport(uds=str(server.folder / ENGINE_SOCKET))) as client:

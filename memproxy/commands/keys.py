@@ -108,14 +108,14 @@ def keys_new(
             typer.echo(f"Tenant {alike!r} has keys, too: {tenant!r} is another one, and shares no memory.", err=True)
     if (warning := _without_memory(record, settings)) is not None:
         typer.echo(warning, err=True)
-    show({"key": key} | _shown(record), [key], as_json=json)
+    show({"key": key} | _record_fields(record), [key], as_json=json)
 
 
 @app.command("list")
 def keys_list(tenant: OneTenant = None, config: Config = None, *, json: Json = False) -> None:
     """List the proxy keys that were made here; their ids, never the keys."""
     records = of_state(quiet_settings(config), lambda state: state.proxy_keys(tenant))
-    show({"data": [_shown(record) for record in records]}, map(line, records), as_json=json)
+    show({"data": [_record_fields(record) for record in records]}, map(line, records), as_json=json)
     if not records:
         of = f" of tenant {tenant}" if tenant is not None else ""
         typer.echo(f"There are no proxy keys{of}; memproxy keys new makes one.", err=True)
@@ -234,7 +234,7 @@ def _config_entry(record: KeyRecord) -> str:
     return "  - " + "\n    ".join(lines)
 
 
-def _shown(record: KeyRecord) -> dict[str, Any]:
+def _record_fields(record: KeyRecord) -> dict[str, Any]:
     """One key as programs read it: everything that is kept of it but its hash."""
     fields: dict[str, Any] = msgspec.to_builtins(record)
     del fields["hash"]

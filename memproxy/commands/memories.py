@@ -70,14 +70,14 @@ def list_command(
 ) -> None:
     """List what is remembered of a user, newest first: facts, also those that hold no more, and messages."""
     query = {name: value for name, value in (("kind", kind), ("session_id", session)) if value is not None}
-    memories, more = asyncio.run(_listed(quiet_settings(config), tenant, user, query, limit))
+    memories, more = asyncio.run(_list(quiet_settings(config), tenant, user, query, limit))
     show({"data": memories, "more": more}, map(_line, memories), as_json=json)
     if more:
         typer.echo(f"There are more than these {len(memories)}: --limit 0 lists all.", err=True)
     _end_if_nothing(memories, user, tenant)
 
 
-async def _listed(
+async def _list(
     settings: Settings, tenant: str | None, user: str, query: dict[str, str], limit: int
 ) -> tuple[list[Memory], bool]:
     """The newest memories, and whether there are more."""
@@ -117,11 +117,11 @@ def show_command(
     memory_id: MemoryId, user: User, tenant: Tenant = None, config: Config = None, *, json: Json = False
 ) -> None:
     """Show one memory: what it says, what it was before, and the messages that it comes from."""
-    details = asyncio.run(_shown(quiet_settings(config), tenant, user, memory_id))
+    details = asyncio.run(_memory_fields(quiet_settings(config), tenant, user, memory_id))
     show(details, _sheet(details), as_json=json)
 
 
-async def _shown(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
+async def _memory_fields(settings: Settings, tenant: str | None, user: str, memory_id: str) -> dict[str, Any]:
     whose = {"tenant": tenant, "user": user}
     async with installation(without_learning(settings)) as running:
         memory = await running.call("GET", f"/v1/memory/{piece_of_path(memory_id)}", **whose)
@@ -161,11 +161,11 @@ def forget(
     settings = quiet_settings(config)
     subject = f"{', '.join(memory_ids)} of user {user!r}" if memory_ids else f"everything of user {user!r}"
     whole = partial(forget_user, settings, tenant=tenant, user=user, session=None)
-    forgetting = partial(_forgotten, settings, tenant, user, memory_ids) if memory_ids else whole
+    forgetting = partial(_forget, settings, tenant, user, memory_ids) if memory_ids else whole
     told_forgotten(forgetting, subject, tenant, yes=yes, as_json=json)
 
 
-async def _forgotten(settings: Settings, tenant: str | None, user: str, memory_ids: list[str]) -> int:
+async def _forget(settings: Settings, tenant: str | None, user: str, memory_ids: list[str]) -> int:
     """How many went. Raises `MemproxyError` when some were not there, and says how many went all the same."""
     gone, missing = 0, list[str]()
     async with installation(without_learning(settings)) as running:

@@ -149,7 +149,7 @@ class Restoration:
         self, settings: Settings, folder: Path, *, force: bool, free: Callable[[Path], int], served: str | None = None
     ) -> None:
         home = home_dir()
-        self.folder, self._other_backups = _chosen(folder)
+        self.folder, self._other_backups = _choose(folder)
         self.manifest = read_manifest(self.folder)
         self._force = force
         self._free = free
@@ -328,7 +328,7 @@ def require(findings: list[Finding]) -> None:
         raise ConfigError("Nothing was restored. " + " ".join(problems))
 
 
-def _chosen(folder: Path) -> tuple[Path, int]:
+def _choose(folder: Path) -> tuple[Path, int]:
     """The backup that is meant by a folder, and how many older ones are beside it: the folder itself, or the newest
     below it.
     """

@@ -184,7 +184,7 @@ def lines(totals: dict[str, Any]) -> Iterator[str]:
     yield f"memproxy {totals['version']} at {totals['url']}: {totals['status']}"
     yield f"parts     {'; '.join(f'{part} {state}' for part, state in totals['parts'].items())}"
     for title in ("requests", "recall"):
-        yield f"{title:9} {_listed(totals[title])}"
+        yield f"{title:9} {_list_counts(totals[title])}"
     for title in ("overhead", "upstream"):
         counts = totals[f"{title}_ms"]
         shown = ", ".join(f"{name} {value:g} ms" for name, value in counts.items() if value is not None)
@@ -193,12 +193,12 @@ def lines(totals: dict[str, Any]) -> Iterator[str]:
         shown = ", ".join(f"{name.replace('oldest_s', 'oldest s')} {value:g}" for name, value in rows.items())
         yield f"{'queue':9} {lane}: {shown}"
     for title, counts in totals["learning"].items():
-        yield f"{title.replace('_', ' '):13} {_listed(counts)}"
+        yield f"{title.replace('_', ' '):13} {_list_counts(counts)}"
     free = ", ".join(f"{place} {bytes_ / 2**30:.1f} GiB free" for place, bytes_ in totals["disk_free_bytes"].items())
     yield f"{'store':9} {totals['store_points']:,.0f} points; {free}"
 
 
-def _listed(counts: dict[str, dict[str, float]]) -> str:
+def _list_counts(counts: dict[str, dict[str, float]]) -> str:
     shown = (
         f"{name or 'all'} {count['total']:,.0f}" + (f" ({count['per_s']:g}/s)" if count.get("per_s") else "")
         for name, count in counts.items()

@@ -47,7 +47,7 @@ def _hot(kind: type[Message], call: Callable[[Message], Awaitable[bytes]], label
 
     async def answered(scope: AsgiScope, receive: Receive, send: Send) -> None:
         try:
-            body = await call(_decoded(await _body(receive), decoder))
+            body = await call(_decode(await _body(receive), decoder))
         except MemproxyError as error:
             await error_answer(error)(scope, receive, send)
         except Exception:
@@ -97,7 +97,7 @@ def _post_endpoint(kind: type[Message], call: Callable[[Message], Awaitable[obje
     decoder = msgspec.json.Decoder(kind)
 
     async def answered(request: Request) -> Response:
-        return answer(await call(_decoded(await request.body(), decoder)), status)
+        return answer(await call(_decode(await request.body(), decoder)), status)
 
     answered.__name__ = call.__name__  # for the log
     return answered
@@ -165,7 +165,7 @@ async def _body(receive: Receive) -> bytes:
     raise RequestError("The relay's question was cut off.")
 
 
-def _decoded(body: bytes, decoder: msgspec.json.Decoder[Message]) -> Message:
+def _decode(body: bytes, decoder: msgspec.json.Decoder[Message]) -> Message:
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
@@ -241,10 +241,10 @@ def build_app(engine: Engine) -> EngineApp:
         protocol.CAPTURED_PATH: _hot(Captured, captured, "notice"),
     }
     routes = [*_internal(engine), Route("/mcp", mcp), *api]
-    return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused}))
+    return EngineApp(calls, Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refusal}))
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refusal(request: Request, error: Exception) -> Response:
     """The router's own refusals, OpenAI-shaped."""
     if isinstance(error, HTTPException) and error.status_code == 405:
         return method_refused(request.method)

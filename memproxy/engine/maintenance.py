@@ -32,7 +32,7 @@ _POLL_S = 0.1
 
 
 @contextlib.contextmanager
-def _telling(progress: ReindexTold | BackupTold, label: str) -> Iterator[None]:
+def _noting_end(progress: ReindexTold | BackupTold, label: str) -> Iterator[None]:
     """Note in ``progress`` how the work within ended; store and state go on serving."""
     try:
         yield
@@ -84,7 +84,7 @@ class Reindexing:
     async def _run(
         self, run: ReindexTold, expected_id: str | None, opened: Callable[[], Awaitable[None]] | None
     ) -> None:
-        with _telling(run, "reindex"):
+        with _noting_end(run, "reindex"):
             await self._wait_for_embedder()
             rebuild = await self._parts.store.begin_rebuild(expected_id)
             run.state = COPYING
@@ -158,7 +158,7 @@ class BackingUp:
         await self._tasks.cancel()
 
     async def _run(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:
-        with _telling(self.progress, "backup"):
+        with _noting_end(self.progress, "backup"):
             try:
                 await self._copied(store, folder, state=state)
             except OSError as error:

@@ -107,7 +107,7 @@ class ReceiptKeeper:
                 Cited(memory_id=line.memory_id, turn_id=line.turn_id, score=round(line.score, 4))
                 for line in answer.citations
             ],
-            candidates=_shown(answer.candidates),
+            candidates=_shown_candidates(answer.candidates),
             timings=answer.timings,
             notes=answer.notes,
         )
@@ -118,7 +118,7 @@ def _itself(part: ReceiptPart) -> ReceiptPart:
     return part
 
 
-def _shown(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown_candidates(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Every injected candidate, and the best of the others, in their order."""
     left_out = (candidate["memory_id"] for candidate in candidates if not candidate["injected"])
     best_left_out = set(islice(left_out, LEFT_OUT_SHOWN))

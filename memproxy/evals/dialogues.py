@@ -100,7 +100,7 @@ def load(path: Path) -> list[Dialogue]:
         ConfigError: the file is not there, or not of this form.
     """
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    return _checked([dialogue for file in files for dialogue in _read(file)])
+    return _check([dialogue for file in files for dialogue in _read(file)])
 
 
 def _read(path: Path) -> list[Dialogue]:
@@ -115,7 +115,7 @@ def _read(path: Path) -> list[Dialogue]:
     ]
 
 
-def _checked(dialogues: list[Dialogue]) -> list[Dialogue]:
+def _check(dialogues: list[Dialogue]) -> list[Dialogue]:
     """Them, when every id is there once, every role is known and every pattern can be read."""
     ids: set[str] = set()
     for dialogue in dialogues:

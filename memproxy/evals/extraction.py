@@ -60,7 +60,7 @@ def measure_extraction(path: Path, options: Options, json_out: Path | None) -> N
     dialogues = data.load(path)
     dialogues = for_smoke(dialogues) if options.smoke else dialogues
     settings, access = settings_of(options, os.environ)
-    judged, embedder = asyncio.run(_measured(dialogues, settings, access, options))
+    judged, embedder = asyncio.run(_measure(dialogues, settings, access, options))
     about = {
         "data": path.name,
         "mode": options.mode,
@@ -94,7 +94,7 @@ def settings_of(options: Options, environ: Mapping[str, str]) -> tuple[Settings,
     return settings, UpstreamAccess(base_url=settings.upstream.base_url, model=model, api_key=key)
 
 
-async def _measured(
+async def _measure(
     dialogues: Sequence[Dialogue], settings: Settings, access: UpstreamAccess | None, options: Options
 ) -> tuple[list[Judged], str]:
     console = Console(stderr=True)

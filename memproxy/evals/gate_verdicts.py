@@ -132,14 +132,14 @@ def made_report(judged: Sequence[Judged], data: str) -> dict[str, Any]:
 def _rates(group: Iterable[Judged]) -> dict[str, Any]:
     judged = list(group)
     return {
-        "all": _searched(judged),
-        "first_person": _searched([item for item in judged if item.first_person]),
-        "no_first_person": _searched([item for item in judged if not item.first_person]),
+        "all": _searched_share(judged),
+        "first_person": _searched_share([item for item in judged if item.first_person]),
+        "no_first_person": _searched_share([item for item in judged if not item.first_person]),
         "reasons": dict(Counter(item.verdict.reason for item in judged).most_common()),
     }
 
 
-def _searched(judged: Sequence[Judged]) -> dict[str, Any]:
+def _searched_share(judged: Sequence[Judged]) -> dict[str, Any]:
     searched = sum(item.verdict.searched for item in judged)
     rate = round(searched / len(judged), 4) if judged else None
     return {"lines": len(judged), "searched": searched, "rate": rate}

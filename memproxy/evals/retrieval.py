@@ -67,12 +67,12 @@ def measure_retrieval(evaluation: str, data: Path, options: Options, json_out: P
     dataset = LOADERS[evaluation](data, pooled=options.pooled)
     if options.smoke:
         dataset = dataset.smoke()
-    measured = asyncio.run(_measured(dataset, data.name, options))
+    measured = asyncio.run(_measure(dataset, data.name, options))
     show(measured, make_console())
     write_json(json_out, measured)
 
 
-async def _measured(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
+async def _measure(dataset: Dataset, data: str, options: Options) -> dict[str, Any]:
     console = Console(stderr=True)
     about: dict[str, Any] = {"data": data, "pooled": options.pooled, "smoke": options.smoke}
     async with AsyncExitStack() as held:

@@ -146,7 +146,7 @@ class Acknowledger:
             log.log(level, "row %d (%s) is refused: %s", row.number, row.entry.kind.value, error)
         kind = MemproxyError.__name__ if error is None else type(error).__name__
         await self._settle(lambda: self._parts.state.finish(row.number, error=message, kind=kind))
-        self._settled(row, error)
+        self._settle_row(row, error)
 
     def rows_erased(self, numbers: Sequence[int]) -> None:
         """These rows were erased, even while they are handled. Their waiters return as if they had been done before."""
@@ -200,7 +200,7 @@ class Acknowledger:
     async def _park(self, row: JournalRow, error: MemproxyError, when: str) -> None:
         log.error("row %d (%s) is parked %s: %s", row.number, row.entry.kind.value, when, error)
         await self._settle(lambda: self._parts.state.park(row.number, error=error.message))
-        self._settled(row, error)
+        self._settle_row(row, error)
 
     async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
         """The model does not answer. Only when it does answer others is that counted against the row."""
@@ -264,7 +264,7 @@ class Acknowledger:
             else:
                 return
 
-    def _settled(self, row: JournalRow, error: MemproxyError | None) -> None:
+    def _settle_row(self, row: JournalRow, error: MemproxyError | None) -> None:
         self.held.pop(row.number, None)
         self._outages.pop(row.number, None)
         self._has_key(row.number)

@@ -149,7 +149,7 @@ async def _undo(view: PlanView, session: str, within: Scope) -> Counter[str]:
     replaced = await _give_back_all(view, owned)
     lost = [fact for fact in owned.lost.values() if fact.kind is not Kind.EPISODIC]
     for turn in owned.turns:
-        if fields := _hidden(turn, lost) or await _without_marks(view, turn, owned, replaced):
+        if fields := _hiding_fields(turn, lost) or await _without_marks(view, turn, owned, replaced):
             view.change_turn(turn, fields)
     await _give_back_summaries(view, owned)
     ids = [turn.id for turn in owned.going]
@@ -176,7 +176,7 @@ async def _read_owned(view: PlanView, session: str, within: Scope) -> _Owned:
         return bool(fact.turn_ids) and set(fact.turn_ids) <= gone
 
     lost = {fact.id: fact for fact in facts if rests_on_it_alone(fact)}
-    lost |= {fact.id: fact for fact in _concluded(facts, lost.values())}
+    lost |= {fact.id: fact for fact in _dream_conclusions(facts, lost.values())}
     return _Owned(turns, going, facts, gone, lost, standing([*turns, *going], gone))
 
 
@@ -264,7 +264,7 @@ async def _give_back(view: PlanView, name: str, orders: Sequence[Memory]) -> Non
     await view.change(name, {"metadata": noted, "updated_at": now})
 
 
-def _hidden(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
+def _hiding_fields(turn: Memory, lost: Sequence[Memory]) -> dict[str, Any]:
     """The fields that hide a turn in which the assistant only repeats what was undone. The user's own say it anew."""
     if turn.trust is not Trust.ASSISTANT or not turn.active:
         return {}
@@ -469,10 +469,10 @@ async def _concluded_from(view: PlanView, gone: Sequence[Memory]) -> list[Memory
     turns = tuple(dict.fromkeys(name for memory in gone for name in memory.turn_ids))[:_PAGE]
     facts = await _all(view, MemoryFilter(kinds=(Kind.REFLECTIVE, Kind.PROCEDURAL)))
     facts += await _all(view, MemoryFilter(kinds=(Kind.SEMANTIC,), turn_ids=turns)) if turns else []
-    return _concluded(facts, gone)
+    return _dream_conclusions(facts, gone)
 
 
-def _concluded(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory]:
+def _dream_conclusions(facts: Iterable[Memory], gone: Collection[Memory]) -> list[Memory]:
     """What a dream concluded from deleted memories: it may say what they said. What they were merged into stays."""
     names = {memory.id for memory in gone if memory.kind is not Kind.TURN}
     kept_ids = names | {memory.superseded_by for memory in gone}

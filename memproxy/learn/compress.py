@@ -90,7 +90,7 @@ class Compressor:
         turns = await turns_of(self._parts.store, scope)
         unmatched: dict[tuple[str, str], list[Memory]] = {}
         for turn in turns:
-            unmatched.setdefault(_spoken(turn), []).append(turn)
+            unmatched.setdefault(_role_and_text(turn), []).append(turn)
         held = [
             same.pop(0) if (same := unmatched.get((message.role, text_digest(message.content)))) else None
             for message in request.messages
@@ -102,10 +102,10 @@ class Compressor:
         if not missing:
             return _Held([], stored)
         begins = is_whole and missing[-1] < first
-        brought = await self._brought(scope, request, first, turns) if begins else []
+        brought = await self._history(scope, request, first, turns) if begins else []
         return _Held(brought, stored) if brought else None
 
-    async def _brought(self, scope: Scope, request: CompressAsked, first: int, turns: Sequence[Memory]) -> list[Memory]:
+    async def _history(self, scope: Scope, request: CompressAsked, first: int, turns: Sequence[Memory]) -> list[Memory]:
         """The first messages of a history as turns, to be written before all; none where something was deleted."""
         noted = await self._parts.state.outcomes(scope.whole, session=None, limit=_LOOKED_BACK)
         if any(row.outcome.result == "deleted" for row in noted):
@@ -131,9 +131,9 @@ class Compressor:
         credential: Credential,
     ) -> State | None:
         """What the model makes of it; None when that cannot be read."""
-        by_digest = {_spoken(turn): turn for turn in turns}
+        by_digest = {_role_and_text(turn): turn for turn in turns}
         request_turns = make_turns(scope, request.messages, now=request.asked_at)
-        shown = [by_digest.get(_spoken(turn), turn) for turn in request_turns]
+        shown = [by_digest.get(_role_and_text(turn), turn) for turn in request_turns]
         tokens = (request.tokens + (base.tokens if base is not None else 0)) * SHARE
         tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS, self._most_tokens * 0.9)
         state = base.state if base is not None else State()
@@ -171,7 +171,7 @@ class Compressor:
                 return
 
 
-def _spoken(turn: Memory) -> tuple[str, str]:
+def _role_and_text(turn: Memory) -> tuple[str, str]:
     """Who says it and what: by that messages of a request are found among the turns."""
     return str(turn.metadata.get("role")), text_digest(turn.content)
 

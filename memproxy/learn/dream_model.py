@@ -159,10 +159,10 @@ class DreamModel:
         changes, used_ids = NewChanges(), set[str]()
         proposals: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
             *((tuple(merge.numbers), partial(self._merge, owner, dream, merge.text)) for merge in answer.merge),
-            *(((replaced.old, replaced.new), lambda pair: (_superseded(*pair), None)) for replaced in answer.supersede),
-            *(((number,), lambda entry: (_deleted(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
+            *(((replaced.old, replaced.new), lambda pair: (_supersede(*pair), None)) for replaced in answer.supersede),
+            *(((number,), lambda entry: (_delete_change(entry[0]), None)) for number in dict.fromkeys(answer.delete)),
             *((pair, lambda pair: (_conflict(*pair), None)) for pair in answer.conflicts),
-            *(((labels.number,), partial(_labelled, labels)) for labels in answer.label),
+            *(((labels.number,), partial(_label_change, labels)) for labels in answer.label),
         ]
         for numbers_named, checked in proposals:
             change = new = None
@@ -394,14 +394,14 @@ def _line(number: int, memory: Memory, **more: str) -> str:
     return json.dumps({name: value for name, value in (fields | more).items() if value}, ensure_ascii=False)
 
 
-def _superseded(old: Memory, new: Memory) -> Change | None:
+def _supersede(old: Memory, new: Memory) -> Change | None:
     fits = may_be_compared(old, new) and old.kind is not Kind.EPISODIC and trusted_enough(new, old)
     if not fits or begins(old) == begins(new) or in_order(old, new) != (old, new):
         return None
     return Change(action=Action.SUPERSEDE, reason="model", memory_id=new.id, sources=(old.id,))
 
 
-def _deleted(entry: Memory) -> Change | None:
+def _delete_change(entry: Memory) -> Change | None:
     """What was recalled, or called helpful, is no noise."""
     used = entry.access_count or feedback_of(entry).helpful
     return None if used else Change(action=Action.DELETE, reason="model", memory_id=entry.id)
@@ -412,7 +412,7 @@ def _conflict(entry: Memory, other: Memory) -> Change | None:
     return change if may_be_compared(entry, other) else None
 
 
-def _labelled(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, None]:
+def _label_change(label: _Label, named: Sequence[Memory]) -> tuple[Change | None, None]:
     entry = named[0]
     new: dict[str, Any] = {}
     name = category_name(label.category or "")

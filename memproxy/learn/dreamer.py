@@ -249,7 +249,7 @@ class Dreamer:
         done: list[Change] = []
         for start in range(0, len(dream.changes), _PAGE):
             page = dream.changes[start : start + _PAGE]
-            ids = sorted(_named(page))
+            ids = sorted(_ids_of(page))
             stored = await self._parts.store.get(owner, ids)
             touched = {name for name, memory in stored.items() if mark_of(memory, dream.id) is not None}
             done += [change for change in page if not touched.isdisjoint({change.memory_id, *change.sources})]
@@ -288,7 +288,7 @@ class Dreamer:
             dream.cursor = page.next_cursor
             if page.next_cursor is None:
                 dream.stage = Action.INFER
-        stages = {Action.INFER: self._inferred, Action.AVOID: self._avoided, Action.REFLECT: self._reflected}
+        stages = {Action.INFER: self._infer_preferences, Action.AVOID: self._avoidances, Action.REFLECT: self._reflect}
         for stage, thinking in stages.items():
             if dream.stage == stage:
                 for step in await thinking(owner, dream) if self._thinks(owner) else ():
@@ -311,10 +311,10 @@ class Dreamer:
         shown = [entry for entry in remaining if entry.active and not entry.quarantined and entry.predicate != SUMMARY]
         for window in windows(shown):
             step = await self._model.tidy(owner, dream, window)
-            handled |= _named(step.changes)
+            handled |= _ids_of(step.changes)
             yield step
 
-    async def _inferred(self, owner: Scope, dream: Dream) -> list[Step]:
+    async def _infer_preferences(self, owner: Scope, dream: Dream) -> list[Step]:
         """Preferences from what the user said last, place by place."""
         where = MemoryFilter(kinds=(Kind.TURN,), active=True, quarantined=False)
         turns = (await self._parts.store.page(owner, where, limit=_TURNS)).memories
@@ -328,7 +328,7 @@ class Dreamer:
             steps.append(await self._model.infer_preferences(owner, dream, messages, texts))
         return steps
 
-    async def _avoided(self, owner: Scope, dream: Dream) -> list[Step]:
+    async def _avoidances(self, owner: Scope, dream: Dream) -> list[Step]:
         """What is not to be done again, from what people called wrong since the last dream."""
         last = await self._last(owner, whole=True)
         since = last.started_at if last is not None else None
@@ -347,7 +347,7 @@ class Dreamer:
         pairs = [(memory, right.get(memory.superseded_by or "")) for memory in wrong]
         return [await self._model.infer_lessons(owner, dream, pairs)]
 
-    async def _reflected(self, owner: Scope, dream: Dream) -> list[Step]:
+    async def _reflect(self, owner: Scope, dream: Dream) -> list[Step]:
         return [await self._model.reflect(owner, dream, window) for window in await self._with_news(owner)]
 
     async def _with_news(self, owner: Scope) -> list[list[Memory]]:
@@ -423,7 +423,7 @@ class Dreamer:
         """What the rules make of a page of entries."""
         now = self._parts.clock.now()
         changes, conflicts = await asyncio.to_thread(consolidated, entries, near, self._bands, now)
-        handled |= _named(changes)
+        handled |= _ids_of(changes)
         changes += [
             Change(action=Action.CONFLICT, reason=reason, memory_id=first, sources=(other,))
             for first, other, reason in conflicts
@@ -431,7 +431,7 @@ class Dreamer:
         ]
         neighbours = (neighbour.memory for group in near.values() for neighbour in group)
         by_id = {memory.id: memory for memory in (*entries, *neighbours)}
-        return Step(dream=dream.id, changes=changes, seen={name: version_of(by_id[name]) for name in _named(changes)})
+        return Step(dream=dream.id, changes=changes, seen={name: version_of(by_id[name]) for name in _ids_of(changes)})
 
     async def _near(self, owner: Scope, entries: Sequence[Memory], handled: set[str]) -> dict[str, list[Neighbour]]:
         """The entries nearest to each, and those of its slot; without what is set aside already."""
@@ -493,7 +493,7 @@ class Dreamer:
         return bool(newest) and newest[0].created_at > last.started_at
 
 
-def _named(changes: Iterable[Change]) -> set[str]:
+def _ids_of(changes: Iterable[Change]) -> set[str]:
     return {name for change in changes for name in (change.memory_id, *change.sources)}
 
 

@@ -61,7 +61,7 @@ class EarlyDeletes:
         if deletions is None or deletions.delete_where == Deletion():
             return deletions is not None
         # a row that does nothing is written by the API to see that those before it are done
-        remaining = [earlier for earlier in earlier_rows if _decoded(earlier) != _Deletions()]
+        remaining = [earlier for earlier in earlier_rows if _deletions_in(earlier) != _Deletions()]
         if any(earlier.entry.kind is not JournalKind.TURNS for earlier in remaining):
             return False  # what is written to a memory, the deletion may have to see
         remaining = [earlier for earlier in remaining if not _erases(deletions, earlier)]
@@ -94,7 +94,7 @@ class EarlyDeletes:
 
 def _deletions_of(row: JournalRow) -> _Deletions | None:
     """What a row deletes; None when it does anything else."""
-    deletions = _decoded(row)
+    deletions = _deletions_in(row)
     if deletions is None or deletions.upserts or deletions.changes or deletions.turn_changes:
         return None
     agents = deletions.delete_where.agent_ids if deletions.delete_where is not None else []
@@ -104,7 +104,7 @@ def _deletions_of(row: JournalRow) -> _Deletions | None:
     return deletions if does else None
 
 
-def _decoded(row: JournalRow) -> _Deletions | None:
+def _deletions_in(row: JournalRow) -> _Deletions | None:
     """None for a row that is no plan, or cannot be read (which is reported when the row is handled)."""
     if row.entry.kind is not JournalKind.PLAN:
         return None

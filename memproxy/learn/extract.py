@@ -198,7 +198,7 @@ class Reader:
             as_planned = {name: as_before(memory, changed[name]) for name, memory in stored.items()}
             pending = {name: memory for name, memory in as_planned.items() if memory.active}
             shown_ids = pending.keys() | window.new_ids  # a saved memory is read as a message, and known as well
-            related = [memory for memory in await self._related(scope, window) if memory.id not in shown_ids]
+            related = [memory for memory in await self._related_memories(scope, window) if memory.id not in shown_ids]
             window = msgspec.structs.replace(window, related=[*pending.values(), *related])
         if not self.asks_model:
             plain = [msgspec.structs.replace(turn, content=strip_blocks(turn.content)) for turn in window.turns]
@@ -254,7 +254,7 @@ class Reader:
         role = self._parts.settings.models.extract
         return self._parts.access.credential(scope.tenant, role, body.model) if self.asks_model else None
 
-    async def _related(self, scope: Scope, window: Window) -> list[Memory]:
+    async def _related_memories(self, scope: Scope, window: Window) -> list[Memory]:
         """What is known of the things that the window's new messages speak of, the nearest first, then the latest."""
         new = [turn for turn in window.turns if turn.id in window.new_ids]
         # an assistant's long answer would be near to anything else

@@ -136,11 +136,11 @@ async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tupl
         await view.change(fact.id, ended_with(fact, order, now=view.now))
     async for turn in every(view.store, visible_scope, MemoryFilter(kinds=(Kind.TURN,))):
         if _falls_under(turn, order) and (turn.active or not is_all_forgotten(turn.metadata)):
-            view.change_turn(turn, _hidden(turn, order))
+            view.change_turn(turn, _hiding_fields(turn, order))
     return tuple(meant)
 
 
-def _hidden(turn: Memory, order: Memory) -> dict[str, Any]:
+def _hiding_fields(turn: Memory, order: Memory) -> dict[str, Any]:
     """The fields of a turn under the order. An order that tells something behind it, and nothing before, is shown."""
     noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
     goes_on = False

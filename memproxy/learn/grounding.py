@@ -444,18 +444,18 @@ def admitted_of_model(candidates: Sequence[Extracted], window: Window, min_trust
     """
     heard = Heard(window)
     checked = [(candidate, rejection(candidate) or _of_message(candidate, heard, window)) for candidate in candidates]
-    read = _admitted(checked, min_trust)
+    read = _admitted_read(checked, min_trust)
     return Read(in_order(read.grounded), read.rejected)
 
 
 def admitted_of_rules(read: Read, min_trust: Trust) -> Read:
     """The same of what the rules found: they name the turn themselves."""
     judged = [(grounded.candidate, rejection(grounded.candidate) or grounded) for grounded in read.grounded]
-    checked = _admitted(judged, min_trust)
+    checked = _admitted_read(judged, min_trust)
     return Read(checked.grounded, [*read.rejected, *checked.rejected])
 
 
-def _admitted(checked: Sequence[tuple[Extracted, Grounded | str]], min_trust: Trust) -> Read:
+def _admitted_read(checked: Sequence[tuple[Extracted, Grounded | str]], min_trust: Trust) -> Read:
     """What is grounded and its source may state; what is rejected is counted by reason."""
     read = Read([], [])
     for candidate, result in checked:

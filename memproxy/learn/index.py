@@ -55,13 +55,13 @@ class Indexer:
         links = spans_in(body.metadata for _, body, _ in parsed)
         with work(self._parts.traces if links else None, "memory.index", links, {"memproxy.rows": len(rows)}) as span:
             async with self._parts.locks.of(scope.owner):
-                new = await self._unknown(scope, [turn for _, _, turns in parsed for turn in turns])
+                new = await self._new_turns(scope, [turn for _, _, turns in parsed for turn in turns])
                 if new:
                     near = await self._near(scope, new)
                     await self._note(rows, await self._from_the_end(scope, new, near))
                     marks = await pending.marks(self._parts, scope, new, self._parts.clock.now())
                     if marks is not None:
-                        new, near = marks.turns, [_changed(turn, marks.plan) for turn in near]
+                        new, near = marks.turns, [_with_changes(turn, marks.plan) for turn in near]
                         await self._carry_out(scope, marks, parsed)
                     with self._parts.flushes.of("index", scope.owner):
                         await self._write(scope, new, near)
@@ -102,7 +102,7 @@ class Indexer:
         if parts:
             await self._parts.state.note_receipts(parts)
 
-    async def _unknown(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
+    async def _new_turns(self, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
         unique = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]
         known_ids: set[str] = set()
         for start in range(0, len(unique), _MOST_IDS):
@@ -168,7 +168,7 @@ class Indexer:
                 plan = decoded(row.plan, PlanBody)
             else:
                 await self._parts.flushes.settle("learn", scope.owner)
-                planned = await self._planned(row, request)
+                planned = await self._save_plan(row, request)
                 plan = planned.plan
             ids = [*plan.deletes, *(plan.delete_where.ids if plan.delete_where is not None else ())]
             going = list((await self._parts.store.get(scope.at(None, None), ids)).values()) if ids else []
@@ -183,7 +183,7 @@ class Indexer:
             await erase_what_is_left(self._parts, row, request, going)
         return planned
 
-    async def _planned(self, row: JournalRow, body: PlanBody) -> Planned:
+    async def _save_plan(self, row: JournalRow, body: PlanBody) -> Planned:
         """The plan, saved under the owner's lock. Raises `PreconditionFailed` for another version than expected."""
         stored = await self._parts.store.get(row.entry.scope, list(body.expects)) if body.expects else {}
         for name, version in body.expects.items():
@@ -270,7 +270,7 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         raise RequestError(f"a journal row cannot be read as {kind.__name__}: {error}; it is given up") from error
 
 
-def _changed(turn: Memory, plan: PlanBody) -> Memory:
+def _with_changes(turn: Memory, plan: PlanBody) -> Memory:
     return msgspec.structs.replace(turn, **plan.turn_changes.get(turn.session_id or "", {}).get(turn.id, {}))
 
 

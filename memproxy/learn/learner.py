@@ -314,7 +314,7 @@ class Learner:
     ) -> tuple[Planned | None, list[Outcome]]:
         """Plan, save and apply, again when slots changed meanwhile; with every outcome. None: nothing to do."""
         row, scope = progress.row, progress.row.entry.scope
-        async with self._turn_to_plan(progress.all_read), self._settled(scope.owner):
+        async with self._turn_to_plan(progress.all_read), self._flushed_lock(scope.owner):
             for _ in range(_PLANNING_TRIES):
                 await self._step(scope)
                 now = self._parts.clock.now()
@@ -348,7 +348,7 @@ class Learner:
             self._planning.release()
 
     @asynccontextmanager
-    async def _settled(self, owner: OwnerKey) -> AsyncIterator[None]:
+    async def _flushed_lock(self, owner: OwnerKey) -> AsyncIterator[None]:
         """The owner's lock within it, with all flushed that the index lane wrote for the owner."""
         async with AsyncExitStack() as held:
             for _ in range(_SETTLING_TRIES):

@@ -31,7 +31,7 @@ async def end_outdated(view: PlanView) -> None:
     changed = [await view.memory(name) for name in names]
     # as if somebody had taken them back
     withheld = [(memory, None) for memory in changed if memory is not None and memory.predicate != PREDICATE]
-    if not gone and not withheld and not any(_unsaid(turns, None) for turns in plan.turn_changes.values()):
+    if not gone and not withheld and not any(_unsaid_ids(turns, None) for turns in plan.turn_changes.values()):
         return
     wheres = (
         MemoryFilter(kinds=(Kind.EPISODIC,), tags=(TAG,), active=True),
@@ -43,7 +43,7 @@ async def end_outdated(view: PlanView) -> None:
             continue
         waiting = set(names) if summary.quarantined else None
         pairs = gone if summary.quarantined else [*gone, *withheld]
-        unsaid = _unsaid(plan.turn_changes.get(summary.session_id or "", {}), waiting)
+        unsaid = _unsaid_ids(plan.turn_changes.get(summary.session_id or "", {}), waiting)
         retold = [pair for pair in pairs if _tells(summary, *pair)]
         turns = await view.turns(summary.session_id, [name for name in summary.turn_ids if name in unsaid])
         quoted = [turn for turn in turns if _quotes(summary, turn)]
@@ -90,7 +90,7 @@ def _hidden_by(fields: Mapping[str, Any]) -> str | None:
     return by or noted_id(fields.get("metadata", {}), RETRACTED_BY)
 
 
-def _unsaid(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) -> set[str]:
+def _unsaid_ids(turns: Mapping[str, Mapping[str, Any]], waiting: set[str] | None) -> set[str]:
     """Those of a session's changed turns that are not to be read any more. ``waiting`` is what is withheld
     with a summary that is: it outlasts the turns that are withheld too, or hidden with that; None: it is not.
     """

@@ -39,7 +39,7 @@ def values(text: str) -> Iterator[Any]:
         opening = re.compile(r"[\[{]").search(plain, position)
         if opening is None or failures == _MOST_FAILURES:
             break
-        value, length = _decoded(plain[opening.start() :])
+        value, length = _first_value(plain[opening.start() :])
         failures += value is None
         position = opening.start() + max(1, length)
         if value is not None:
@@ -52,7 +52,7 @@ def nested(text: str) -> Any | None:
     return next(values(stripped), None) if stripped[:1] in {"{", "["} else None
 
 
-def _decoded(text: str) -> tuple[Any | None, int]:
+def _first_value(text: str) -> tuple[Any | None, int]:
     """The value that begins here, and how many characters it took."""
     without_trailing = _TRAILING_COMMA.sub(r"\1", text)
     for attempt in (text, without_trailing):
@@ -64,7 +64,7 @@ def _decoded(text: str) -> tuple[Any | None, int]:
     return (None, 1) if repaired is None else (repaired, len(text))
 
 
-def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _merge_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose repeated names lose nothing: lists are joined, else the last value that says something counts."""
     result: dict[str, Any] = {}
     for name, value in pairs:
@@ -76,7 +76,7 @@ def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_merged)
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_merge_names)
 
 
 def _python_literal(text: str) -> Any | None:
@@ -133,12 +133,12 @@ def text_of(fields: dict[str, Any], names: Sequence[str], most: int) -> str | No
             value = str(value)
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
             value = "; ".join(value)
-        if isinstance(value, str) and _cleaned(value).lower() not in _PLACEHOLDERS:
-            return _cleaned(value)[:most]
+        if isinstance(value, str) and _without_control(value).lower() not in _PLACEHOLDERS:
+            return _without_control(value)[:most]
     return None
 
 
-def _cleaned(text: str) -> str:
+def _without_control(text: str) -> str:
     """Without control characters and halves of characters, which stores and other programs do not take."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return _CONTROL.sub(" ", whole).strip()
@@ -151,7 +151,7 @@ def labels(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     named = (item.get("name") if isinstance(item, dict) else item for item in value)
-    texts = (_cleaned(str(label))[:100] for label in named if isinstance(label, str | int | float))
+    texts = (_without_control(str(label))[:100] for label in named if isinstance(label, str | int | float))
     return tuple(dict.fromkeys(label for label in texts if label.lower() not in _PLACEHOLDERS))[:_MOST_LABELS]
 
 
@@ -206,7 +206,7 @@ def quotes(fields: dict[str, Any]) -> tuple[str, ...]:
         value = fields.get(name)
         items = value if isinstance(value, list) else [value]
         named = [item.get("quote", item.get("text")) if isinstance(item, dict) else item for item in items]
-        texts = tuple(_cleaned(quote)[:MOST_CONTENT] for quote in named if isinstance(quote, str))
+        texts = tuple(_without_control(quote)[:MOST_CONTENT] for quote in named if isinstance(quote, str))
         if usable := tuple(text for text in texts if text.lower() not in _PLACEHOLDERS):
             return usable
     return ()
@@ -262,7 +262,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def parse(text: str) -> Answer:
     """The candidates in a model's answer, if any. Raises `ModelUnreadable` where no JSON in it could be an answer."""
-    items = _answered(text)
+    items = _last_items(text)
     if items is None:
         raise ModelUnreadable("the model's answer to the extraction prompt holds no JSON with candidates; tried again")
     read = [candidate for item in items[:MOST_CANDIDATES] if (candidate := _candidate(item)) is not None]
@@ -271,9 +271,9 @@ def parse(text: str) -> Answer:
     return Answer(read, len(items) - len(read))
 
 
-def _answered(text: str) -> list[Any] | None:
+def _last_items(text: str) -> list[Any] | None:
     """The items of the last value with a container for them (models repeat the prompt first), else of all values."""
-    whole = nested(_unquoted(text))
+    whole = nested(_json_string(text))
     loose: list[Any] | None = None
     contained: list[Any] | None = None
     for value in values(text) if whole is None else [whole]:
@@ -287,7 +287,7 @@ def _answered(text: str) -> list[Any] | None:
     return loose if contained is None else contained
 
 
-def _unquoted(text: str) -> str:
+def _json_string(text: str) -> str:
     """The text that a JSON string holds, when the answer is one string and nothing else."""
     stripped = text.strip()
     if not (stripped.startswith('"') and stripped.endswith('"')):

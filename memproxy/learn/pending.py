@@ -103,10 +103,10 @@ async def _mark(view: PlanView, turn: Memory, turns: Mapping[str, Memory], outco
     for number, earlier in earlier_messages.items():
         own_touches = [touch for touch in touches if touch.held.memory is None and touch.held.turn == number]
         # nothing is lost where it states next to nothing beside that
-        if own_touches and len(terms(" ".join(_telling(earlier))) - reader.covered(own_touches)) <= _BESIDE:
+        if own_touches and len(terms(" ".join(_statements_of(earlier))) - reader.covered(own_touches)) <= _BESIDE:
             gone.append(_hide(view, earlier, turn, _reason(own_touches)))
     orders = await asyncio.to_thread(reader.orders_of, turn)
-    telling = [(earlier, _telling(earlier)) for earlier in earlier_messages.values()] if not touches else []
+    telling = [(earlier, _statements_of(earlier)) for earlier in earlier_messages.values()] if not touches else []
     for _, order_terms in orders:
         about = [old for old, spoken in telling if len(spoken) == 1 and reader.names_all_of(spoken[0], order_terms)]
         gone += [_hide(view, earlier, turn, TAKEN_BACK) for earlier in about]
@@ -197,7 +197,7 @@ def _is_read(earlier: Memory, turn: Memory) -> bool:
     return by_it or (earlier.active and earlier.superseded_by is None)
 
 
-def _telling(turn: Memory) -> list[str]:
+def _statements_of(turn: Memory) -> list[str]:
     spoken = sentences(strip_blocks(turn.content))
     return [sentence for sentence in spoken if not sentence.rstrip().endswith(tuple(QUESTION_MARKS))]
 

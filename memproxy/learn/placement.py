@@ -25,7 +25,7 @@ def places_of(memory: Memory) -> dict[str, str | None]:
 
 async def place_turns(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> list[Memory]:
     """New turns of the scope's session, in their order, with their drawers."""
-    return await _placed(state, scope, turns, await _looked_through(state, assign_turns, scope, turns))
+    return await _place(state, scope, turns, await _looked_through(state, assign_turns, scope, turns))
 
 
 async def place_new(state: PalaceStore, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
@@ -37,7 +37,7 @@ async def place_new(state: PalaceStore, scope: Scope, memories: Sequence[Memory]
 
 async def place_anew(state: PalaceStore, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
     """The memories with the places that they belong to by now; what their old pointers meant, nothing else will."""
-    return await _placed(state, scope, memories, [assign(memory) for memory in memories])
+    return await _place(state, scope, memories, [assign(memory) for memory in memories])
 
 
 async def is_elsewhere(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> bool:
@@ -48,7 +48,7 @@ async def is_elsewhere(state: PalaceStore, scope: Scope, turns: Sequence[Memory]
 async def new_places(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) -> dict[str, dict[str, str | None]]:
     """The new places, by id, of those of a session's turns that move into the wing of what the session is about."""
     moving, names = await _looked_through(state, moved_turns, scope, turns)
-    return {turn.id: places_of(turn) for turn in await _placed(state, scope, moving, names)}
+    return {turn.id: places_of(turn) for turn in await _place(state, scope, moving, names)}
 
 
 async def _looked_through(
@@ -61,7 +61,7 @@ async def _looked_through(
     return await asyncio.to_thread(find, turns, wing_names)
 
 
-async def _placed(state: PalaceStore, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
+async def _place(state: PalaceStore, scope: Scope, memories: Sequence[Memory], names: Sequence[Names]) -> list[Memory]:
     places = await state.allot_numbers(scope, names) if names else []
     placed = []
     for memory, name, place in zip(memories, names, places, strict=True):

@@ -208,7 +208,7 @@ class Planner:
         if await view.forgotten(candidate, {case.grounded.turn.id: case.grounded.turn.session_id}):
             return "forgotten", Decision(Operation.NOTHING)
         decision = await self._decision(view, case)
-        if (reason := await self._refused(view, case, decision)) is not None:
+        if (reason := await self._refusal(view, case, decision)) is not None:
             return reason, decision
         # taken back after it was said: with its whole message, or in its own words
         ended = None
@@ -238,7 +238,7 @@ class Planner:
         else:
             await view.add(candidate)
 
-    async def _refused(self, view: PlanView, case: _Case, decision: Decision) -> str | None:
+    async def _refusal(self, view: PlanView, case: _Case, decision: Decision) -> str | None:
         """Why a decision is not carried out: an echo, a correction of nothing known, or not the user's word."""
         candidate, target = case.candidate, decision.target
         chain = await nearby.chain(view, candidate) if self._by_model else ()
@@ -263,9 +263,9 @@ class Planner:
             near = [] if chain else await nearby.to_replace(view, case.scope, candidate, wrong)
             decision = decide_correction(candidate, wrong, chain=chain, neighbours=near, bands=self._bands)
             if decision.operation is not Operation.NOTHING or chain or not (self._by_model and is_whole(candidate)):
-                return self._turned(candidate, decision)
+                return self._with_retraction(candidate, decision)
         near = [] if chain else await nearby.neighbours(view, case.scope, candidate)
-        decision = self._turned(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
+        decision = self._with_retraction(candidate, decide(candidate, chain=chain, neighbours=near, bands=self._bands))
         if not case.verdicts:
             return decision
         return apply_verdicts(decision, candidate, case.verdicts, chain=chain, near=near, bands=self._bands)
@@ -284,7 +284,7 @@ class Planner:
             return renamed
         return msgspec.structs.replace(candidate, predicate=None, slot=None)
 
-    def _turned(self, candidate: Memory, decision: Decision) -> Decision:
+    def _with_retraction(self, candidate: Memory, decision: Decision) -> Decision:
         """The decision; what says of something known that it is over ("cancelled the trip") is no repetition of it."""
         target = decision.target
         if not self._by_model or decision.operation is not Operation.DUPLICATE or target is None or not target.active:

@@ -38,11 +38,11 @@ class Aliases:
             self._names |= {name: main_name if is_role(name) else self._names.get(name, main_name), other: main_name}
         if pairs:
             return memory
-        subject, thing = self._named(memory.subject), self._named(memory.object, thing=True)
+        subject, thing = self._main_name(memory.subject), self._main_name(memory.object, thing=True)
         changed = msgspec.structs.replace(memory, subject=subject, object=thing)
         return msgspec.structs.replace(changed, slot=slot_name(changed)) if changed != memory else memory
 
-    def _named(self, text: str | None, *, thing: bool = False) -> str | None:
+    def _main_name(self, text: str | None, *, thing: bool = False) -> str | None:
         """The main name of a subject or an object; values that are no names stay as they are."""
         name = subject_name(text or "")
         main_name = self._names.get(name, name)
@@ -90,7 +90,7 @@ def _marks(memory: Memory, sessions: Mapping[str, str | None]) -> tuple[list[str
     if memory.object and (slot := slot_name(memory)) is not None:
         stated.add(f"slot|{slot}|{slot_value(memory)}")
     turns = [of_turn(sessions.get(turn, memory.session_id), turn) for turn in memory.turn_ids]
-    return [f"{turn}{_hashed(key)}" for turn in turns for key in sorted(stated)], [f"{turn}{_WORDS}" for turn in turns]
+    return [f"{turn}{_hash(key)}" for turn in turns for key in sorted(stated)], [f"{turn}{_WORDS}" for turn in turns]
 
 
 def _with_words(held: str | None, memory: Memory) -> str:
@@ -106,20 +106,20 @@ def _is_about(held: str, memory: Memory) -> bool:
 
 
 def _hashed_terms(memory: Memory) -> frozenset[str]:
-    return frozenset(_hashed(term)[:_SHORT] for term in terms(memory.content))
+    return frozenset(_hash(term)[:_SHORT] for term in terms(memory.content))
 
 
 def of_session(session: str) -> str:
     """How the entries of a session's turns begin."""
-    return f"{_PREFIX}|{_hashed(session)}|"
+    return f"{_PREFIX}|{_hash(session)}|"
 
 
 def of_turn(session: str | None, turn: str) -> str:
     """How the entries of a turn begin."""
-    return f"{of_session(session or '')}{_hashed(turn)}|"
+    return f"{of_session(session or '')}{_hash(turn)}|"
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 

@@ -125,13 +125,13 @@ _GIVEN = re.compile(r"[:\n]")
 
 def plants(text: str) -> bool:
     """Whether the text gives instructions to a model, as injections do."""
-    return _PLANTED.search(_folded(text)) is not None
+    return _PLANTED.search(_fold(text)) is not None
 
 
 def planting(text: str) -> Iterator[bool]:
     """`plants` of a long text, in pieces, between which others are served: a megabyte takes 0.2 seconds."""
     # a word, to which a pattern sets no bound, in a length that it has one in
-    low = _LONG_WORD.sub(lambda run: f"{run[0][:_KEPT]}{run[0][-_KEPT:]}", _folded(text))
+    low = _LONG_WORD.sub(lambda run: f"{run[0][:_KEPT]}{run[0][-_KEPT:]}", _fold(text))
     yield _TAGGED.search(low) is not None
     for start in range(0, len(low), PIECE):
         yield _begins_in(low, start, start + PIECE)
@@ -147,7 +147,7 @@ def _begins_in(low: str, start: int, end: int) -> bool:
     return False
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """The text in lower case, letter by letter, with one blank or line break where it has several."""
     low = (text if text.isascii() else text.translate(_OTHER_LETTERS)).lower()
     return _BLANKS.sub(lambda run: "\n" if "\n" in run[0] else " ", low)
@@ -264,10 +264,10 @@ def _tells_somebody(candidate: Extracted) -> bool:
 def _rests_on_planted(candidate: Extracted, text: str) -> bool:
     if candidate.intent is Intent.FORGET:
         return False
-    planted = [_trimmed(sentence) for sentence in sentences(text) if plants(sentence)] or [_trimmed(text)]
-    quotes = [_trimmed(quote) for quote in candidate.evidence]
+    planted = [_trim(sentence) for sentence in sentences(text) if plants(sentence)] or [_trim(text)]
+    quotes = [_trim(quote) for quote in candidate.evidence]
     return any(quote in sentence or sentence in quote for quote in quotes for sentence in planted)
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" \"'.!?")

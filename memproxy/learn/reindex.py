@@ -59,7 +59,7 @@ class Reindexer:
     async def run(self) -> None:
         """Copy, catch up, switch. Where the store or the embedder fails, what was copied is kept for the next run."""
         if self._rebuild.resumed:
-            self._late = bool((await self._embedded([_ANY_TEXT]))[0].tokens)
+            self._late = bool((await self._embed([_ANY_TEXT]))[0].tokens)
         await self._copy()
         if self._rebuild.resumed:
             await self._rebuild.remove_strays()
@@ -80,7 +80,7 @@ class Reindexer:
         await self._copied(batch)
 
     async def _copied(self, batch: Sequence[_Task]) -> None:
-        await self._bring(batch)
+        await self._write_missing(batch)
         self.progress.done += len(batch)
         if monotonic() - self._flushed >= self._flush_every_s:
             await self._rebuild.flush()
@@ -144,7 +144,7 @@ class Reindexer:
             batch = ordered[start : start + self._batch]
             existing = await self._rebuild.current(batch)
             await self._rebuild.remove(set(batch) - {self._rebuild.point_id(memory) for memory in existing})
-            await self._bring([await self._with_neighbours(memory) for memory in existing])
+            await self._write_missing([await self._with_neighbours(memory) for memory in existing])
 
     async def _with_neighbours(self, memory: Memory) -> _Task:
         self.owners.add((memory.tenant, memory.user_id))
@@ -153,7 +153,7 @@ class Reindexer:
         near = await self._rebuild.neighbours(Scope(tenant=memory.tenant, user=memory.user_id), [memory])
         return memory, adjacency([*near, memory])[turn_key(memory)]
 
-    async def _bring(self, tasks: Sequence[_Task]) -> None:
+    async def _write_missing(self, tasks: Sequence[_Task]) -> None:
         """Write to the new collection what it does not have like this yet."""
         encoded = [(memory, self._lexical.encode_document(bm25_text(memory, *around))) for memory, around in tasks]
         if self._rebuild.resumed:
@@ -163,7 +163,7 @@ class Reindexer:
             encoded = [pair for name, pair in pairs if not self._is_unchanged(*pair, stored.get(name))]
             self.progress.kept += len(all_encoded) - len(encoded)
         if encoded:
-            passages = await self._embedded([dense_text(memory) for memory, _ in encoded])
+            passages = await self._embed([dense_text(memory) for memory, _ in encoded])
             points = [
                 Point(memory=memory, dense=passage.parts, bm25=words, tokens=passage.tokens)
                 for (memory, words), passage in zip(encoded, passages, strict=True)
@@ -179,7 +179,7 @@ class Reindexer:
         # a store keeps weights in single precision
         return same and all(math.isclose(mine[key], theirs[key], rel_tol=1e-4) for key in mine)
 
-    async def _embedded(self, texts: Sequence[str]) -> list[Passage]:
+    async def _embed(self, texts: Sequence[str]) -> list[Passage]:
         if self._embedder.state == "off":
             return [Passage(parts=[]) for _ in texts]
         try:

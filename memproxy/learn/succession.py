@@ -64,14 +64,14 @@ async def hide_stated(view: PlanView, memory: Memory) -> None:
 
 async def hide_repeated(view: PlanView, memory: Memory) -> None:
     """Hide the turns in which the assistant repeats what is deleted with the message that told it."""
-    for turn in await _stating(view, memory, None):
+    for turn in await _stating_turns(view, memory, None):
         if turn.trust is Trust.ASSISTANT and turn.active:
             view.change_turn(turn, {"active": False, "metadata": turn.metadata | {RETRACTED_BY: memory.id}})
 
 
 async def show_stated(view: PlanView, memory: Memory) -> None:
     """Show the turns again that `hide_stated` hid for a memory."""
-    for turn in await _stating(view, memory, None):
+    for turn in await _stating_turns(view, memory, None):
         if not turn.active and turn.metadata.get(RETRACTED_BY) == memory.id and not is_all_forgotten(turn.metadata):
             view.change_turn(turn, {"active": True, "metadata": without(turn.metadata, RETRACTED_BY)})
 
@@ -82,7 +82,7 @@ async def mark_stated(view: PlanView, old: Memory, new: Memory) -> None:
 
 
 async def _hide(view: PlanView, memory: Memory, by: str, at: datetime) -> None:
-    for turn in await _stating(view, memory, None):
+    for turn in await _stating_turns(view, memory, None):
         if turn.id == by and not orders_to_forget(turn.content):
             continue
         if turn.created_at <= at and turn.active and not turn.superseded_by:
@@ -91,7 +91,7 @@ async def _hide(view: PlanView, memory: Memory, by: str, at: datetime) -> None:
 
 async def mark_superseded(view: PlanView, old: Memory, new: Memory) -> None:
     """Note on the turns that state what is no longer so, by which memory it was superseded."""
-    for turn in await _stating(view, old, new):
+    for turn in await _stating_turns(view, old, new):
         said_by_new = turn.id in new.turn_ids and turn.session_id == new.session_id
         if not turn.superseded_by and not said_by_new:
             view.change_turn(turn, {"superseded_by": new.id})
@@ -99,12 +99,12 @@ async def mark_superseded(view: PlanView, old: Memory, new: Memory) -> None:
 
 async def unmark(view: PlanView, old: Memory, by: str) -> None:
     """Take back `mark_superseded`: what superseded ``old`` is deleted, and ``old`` holds again."""
-    for turn in await _stating(view, old, None):
+    for turn in await _stating_turns(view, old, None):
         if turn.superseded_by == by:
             view.change_turn(turn, {"superseded_by": None})
 
 
-async def _stating(view: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
+async def _stating_turns(view: PlanView, old: Memory, new: Memory | None) -> Sequence[Memory]:
     """The turns that say what ``old`` said (and not what ``new`` says), and those it was read from."""
     words, where = view.lexical.encode_query(old.content), MemoryFilter(kinds=(Kind.TURN,))
     query = HybridQuery(bm25=words, limit=_REPEATING_TURNS, where=where, background=True)

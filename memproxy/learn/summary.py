@@ -81,7 +81,7 @@ class Summariser:
         spoken = [turn for turn in since_order(turns)[-_MOST_TURNS:] if _may_be_summarised(turn)]
         if hold_nothing(spoken, frozenset(turn.id for turn in spoken)):
             return None
-        former = await self._existing(scope)
+        former = await self._stored_summary(scope)
         if former is not None and former.metadata.get("until") == spoken[-1].id:
             return None
         if credential is not None and (content := await self._by_model(scope, spoken, credential)) is not None:
@@ -114,7 +114,7 @@ class Summariser:
             return None
         return content
 
-    async def _existing(self, scope: Scope) -> Memory | None:
+    async def _stored_summary(self, scope: Scope) -> Memory | None:
         where = MemoryFilter(kinds=(Kind.EPISODIC,), session_ids=scope.sessions, active=True)
         async for memory in every(self._parts.store, scope, where):
             if memory.predicate == PREDICATE and memory.session_id == scope.session:
@@ -124,7 +124,7 @@ class Summariser:
     async def put(self, view: PlanView, scope: Scope, summary: Summary) -> None:
         """Add the summary to a plan, in place of the one that the session has."""
         memory = _memory(scope, summary, min_trust=self._min_trust, now=view.now)
-        former = await self._existing(scope)
+        former = await self._stored_summary(scope)
         if former is not None:
             ended = {"active": False, "superseded_by": memory.id, "valid_to": view.now, "updated_at": view.now}
             await view.change(former.id, ended)

@@ -288,17 +288,17 @@ class Worker:
 
     async def indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Wait until all of an owner's turns are indexed; whether they are within the time."""
-        return await self._is_none_left(partial(self._unflushed, owner), timeout_s)
+        return await self._is_none_left(partial(self._unflushed_count, owner), timeout_s)
 
     async def soon_indexed(self, owner: Scope, timeout_s: float) -> bool:
         """Wait, for a request, until a search finds all of an owner's turns, flushed or not; whether it does. False at
         once where that takes long: with a long backlog, while the store is away, or behind turns that must be flushed
         first (an owner's rows are done one by one).
         """
-        unindexed = await self._unwritten(owner)
+        unindexed = await self._unwritten_count(owner)
         if unindexed and (unindexed > _RUN or owner.owner in self._written or self.waits(owner)):
             return False
-        return not unindexed or await self._is_none_left(partial(self._unwritten, owner), timeout_s)
+        return not unindexed or await self._is_none_left(partial(self._unwritten_count, owner), timeout_s)
 
     async def _is_none_left(self, unindexed: Callable[[], Awaitable[int]], timeout_s: float) -> bool:
         """Wait until no row is left ``unindexed``; whether that is so within the time."""
@@ -314,12 +314,12 @@ class Worker:
         except TimeoutError:
             return False
 
-    async def _unflushed(self, owner: Scope) -> int:
+    async def _unflushed_count(self, owner: Scope) -> int:
         rows = (await self._state.backlog(owner)).get("index", {})
         return rows.get("waiting", 0) + rows.get("running", 0)
 
-    async def _unwritten(self, owner: Scope) -> int:
-        return max(0, await self._unflushed(owner) - len(self._written.get(owner.owner, ())))
+    async def _unwritten_count(self, owner: Scope) -> int:
+        return max(0, await self._unflushed_count(owner) - len(self._written.get(owner.owner, ())))
 
     async def _wait(self, ended: asyncio.Event) -> None:
         """Returns when this engine has done something; or another one may have."""

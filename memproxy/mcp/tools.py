@@ -83,7 +83,7 @@ def _add_memory_tools(server: MCPServer[Any], api: MemoryApi) -> None:
         """Find what is remembered, best first: facts, and the user's own words."""
         body = {"query": query, "limit": limit, "category": category, "omit": "null", "quarantined": False}
         answer = await api(context, "POST", "/v1/memory/search", json=_without_nulls(body))
-        return {"data": [_shown(hit) for hit in answer["data"] if not _is_withheld(hit["memory"])]}
+        return {"data": [_shown_memory(hit) for hit in answer["data"] if not _is_withheld(hit["memory"])]}
 
     @server.tool(annotations=_REPLACES)
     async def delete_memory(context: Context[Any, Any], memory_id: str) -> Answer:
@@ -111,12 +111,12 @@ def _add_working_tools(server: MCPServer[Any], api: MemoryApi) -> None:
     ) -> Answer:
         """Keep something for other agents, or for a later step, for some minutes."""
         options = _without_nulls({"ttl_s": ttl_minutes and ttl_minutes * 60, "category": category, "tags": tags})
-        return await api(context, "PUT", _working(key), json={"data": data, **options})
+        return await api(context, "PUT", _working_path(key), json={"data": data, **options})
 
     @server.tool(annotations=_READS)
     async def get_from_working_memory(context: Context[Any, Any], key: Key) -> Answer:
         """Read one entry with its data, of any namespace of this user."""
-        return await api(context, "GET", _working(key))
+        return await api(context, "GET", _working_path(key))
 
     @server.tool(annotations=_READS)
     async def list_working_memory(
@@ -167,7 +167,7 @@ def _is_withheld(memory: dict[str, Any]) -> bool:
     return metadata.get(PERMISSION) is True or (not by_user and metadata.get(PLANTED) is True)
 
 
-def _shown(hit: dict[str, Any]) -> Answer:
+def _shown_memory(hit: dict[str, Any]) -> Answer:
     """What a model needs of a memory that was found: it reads all of it, and the rest is a resource."""
     shown = {name: hit["memory"][name] for name in _SHOWN if hit["memory"].get(name)}
     return {"memory": shown, "score": round(hit["score"], 3)}
@@ -177,5 +177,5 @@ def _without_nulls(fields: dict[str, Any]) -> Answer:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _working(key: str) -> str:
+def _working_path(key: str) -> str:
     return "/".join(["/v1/memory/working", *map(piece_of_path, key.split("/"))])

@@ -154,7 +154,7 @@ class OpenAIChatModel:
         try:
             with step(f"chat {credential.model}", about, kind="client") as span:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    reply = _reply(await self._adapted(credential, messages, formats), host)
+                    reply = _reply(await self._call_adapted(credential, messages, formats), host)
                 if span is not None:
                     span.note(token_attributes(reply.input_tokens, reply.output_tokens))
                 return reply
@@ -177,14 +177,14 @@ class OpenAIChatModel:
         if self._http is not None:
             await self._http.aclose()
 
-    async def _adapted(self, credential: Credential, messages: list[dict[str, str]], formats: _Formats) -> Any:
+    async def _call_adapted(self, credential: Credential, messages: list[dict[str, str]], formats: _Formats) -> Any:
         openai, place = _library(), (credential.base_url, credential.model)
         without = self._rejected.get(place) or frozenset()
         while True:
             try:
                 answer = await self._ask(credential, messages, formats, without)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                named = _rejected(error, without, formats)
+                named = _option_named(error, without, formats)
                 if named is None:
                     raise
                 without |= {named}
@@ -243,7 +243,7 @@ def _best_format(formats: _Formats, without: frozenset[_Without]) -> _Without | 
     return next((option for option in formats if option not in without), None)
 
 
-def _rejected(error: "openai.APIStatusError", without: frozenset[_Without], formats: _Formats) -> _Without | None:
+def _option_named(error: "openai.APIStatusError", without: frozenset[_Without], formats: _Formats) -> _Without | None:
     """Which of the optional parameters the rejection names, if it is one that was sent. A rejection that names none is
     taken for one of the schema, which is the least known of them.
     """

@@ -114,7 +114,7 @@ class OpenAIEmbedder:
         try:
             # The API refuses empty input; a space stands for it.
             inputs = [text if text.strip() else " " for text in texts]
-            answer = await self._answered(inputs)
+            answer = await self._answer(inputs)
         except (openai.OpenAIError, ValueError) as error:  # ValueError: what it answers is no JSON
             self.state = f"unavailable: {type(error).__name__} from {self._client.base_url.host}"
             if isinstance(error, openai.APIConnectionError | openai.InternalServerError):
@@ -137,7 +137,7 @@ class OpenAIEmbedder:
         metrics().model_tokens.labels(source="embed", direction="input").inc(max(spent, 0))
         return vectors
 
-    async def _answered(self, inputs: list[str]) -> openai.types.CreateEmbeddingResponse:
+    async def _answer(self, inputs: list[str]) -> openai.types.CreateEmbeddingResponse:
         """The service's answer; asked once more where it failed, but not where it was silent."""
         options: dict[str, Any] = {"dimensions": self._settings.dimension} if self._settings.dimension else {}
         ask = partial(

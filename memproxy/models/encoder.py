@@ -146,7 +146,7 @@ def _open_fastembed(settings: EmbeddingSettings, cache_dir: Path, *, local_files
             try:
                 return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, local_files_only=True)
             except ValueError:  # its files are not there
-                return _downloaded(description, settings, cache_dir)
+                return _download(description, settings, cache_dir)
         return TextEmbedding(name, cache_dir=str(cache_dir), threads=settings.threads, **options)
     except (ValueError, OSError, RuntimeError) as error:
         remedy = "allow the download, or put the files on this machine and set embedding.model_path"
@@ -166,7 +166,7 @@ def _onnx_file(folder: Path) -> str | None:
     return next((name for name in ("model.onnx", "onnx/model.onnx") if (folder / name).is_file()), None)
 
 
-def _downloaded(description: dict[str, Any], settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
+def _download(description: dict[str, Any], settings: EmbeddingSettings, cache_dir: Path) -> TextEmbedding:
     """Download the model, with a log line before and after."""
     name, sources = str(description["model"]), description["sources"]
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it advises to get an account there

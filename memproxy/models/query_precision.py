@@ -95,12 +95,12 @@ def _session(source: Path, threads: int, folder: Path) -> onnxruntime.InferenceS
         path = folder / f"{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}-{VERSION}.onnx"
     if path.exists():
         try:
-            return _opened(path, threads)
+            return _open_session(path, threads)
         except _FAILURES as error:
             log.info("the copy of the embedding model for questions is made anew: %s", error)
     _make(source, path)
     try:
-        return _opened(path, threads)
+        return _open_session(path, threads)
     except _FAILURES as error:
         raise EmbedderUnavailable(f"the copy with weights of 8 bits cannot be opened ({error})") from error
 
@@ -214,7 +214,7 @@ def _drop_unused(graph: "onnx.GraphProto") -> None:
             del graph.initializer[place]
 
 
-def _opened(path: Path, threads: int) -> onnxruntime.InferenceSession:
+def _open_session(path: Path, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

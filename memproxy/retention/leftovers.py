@@ -76,7 +76,7 @@ async def erase_unsaid_names(
         names.difference_update(_names_in(memory))
         if not names:
             return
-    renamed = _renamed(rows, names)
+    renamed = _new_names(rows, names)
     for name, other in renamed.items():
         await _rename(store, owner, name, other)
     if renamed:
@@ -94,7 +94,7 @@ def _names_in(memory: Memory) -> Iterator[str]:
     yield from mentions(memory.content)
 
 
-def _renamed(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:
+def _new_names(rows: Sequence[PalaceRow], unsaid: Collection[str]) -> dict[str, str]:
     """What wings of unsaid names become: another name that holds everywhere ("user", "dog"), else the number."""
     wings = {row.name: row.number for row in rows if row.kind == "wing"}
     aliases = defaultdict[int, list[str]](list)

@@ -343,7 +343,7 @@ class Child:
         self.restart()
 
 
-def _asking(launch: Launch, sockets: list[str], index: int) -> Launch:
+def _relay_launch(launch: Launch, sockets: list[str], index: int) -> Launch:
     """The launch of the relay at this place: the engine that it asks first is another one than its neighbour's."""
     first = index % len(sockets)
     other_sockets = (*sockets[first + 1 :], *sockets[:first])
@@ -367,7 +367,7 @@ class Supervisor:
         other_names = [f"{first.stem}-{index}{first.suffix}" for index in range(2, settings.engine.workers + 1)]
         sockets = [str(first), *(str(first.with_name(name)) for name in other_names)]
         self._relays = [
-            Child(RELAY, _asking(launch, sockets, index), environment) for index in range(settings.server.workers)
+            Child(RELAY, _relay_launch(launch, sockets, index), environment) for index in range(settings.server.workers)
         ]
         alone = msgspec.structs.replace(launch, listen_fd=-1)
         self._engines = [

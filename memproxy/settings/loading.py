@@ -69,9 +69,9 @@ def load_settings(
     for dotted, value in (overrides or {}).items():
         if value is not None:
             problems.origin[dotted] = "the command line"
-            _merge(values, _nested(dotted.split("."), value))
+            _merge(values, _nest(dotted.split("."), value))
     _default_upstream(values, environ, problems)
-    settings = _validated(values, problems)
+    settings = _validate(values, problems)
     for key, text in conflicts(settings):
         if not any(line.startswith(f"{key}:") for line in problems.lines):
             problems.add(key, text)
@@ -101,7 +101,7 @@ def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Pr
     for name in sorted(ours, key=lambda variable: (variable.count("__"), variable)):
         written, text = name[len(PREFIX) :].split("__"), environ[name]
         try:
-            names, kind = _named(written, values)
+            names, kind = _named_path(written, values)
         except ValueError as error:
             problems.add(".".join(written).lower(), f"{error} (from {name})")
             continue
@@ -110,12 +110,12 @@ def _merge_environment(values: Values, environ: Mapping[str, str], problems: _Pr
         if kind is None:
             problems.unknown(path)
         elif not is_section(kind) and get_origin(kind) not in (list, dict):  # else the text is YAML (and so JSON)
-            _merge(values, _nested(names, None if text == "null" else text))
+            _merge(values, _nest(names, None if text == "null" else text))
         elif (value := _read_yaml(path, text, problems)) is not None:
-            _merge(values, _nested(names, value))
+            _merge(values, _nest(names, value))
 
 
-def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
+def _named_path(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
     """The path that a variable's name means, and the type of what is there (None: there is no such setting). Sections
     and settings are named in any case; of keys of a mapping (`retention.tenants`) the case counts (`_entry`).
 
@@ -126,7 +126,7 @@ def _named(written: Sequence[str], values: Values) -> tuple[list[str], Any]:
     kind: Any = Settings
     for part in written:
         if get_origin(kind) is dict:
-            existing = _at(values, ".".join(names))
+            existing = _value_at(values, ".".join(names))
             names.append(_entry(part, list(existing) if isinstance(existing, dict) else ()))
             kind = get_args(kind)[1] if part else None
         else:
@@ -172,7 +172,7 @@ def _read_yaml(path: str, text: str, problems: _Problems) -> Any:
     return None
 
 
-def _nested(names: Sequence[str], value: Any) -> Values:
+def _nest(names: Sequence[str], value: Any) -> Values:
     for name in reversed(names):
         value = {name: value}
     return dict(value)
@@ -185,7 +185,7 @@ def _default_upstream(values: Values, environ: Mapping[str, str], problems: _Pro
         problems.origin["upstream.base_url"] = "OPENAI_BASE_URL"
 
 
-def _validated(values: Values, problems: _Problems) -> Settings:
+def _validate(values: Values, problems: _Problems) -> Settings:
     """The settings; what is wrong is noted, taken out and the rest tried again, so that all problems come at once."""
     while True:
         for name in [name for name, value in values.items() if value is None]:
@@ -206,7 +206,7 @@ def _note(detail: Mapping[str, Any], values: Values, problems: _Problems) -> Non
     if detail["type"] == "extra_forbidden":
         problems.unknown(path)
         return
-    value, setting = _at(values, path), _setting(path)
+    value, setting = _value_at(values, path), _setting(path)
     if setting is None:
         problems.add(path, f"is a section, with keys and values below it; here it is {kind_of(value)}")
         return
@@ -233,7 +233,7 @@ def _setting(path: str) -> Setting | None:
     return next((entry for entry in settings_of() if path == entry.path or path.startswith(f"{entry.path}.")), None)
 
 
-def _at(values: Any, path: str) -> object:
+def _value_at(values: Any, path: str) -> object:
     for name in path.split("."):
         if isinstance(values, dict) and name in values:
             values = values[name]

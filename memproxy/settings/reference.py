@@ -54,28 +54,28 @@ def _setting(path: str, field: FieldInfo) -> Setting:
     return Setting(
         path=path,
         default=default,
-        allowed=_described(field.annotation, field.metadata),
+        allowed=_describe(field.annotation, field.metadata),
         description=field.description or "",
         secret=SecretStr in plain_types(field.annotation) or bool(extra.get("secret")),
         example=extra.get("example", default),
     )
 
 
-def _described(annotation: Any, metadata: list[Any]) -> str:
+def _describe(annotation: Any, metadata: list[Any]) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if hasattr(annotation, "__metadata__"):
-        return _described(arguments[0], [*metadata, *_flat(annotation.__metadata__)])
+        return _describe(arguments[0], [*metadata, *_flat(annotation.__metadata__)])
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(part, metadata) for part in arguments if part is not type(None)) + ", or empty"
+        return " or ".join(_describe(part, metadata) for part in arguments if part is not type(None)) + ", or empty"
     if origin in (list, dict):
         kind = "list" if origin is list else "mapping"
-        return f"{kind} of {' to '.join(_described(part, []) for part in arguments)}"
-    return _named(annotation, metadata)
+        return f"{kind} of {' to '.join(_describe(part, []) for part in arguments)}"
+    return _type_name(annotation, metadata)
 
 
-def _named(annotation: Any, metadata: list[Any]) -> str:
+def _type_name(annotation: Any, metadata: list[Any]) -> str:
     if any(isinstance(mark, AfterValidator) and mark.func is http_address for mark in metadata):
         return "http or https address"
     if isinstance(annotation, type) and issubclass(annotation, Section):

@@ -162,7 +162,7 @@ class Substitution:
     def fill(self, value: Any, path: str = "") -> Any:
         """``value`` with all its texts filled, at any depth; keys that are no text are reported and left out."""
         if isinstance(value, str):
-            return self._filled(value, path)
+            return self._fill_text(value, path)
         if isinstance(value, list):
             items = [self.fill(item, f"{path}.{index}") for index, item in enumerate(value)]
             return [item for item in items if item is not UNSET]
@@ -177,7 +177,7 @@ class Substitution:
                 self._problem(path or "the file", f"a key is {kind_of(key)}; put it in quotes")
         return [(key, item) for key, item in value.items() if isinstance(key, str)]
 
-    def _filled(self, text: str, path: str) -> Any:
+    def _fill_text(self, text: str, path: str) -> Any:
         problems: list[str] = []
 
         def value(match: re.Match[str]) -> str:

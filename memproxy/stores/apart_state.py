@@ -123,11 +123,11 @@ class WriterCalls:
     async def open(self) -> None:
         """Connect, and let the process open the state. Raises `StateUnavailable`; `ConfigError`: it is newer."""
         if self._writer is None:
-            reader, self._writer = await self._connected()
+            reader, self._writer = await self._connect()
             self._tasks.start(self._read(reader), "answers")
         await self.call("open")
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             async with asyncio.timeout(CONNECT_S):
                 while True:
@@ -161,7 +161,7 @@ class WriterCalls:
         finally:
             del self._waiting[number]
         if reply.error is not None:
-            raise _raised(*reply.error)
+            raise _error_of(*reply.error)
         return form.read_result(reply.result)
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ def _lost() -> StateUnavailable:
     return StateUnavailable("The process that writes the state ended; what it was doing may be done or not.")
 
 
-def _raised(name: str, message: str) -> Exception:
+def _error_of(name: str, message: str) -> Exception:
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, MemproxyError):
         return kind(message)
@@ -253,7 +253,7 @@ class Writing:
         async with self._lock:
             try:
                 while message is not None:
-                    calls.start(self._answered(decoder.decode(message), writer), "call")
+                    calls.start(self._answer(decoder.decode(message), writer), "call")
                     message = await _message(reader)
             finally:
                 await calls.drain(DONE_S)
@@ -266,7 +266,7 @@ class Writing:
             if self._is_open:
                 await self._state.close()
 
-    async def _answered(self, call: _Call, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, call: _Call, writer: asyncio.StreamWriter) -> None:
         try:
             result = await self._called(call)
             message = _ENCODER.encode(_Answer(call.number, msgspec.Raw(_ENCODER.encode(result))))

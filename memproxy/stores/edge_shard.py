@@ -139,16 +139,14 @@ class EdgeBackend:
             # In place, never a delete before it: a kill in the flush after a delete and an insert of one id loses both
             # forms, and with them what was acknowledged long ago (docs/decisions/0012).
             shard.update(edge.UpdateOperation.upsert_points(built))
-            if any(point.id in stored and stored[point.id] != _scrolled(point.payload) for point in points):
+            if any(point.id in stored and stored[point.id] != _scrolled_payload(point.payload) for point in points):
                 _make_vacuum_due(shard)
 
-        await self._written(work, lambda indexes: indexes.drop(by_owner(points)))
+        await self._write(work, lambda indexes: indexes.drop(by_owner(points)))
         if self._indexes is not None:
             self._indexes.put(points)
 
-    async def _written(
-        self, work: Callable[[edge.EdgeShard], Result], unsure: Callable[[OwnerIndexes], None]
-    ) -> Result:
+    async def _write(self, work: Callable[[edge.EdgeShard], Result], unsure: Callable[[OwnerIndexes], None]) -> Result:
         """A write, in the shard's thread. Where it failed or its caller left, ``unsure`` drops the owners' indexes."""
         try:
             return await self._on_shard(work)
@@ -165,7 +163,7 @@ class EdgeBackend:
                 self._check_room()
             shard.update(operation)
 
-        await self._written(work, lambda indexes: indexes.drop(indexes.changing(ids)))
+        await self._write(work, lambda indexes: indexes.drop(indexes.changing(ids)))
         if self._indexes is not None:
             self._indexes.change(ids, fields)
 
@@ -176,7 +174,7 @@ class EdgeBackend:
             shard.update(edge.UpdateOperation.delete_points_by_filter(matching))
             return count
 
-        deleted = await self._written(work, lambda indexes: indexes.deleted(where))
+        deleted = await self._write(work, lambda indexes: indexes.deleted(where))
         if self._indexes is not None:
             self._indexes.deleted(where)
         return deleted
@@ -246,7 +244,7 @@ def _storable(build: Callable[[], Result]) -> Result:
         raise unstorable() from error
 
 
-def _scrolled(payload: dict[str, Any]) -> dict[str, Any]:
+def _scrolled_payload(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload as it is scrolled, without token vectors: those of one text differ by a rounding each time."""
     return {name: value for name, value in _flags_as(int, payload).items() if name not in NOT_SCROLLED}
 

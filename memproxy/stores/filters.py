@@ -105,13 +105,13 @@ def readable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None =
     is given, without what has expired, also by the tenant's ``time_to_live``.
     """
     visible = [AnyOf((OneOf(key, (name,)), Missing(key))) for key, name in _narrower(scope)]
-    return _narrowed(of_owner(scope).also(*visible), where, time_to_live)
+    return _narrow(of_owner(scope).also(*visible), where, time_to_live)
 
 
 def erasable(scope: Scope, where: MemoryFilter, time_to_live: timedelta | None = None) -> Where:
     """What a delete covers: with a project (agent) set, exactly that one's memories."""
     exactly = [OneOf(key, (name,)) for key, name in _narrower(scope)]
-    return _narrowed(of_owner(scope).also(*exactly), where, time_to_live)
+    return _narrow(of_owner(scope).also(*exactly), where, time_to_live)
 
 
 def turns_of(scope: Scope, session: str | None) -> Where:
@@ -126,15 +126,15 @@ def _narrower(scope: Scope) -> list[tuple[str, str]]:
     return [(key, name) for key, name in places if name is not None]
 
 
-def _narrowed(base: Where, where: MemoryFilter, time_to_live: timedelta | None) -> Where:
+def _narrow(base: Where, where: MemoryFilter, time_to_live: timedelta | None) -> Where:
     flags = (("active", where.active), ("quarantined", where.quarantined))
-    must = [*_listed(where), *(OneOf(key, (value,)) for key, value in flags if value is not None)]
+    must = [*_list_conditions(where), *(OneOf(key, (value,)) for key, value in flags if value is not None)]
     must += _times(where, time_to_live)
     narrowed = base.also(*must)
     return telling(narrowed) if where.telling else narrowed
 
 
-def _listed(where: MemoryFilter) -> list[Condition]:
+def _list_conditions(where: MemoryFilter) -> list[Condition]:
     # every memory has one of all kinds, and to compare it takes as long as a cosine
     kinds = [] if set(where.kinds) == set(Kind) else [kind.value for kind in where.kinds]
     allowed: list[tuple[str, Sequence[str]]] = [

@@ -191,7 +191,7 @@ class TakingUp:
 
     async def _take_up(self, path: Path, file: int) -> None:
         try:
-            entries, is_whole = _waiting(path, file)
+            entries, is_whole = _waiting_entries(path, file)
         except ValueError as error:
             log.error("a file beside the state holds turns that cannot be read (%s); it stays where it is", error)
             return
@@ -235,7 +235,7 @@ def _left_beside(state: Path) -> Iterator[tuple[Path, int]]:
             os.close(file)
 
 
-def _waiting(path: Path, file: int) -> tuple[list[tuple[int, int, JournalEntry]], bool]:
+def _waiting_entries(path: Path, file: int) -> tuple[list[tuple[int, int, JournalEntry]], bool]:
     """What waits in a file, in its order, with place and size, and whether all that is whole can be read. A record that
     is not was never told to be kept, or was just being overwritten: those behind it count. Raises `ValueError`.
     """

@@ -186,7 +186,7 @@ class OwnerIndex:
                 missing: Mask = self._column(key) == _MISSING
                 return missing
             case Between(key=key) if key in TIME_FIELDS:
-                return self._between(condition)
+                return self._between_mask(condition)
             case AnyOf(conditions):
                 either: Mask | np.bool_ = np.bool_(False)
                 for part in conditions:
@@ -200,7 +200,7 @@ class OwnerIndex:
             raise NotHere(key)
         return self._columns[key]
 
-    def _between(self, between: Between) -> Mask:
+    def _between_mask(self, between: Between) -> Mask:
         times = self._column(between.key)
         matching: Mask = times != _MISSING
         bounds = (between.after, between.at_or_after, between.at_or_before, between.before)

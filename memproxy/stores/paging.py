@@ -151,7 +151,7 @@ async def _conversation(
 ) -> Conversation:
     its = OneOf("session_id", (name,))
     turn_count, learned = await asyncio.gather(engine.count(turns.also(its)), engine.count(facts.also(its)))
-    first = await _dated(engine, (turns if turn_count else facts).also(its), limit=1, order="asc", fields=_FIELDS)
+    first = await _dated_page(engine, (turns if turn_count else facts).also(its), limit=1, order="asc", fields=_FIELDS)
     last = created_at(newest_point)
     return Conversation(
         id=name,
@@ -171,7 +171,7 @@ def _without(where: Where, names: Collection[str]) -> Where:
 
 
 async def _next_times(engine: Points, where: Where, older: Where, *, limit: int, fields: Fields) -> list[FoundPoint]:
-    rows = await _dated(engine, older, limit=limit, order="desc", fields=fields)
+    rows = await _dated_page(engine, older, limit=limit, order="desc", fields=fields)
     if len(rows) < limit:
         return [point for group in _by_time(rows) for point in group]
     *whole, cut = _by_time(rows)
@@ -184,10 +184,10 @@ async def _of_time(
     engine: Points, where: Where, time: datetime, *, limit: int, after: str | None, fields: Fields
 ) -> list[FoundPoint]:
     same = where.also(Between(key=ORDER_FIELD, at_or_after=time, at_or_before=time))
-    return await _dated(engine, same, limit=limit, after=after, fields=fields)
+    return await _dated_page(engine, same, limit=limit, after=after, fields=fields)
 
 
-async def _dated(
+async def _dated_page(
     engine: Points,
     where: Where,
     *,
@@ -200,7 +200,7 @@ async def _dated(
     batch = limit
     while True:
         rows = await engine.scroll(where, limit=batch, order=order, after_id=after, fields=fields)
-        damaged = {row.id: error for row in rows if (error := _undated(row)) is not None}
+        damaged = {row.id: error for row in rows if (error := _date_error(row)) is not None}
         if len(rows) == batch and len(rows) - len(damaged) < limit:
             batch = limit + len(damaged)
             continue
@@ -209,7 +209,7 @@ async def _dated(
         return [row for row in rows if row.id not in damaged][:limit]
 
 
-def _undated(point: FoundPoint) -> Exception | None:
+def _date_error(point: FoundPoint) -> Exception | None:
     """What keeps the point's time from being read; None where it has one."""
     try:
         created_at(point)
@@ -230,13 +230,13 @@ async def around(engine: Points, scope: Scope, turn: Memory, *, reach: int) -> l
     """Up to ``reach`` turns before and after ``turn``, in order; the turn itself is not among them."""
     session = turns_of(scope, turn.session_id)
     earlier, later = await asyncio.gather(
-        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
-        _side(engine, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
+        _side_turns(engine, session.also(Between(key=ORDER_FIELD, at_or_before=turn.created_at)), turn, reach, "desc"),
+        _side_turns(engine, session.also(Between(key=ORDER_FIELD, at_or_after=turn.created_at)), turn, reach, "asc"),
     )
     return [*reversed(earlier), *later]
 
 
-async def _side(engine: Points, where: Where, turn: Memory, reach: int, order: Order) -> list[Memory]:
+async def _side_turns(engine: Points, where: Where, turn: Memory, reach: int, order: Order) -> list[Memory]:
     """The nearest ``reach`` turns on one side, nearest first."""
     limit = reach + _SPARE
     while True:

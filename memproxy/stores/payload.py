@@ -154,8 +154,8 @@ class Points:
         if key is None:
             return where
         return Where(
-            tuple(_translated(key, condition) for condition in where.must),
-            tuple(_translated(key, condition) for condition in where.must_not),
+            tuple(_sealed_condition(key, condition) for condition in where.must),
+            tuple(_sealed_condition(key, condition) for condition in where.must_not),
         )
 
     async def _opened(self, points: Sequence[Found]) -> list[Found]:
@@ -337,9 +337,9 @@ def _compares(condition: Condition) -> bool:
     return isinstance(condition, OneOf) and condition.key in COMPARED
 
 
-def _translated(key: DataKey, condition: Condition) -> Condition:
+def _sealed_condition(key: DataKey, condition: Condition) -> Condition:
     if isinstance(condition, AnyOf):
-        return AnyOf(tuple(_translated(key, part) for part in condition.conditions))
+        return AnyOf(tuple(_sealed_condition(key, part) for part in condition.conditions))
     if isinstance(condition, OneOf) and condition.key in COMPARED:
         tokens = tuple(key.token(str(value), condition.key) for value in condition.values)
         return OneOf(condition.key, (*condition.values, *tokens))

@@ -388,19 +388,19 @@ class Collection:
             rows = await self._rows(_named(ranking), self._best(statement, ranking), statement)
             if rows and len(rows[0]) > 2:
                 ranking.counted.idf = rows[0][2]
-            return _scored(rows)
+            return _scored_ids(rows)
         text = self._by_vector(statement, ranking, "NOT beyond")
         any_beyond = f"SELECT EXISTS (SELECT FROM {self._parts} WHERE tenant = %s AND user_id = %s AND beyond)"
         async with self.connected(ranking.where, at_once=True) as connection:
             more = await connection.execute(any_beyond, list(map(_text, owner)))
             result = await connection.execute(text, statement.values)
-            best, is_all = _scored(await result.fetchall()), await more.fetchone() == (False,)
+            best, is_all = _scored_ids(await result.fetchall()), await more.fetchone() == (False,)
         if is_all:
             return best
         nominated = await self._nominated(ranking)
         if nominated is None:
             statement = Statement()
-            return _scored(await self._rows(ranking.where, self._by_vector(statement, ranking), statement))
+            return _scored_ids(await self._rows(ranking.where, self._by_vector(statement, ranking), statement))
         scores = dict(nominated)
         for point_id, score in best:  # the parts of a point may lie on both sides
             scores[point_id] = max(score, scores.get(point_id, score))
@@ -492,7 +492,7 @@ class Collection:
             if await index.fetchone() is None:
                 return None
             await connection.execute(self._index.width)
-            scored = _scored(await (await connection.execute(text, statement.values)).fetchall())
+            scored = _scored_ids(await (await connection.execute(text, statement.values)).fetchall())
         return scored if len(scored) >= ranking.limit else None
 
     def _near(self, statement: Statement, ranking: Ranking) -> str:
@@ -541,7 +541,7 @@ class Collection:
             return await (await connection.execute(text, statement.values)).fetchall()
 
 
-def _scored(rows: list[Row]) -> list[tuple[str, float]]:
+def _scored_ids(rows: list[Row]) -> list[tuple[str, float]]:
     return [(str(point_id), float(score)) for point_id, score, *_ in rows]
 
 

@@ -60,18 +60,18 @@ class Db(AsyncConnection[Row]):
     now, arrival, true, names_users = "clock_timestamp()", "number", "true", True
 
     async def all(self, statement: str, /, **values: Any) -> list[Row]:
-        return await (await self.execute(_translated(statement), _written(values))).fetchall()
+        return await (await self.execute(_translate(statement), _written(values))).fetchall()
 
     async def first(self, statement: str, /, **values: Any) -> Row | None:
-        return await (await self.execute(_translated(statement), _written(values))).fetchone()
+        return await (await self.execute(_translate(statement), _written(values))).fetchone()
 
     async def run(self, statement: str, /, **values: Any) -> int:
-        return (await self.execute(_translated(statement), _written(values))).rowcount
+        return (await self.execute(_translate(statement), _written(values))).rowcount
 
     async def run_each(self, statement: str, values: Sequence[dict[str, Any]]) -> None:
         if values:
             async with self.cursor() as cursor:
-                await cursor.executemany(_translated(statement), list(map(_written, values)))
+                await cursor.executemany(_translate(statement), list(map(_written, values)))
 
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
         row = await self.first(f"{statement} RETURNING number", **values)
@@ -127,7 +127,7 @@ def scope_of(tenant: str, user: str, project: str | None, agent: str | None, ses
 
 
 @lru_cache(maxsize=1024)
-def _translated(statement: str) -> str:
+def _translate(statement: str) -> str:
     return _VALUE.sub(r"%(\1)s", statement)
 
 
@@ -161,7 +161,7 @@ class PostgresDatabase:
         self._pool: AsyncConnectionPool[Db] | None = None
         self._is_away = False
         self._turns: WeakValueDictionary[OwnerKey, asyncio.Lock] = WeakValueDictionary()
-        self.location = f"PostgreSQL at {_shown(url)}"
+        self.location = f"PostgreSQL at {_shown_address(url)}"
 
     async def open(self) -> None:
         """Connect. Raises `StateUnavailable`: the server cannot be reached, refuses, or cannot be used for this."""
@@ -197,13 +197,13 @@ class PostgresDatabase:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Db]:
         """A connection on which each statement is a transaction of its own."""
-        async with self._in_our_words(), self._borrowed(ANSWERED_S) as db:
+        async with self._in_our_words(), self._borrow(ANSWERED_S) as db:
             yield db
 
     @asynccontextmanager
     async def transaction(self, within_s: float = ANSWERED_S) -> AsyncIterator[Db]:
         """A connection within one transaction: committed at the end of the block, or nothing of it happened."""
-        async with self._in_our_words(), self._borrowed(within_s) as db, db.transaction():
+        async with self._in_our_words(), self._borrow(within_s) as db, db.transaction():
             yield db
 
     @asynccontextmanager
@@ -226,7 +226,7 @@ class PostgresDatabase:
     once = read
 
     async def glance(self, work: Work[Result]) -> Result:
-        async with self._in_our_words(), self._borrowed(GLANCED_S) as db:
+        async with self._in_our_words(), self._borrow(GLANCED_S) as db:
             return await work(db)
 
     async def write(self, work: Work[Result], *owners: OwnerKey) -> Result:
@@ -276,7 +276,7 @@ class PostgresDatabase:
         self.is_measured = True
 
     @asynccontextmanager
-    async def _borrowed(self, within_s: float) -> AsyncIterator[Db]:
+    async def _borrow(self, within_s: float) -> AsyncIterator[Db]:
         pool = self._pool
         if pool is None:
             raise StateUnavailable(f"The state in {self.location} is not open; open it, or wait until it is.")
@@ -382,7 +382,7 @@ def failed(location: str, error: Exception) -> StateUnavailable:
     return StateUnavailable(f"The state in {location} does not work {explained(error, SETTING)}")
 
 
-def _shown(url: str) -> str:
+def _shown_address(url: str) -> str:
     """Host, port and database of a connection string, without user and password."""
     check_url(url, SETTING)
     parts = psycopg.conninfo.conninfo_to_dict(url)

@@ -147,14 +147,14 @@ class Replicas:
                 if not is_told:
                     log.warning("does not hear of other replicas' changes for now: %s", error.message)
                 is_told = True
-            self._missed()
+            self._tell_missed()
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             pause = min(2 * pause, AGAIN_S[1])
 
     async def _hear(self, db: Db) -> None:
         await db.execute(f"LISTEN {CHANNEL}")
         await db.execute("SELECT pg_try_advisory_lock(%s)", [lock_key("claimant", self.name)])
-        self._missed()
+        self._tell_missed()
         self._heard_first.set()
         while True:
             await self._database.measure(db)
@@ -165,7 +165,7 @@ class Replicas:
                 kind, _, payload = notice.payload.partition(" ")
                 self._heard(kind, payload)
 
-    def _missed(self) -> None:
+    def _tell_missed(self) -> None:
         """What was changed while nobody listened was not told: it may be anything."""
         self.changed()
         self.changes.tell(None)

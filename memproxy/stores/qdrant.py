@@ -257,7 +257,7 @@ class Collection:
         records = await self._server.call(
             lambda client: client.retrieve(self.name, list(ids), with_payload=True, with_vectors=True)
         )
-        return [_stored(record) for record in records]
+        return [_stored_point(record) for record in records]
 
     async def count(self, where: Where) -> int:
         answer = await self._server.call(
@@ -315,7 +315,7 @@ def _points(records: Sequence[models.Record]) -> list[FoundPoint]:
     return [FoundPoint(str(record.id), record.payload or {}) for record in records]
 
 
-def _stored(record: models.Record) -> Stored:
+def _stored_point(record: models.Record) -> Stored:
     vectors = record.vector if isinstance(record.vector, dict) else {}
     words = vectors.get(BM25)
     bm25 = SparseVector(words.indices, words.values) if isinstance(words, models.SparseVector) else None

@@ -159,7 +159,7 @@ class RedisServer:
         """What ``work`` answers, given the client, ``within_s`` (else as a request). Raises `CacheUnavailable`."""
         if not self._connected:
             raise CacheUnavailable(f"Redis at {self.where} is not used just now ({self.state}).")
-        return await self._answered(work, self._patience_s if within_s is None else within_s)
+        return await self._answer(work, self._patience_s if within_s is None else within_s)
 
     async def command(self, *words: Any, within_s: float | None = None) -> Any:
         """The answer to one command. Raises as `ask`."""
@@ -178,7 +178,7 @@ class RedisServer:
 
         return await self.ask(run, within_s)
 
-    async def _answered(self, work: Callable[[Any], Awaitable[Answer]], within_s: float) -> Answer:
+    async def _answer(self, work: Callable[[Any], Awaitable[Answer]], within_s: float) -> Answer:
         # A late command is not cancelled: redis-py would hand its connection, an answer under way, to the next one.
         task: asyncio.Task[Answer | Exception] = self.tasks.start(_outcome(work, self.client), "ask")
         await asyncio.wait({task}, timeout=within_s)
@@ -248,7 +248,7 @@ class RedisServer:
     async def _look(self) -> None:
         """See whether it keeps what it is given."""
         with suppress(CacheUnavailable):
-            await self._answered(self._probe, WORK_S)
+            await self._answer(self._probe, WORK_S)
             self._note("ready")
 
     async def _probe(self, client: Any) -> None:

@@ -125,7 +125,7 @@ class DataKey:
             raise Unreadable("it was changed, or is something else") from error
 
     def seal_text(self, plain: str, label: str) -> str:
-        return TEXT_MARK + _written(self.seal(_bytes(plain), label))
+        return TEXT_MARK + _encoded(self.seal(_bytes(plain), label))
 
     def open_text(self, text: str, label: str) -> str:
         """As `open`; text that is not sealed is answered as it is. Raises `Unreadable`."""
@@ -135,7 +135,7 @@ class DataKey:
 
     def name(self, plain: str) -> str:
         """The name, encrypted, always the same: equal names of one user can be told, nothing else."""
-        return NAME_MARK + _written(self._names.encrypt(_VERSION + _bytes(plain), None))
+        return NAME_MARK + _encoded(self._names.encrypt(_VERSION + _bytes(plain), None))
 
     def plain_name(self, name: str) -> str:
         """The name behind `name`; one that is not sealed is answered as it is. Raises `Unreadable`."""
@@ -149,7 +149,7 @@ class DataKey:
     def token(self, plain: str, label: str) -> str:
         """A keyed hash of a value, for comparing: equal values of one user and field have equal tokens."""
         material = _bytes(f"{label}\x1f{plain}")
-        return TOKEN_MARK + _written(hmac.digest(self._tokens, material, "sha256")[:_TOKEN_BYTES])
+        return TOKEN_MARK + _encoded(hmac.digest(self._tokens, material, "sha256")[:_TOKEN_BYTES])
 
 
 def is_sealed_by_master(sealed: bytes) -> bool:
@@ -201,7 +201,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def _written(data: bytes) -> str:
+def _encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 

@@ -26,18 +26,18 @@ class SqliteDb(sqlite3.Connection):
     now, arrival, true, names_users = ":now", "rowid", "1", False
 
     async def all(self, statement: str, /, **values: Any) -> list[Row]:
-        if (text := _prepared(statement, values)) is not None:
+        if (text := _prepare(statement, values)) is not None:
             return self.execute(text, values).fetchall()
         return [row for part in _pieces(values) for row in await self.all(statement, **part)]
 
     async def first(self, statement: str, /, **values: Any) -> Row | None:
-        if (text := _prepared(statement, values)) is not None:
+        if (text := _prepare(statement, values)) is not None:
             row: Row | None = self.execute(text, values).fetchone()
             return row
         return next(iter(await self.all(statement, **values)), None)
 
     async def run(self, statement: str, /, **values: Any) -> int:
-        if (text := _prepared(statement, values)) is not None:
+        if (text := _prepare(statement, values)) is not None:
             return self.execute(text, values).rowcount
         return sum([await self.run(statement, **part) for part in _pieces(values)])
 
@@ -46,7 +46,7 @@ class SqliteDb(sqlite3.Connection):
             await self.run(statement, **row)
 
     async def numbered(self, statement: str, /, **values: Any) -> int | None:
-        cursor = self.execute(_prepared(statement, values) or statement, values)
+        cursor = self.execute(_prepare(statement, values) or statement, values)
         return cursor.lastrowid if cursor.rowcount else None
 
     async def insert(
@@ -56,7 +56,7 @@ class SqliteDb(sqlite3.Connection):
             batch = rows[start : start + _AT_ONCE]
             row = f"({', '.join('?' * len(batch[0]))})"
             text = f"INSERT INTO {table} ({columns}) VALUES {', '.join([row] * len(batch))} ON CONFLICT {conflict}"  # noqa: S608 - constants of the parts
-            self.execute(_translated(text), [value for entry in batch for value in entry])
+            self.execute(_translate(text), [value for entry in batch for value in entry])
 
     async def drop_some(self, table: str, key: str, where: str, most: int, **values: Any) -> int:
         chosen = f"SELECT {key} FROM {table} WHERE {where} LIMIT :most"  # noqa: S608 - as above
@@ -89,7 +89,7 @@ class SqliteDb(sqlite3.Connection):
         return f"instr({column}, :{text}) > 0"
 
 
-def _prepared(statement: str, values: dict[str, Any]) -> str | None:
+def _prepare(statement: str, values: dict[str, Any]) -> str | None:
     """The statement as SQLite takes it, and the values made so; None: there is a list that it does not take at once."""
     lists = []
     for name, value in values.items():
@@ -109,12 +109,12 @@ def _prepared(statement: str, values: dict[str, Any]) -> str | None:
         items = values.pop(name)
         names = _names(name, len(items))
         values.update(zip(names, items, strict=True))
-        statement = _expanded(statement, name, names)
-    return _translated(statement)
+        statement = _expand(statement, name, names)
+    return _translate(statement)
 
 
 @lru_cache(maxsize=1024)
-def _translated(statement: str) -> str:
+def _translate(statement: str) -> str:
     return _USER.sub("user", statement)
 
 
@@ -125,7 +125,7 @@ def _names(name: str, count: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _expanded(statement: str, name: str, names: tuple[str, ...]) -> str:
+def _expand(statement: str, name: str, names: tuple[str, ...]) -> str:
     marks = ", ".join(f":{item}" for item in names)
     return statement.replace(f"= ANY(:{name})", f"IN ({marks})")
 

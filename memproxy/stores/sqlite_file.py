@@ -113,7 +113,7 @@ class SqliteFile:
     async def read(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction."""
         asked_at = time.monotonic()
-        return await self.beside(lambda: self._patiently("read", asked_at, lambda: _transaction(self._opened(), work)))
+        return await self.beside(lambda: self._patiently("read", asked_at, lambda: _transaction(self._open_db(), work)))
 
     async def glance(self, work: Callable[[SqliteDb], Result]) -> Result:
         """Run ``work`` in a read transaction on the caller's own thread: for a few rows found by an index. Readers of a
@@ -124,7 +124,7 @@ class SqliteFile:
         if db is None or began < self._glance_again:
             return await self.read(work)
         try:
-            self._opened()
+            self._open_db()
             result = _transaction(db, work)
         except (sqlite3.Error, OSError, StateUnavailable):
             self._glance_again = began + GLANCE_PAUSE_S
@@ -160,9 +160,9 @@ class SqliteFile:
         asked_at = time.monotonic()
 
         def alone() -> Result:
-            db = self._opened()
+            db = self._open_db()
             self._patiently("write", asked_at, lambda: db.execute("BEGIN IMMEDIATE"))
-            return _committed(db, work)
+            return _commit(db, work)
 
         return await self.beside(alone)
 
@@ -174,7 +174,7 @@ class SqliteFile:
         def kept_waiting() -> bool:
             # what the first has moved keeps no writer waiting in the second
             checkpoints = (f"PRAGMA wal_checkpoint({how})" for how in ("PASSIVE", "TRUNCATE"))
-            return any(self._opened().execute(checkpoint).fetchone()[0] for checkpoint in checkpoints)
+            return any(self._open_db().execute(checkpoint).fetchone()[0] for checkpoint in checkpoints)
 
         until = time.monotonic() + BUSY_TIMEOUT_S
         while await self.beside(kept_waiting):
@@ -188,7 +188,7 @@ class SqliteFile:
         """Copy everything, as it is at one moment, into a new file."""
 
         def copied() -> None:
-            db = self._opened()
+            db = self._open_db()
             # SQLite itself waits for others: this cannot be done again
             db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000:.0f}")
             try:
@@ -204,7 +204,7 @@ class SqliteFile:
 
         def guarded() -> Result:
             try:
-                self._renewed()
+                self._reopen_deleted()
                 return work()
             except (sqlite3.DataError, UnicodeEncodeError) as error:
                 raise RequestError(f"This cannot be written to the state: {type(error).__name__}.") from error
@@ -223,7 +223,7 @@ class SqliteFile:
     def _open(self) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its side files the same mode
-        db = _connected(self.path, timeout_s=BUSY_TIMEOUT_S)
+        db = _connect(self.path, timeout_s=BUSY_TIMEOUT_S)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {self._sync}")
@@ -234,7 +234,7 @@ class SqliteFile:
             if self._reads_only:
                 db.execute("PRAGMA query_only = ON")
             db.execute(f"PRAGMA busy_timeout = {BUSY_PAUSE_MS}")
-            glances = _connected(self.path, timeout_s=0)  # it reads and never waits
+            glances = _connect(self.path, timeout_s=0)  # it reads and never waits
             glances.execute("PRAGMA query_only = ON")
         except BaseException:
             db.close()
@@ -251,7 +251,7 @@ class SqliteFile:
         if held is not None:
             os.close(held)
 
-    def _renewed(self) -> None:
+    def _reopen_deleted(self) -> None:
         """In the file's thread: open the file anew where ours is deleted for good, or where another is in its place."""
         if not self._renews or self._inode is None or (self._db is not None and not self._is_gone()):
             return
@@ -270,7 +270,7 @@ class SqliteFile:
             deleted = self._held is not None and os.fstat(self._held).st_nlink == 0
             return deleted and time.monotonic() - self._gone_since > GONE_S
 
-    def _opened(self) -> SqliteDb:
+    def _open_db(self) -> SqliteDb:
         if self._db is None:
             raise StateUnavailable(f"The state in {self.path} is not open; open it, or wait until it is.")
         # an unlinked file would go on taking writes that nobody can ever read
@@ -329,16 +329,16 @@ class SqliteDatabase:
         return await db.first("SELECT 1 FROM erased LIMIT 1") is not None
 
 
-def _connected(path: Path, *, timeout_s: float) -> SqliteDb:
+def _connect(path: Path, *, timeout_s: float) -> SqliteDb:
     return sqlite3.connect(path, timeout_s, isolation_level=None, check_same_thread=False, factory=SqliteDb)
 
 
 def _transaction(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
     db.execute("BEGIN")
-    return _committed(db, work)
+    return _commit(db, work)
 
 
-def _committed(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
+def _commit(db: SqliteDb, work: Callable[[SqliteDb], Result]) -> Result:
     """End the transaction that was begun: with all of ``work``, or with nothing."""
     try:
         result = work(db)

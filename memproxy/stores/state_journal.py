@@ -175,7 +175,7 @@ class StateJournal(StatePart):
             rows = {row[0]: row for row in claimed}
             owners = {number: db.scope(*row[_PLACE_AT:]).owner for number, row in rows.items()}
             columns = {owner: await self._sealing.of(db, owner) for owner in set(owners.values())}
-            return [_claimed(db, columns[owners[number]], rows[number]) for number in numbers if number in rows]
+            return [_claimed_row(db, columns[owners[number]], rows[number]) for number in numbers if number in rows]
 
         # a question that keeps nobody else from writing
         if not await (self._database.read if self.is_shared else self._database.glance)(look):
@@ -455,7 +455,7 @@ async def _advance(db: Db, places: Collection[tuple[str, str, str]]) -> None:
     )
 
 
-def _claimed(db: Db, columns: Columns | None, row: Row) -> JournalRow:
+def _claimed_row(db: Db, columns: Columns | None, row: Row) -> JournalRow:
     """The row in the clear, with its scope behind. Unreadable, it has an empty body, which is refused for good."""
     number, kind, version, request_id, body, plan, attempts, *scope_row = row
     entry = JournalEntry(

@@ -52,7 +52,7 @@ class Palace:
         placed = []
         for names in requests:
             for name, other in names.same:
-                self._same(name, other, names.circles_here)
+                self._join_names(name, other, names.circles_here)
             wing = self._home(names) if names.drawer else self._wing(names.wing, names.circles_here)
             numbers = (wing, self._number("room", pointer(wing), names.room))
             room = pointer(*numbers)
@@ -82,7 +82,7 @@ class Palace:
         numbers = (self._numbers.get(("alias", within, name)) for within in in_circles)
         return next((number for number in numbers if number is not None), None)
 
-    def _same(self, name: str, other: str, in_circles: _Circles) -> None:
+    def _join_names(self, name: str, other: str, in_circles: _Circles) -> None:
         """Note that two names mean one subject, in their circle: the name with a wing shares it with the other; two
         wings are never merged. A role ("boss") moves from the person who had it to the one who has it now.
         """
@@ -165,8 +165,8 @@ class StatePalace(StatePart):
     async def allot_numbers(self, scope: Scope, names: Sequence[Names]) -> list[Placed]:
         async def work(db: Db) -> list[Placed]:
             columns = await self._sealing.for_writing(db, scope.owner)
-            requests = [_written(columns, entry) for entry in names]
-            palace = Palace(await _around(db, scope.owner, requests), columns)
+            requests = [_sealed_names(columns, entry) for entry in names]
+            palace = Palace(await _nearby_rows(db, scope.owner, requests), columns)
             placed = palace.allot(requests)
             await _save(db, scope.owner, palace)
             return placed
@@ -346,7 +346,7 @@ def _by_key(rows: Sequence[tuple[str, str, str, int]]) -> dict[_Key, int]:
     return {(kind, parent, name): number for kind, parent, name, number in rows}
 
 
-async def _around(db: Db, owner: OwnerKey, requests: Sequence[Names]) -> dict[_Key, int]:
+async def _nearby_rows(db: Db, owner: OwnerKey, requests: Sequence[Names]) -> dict[_Key, int]:
     """What decides where these written names stand: names of wings, what is in the rooms, and last numbers."""
     named = {name for names in requests for name in (names.wing, *chain(*names.same))}
     rows = await _rows(db, owner, "kind IN ('wing', 'alias')")
@@ -369,7 +369,7 @@ async def _save(db: Db, owner: OwnerKey, palace: Palace) -> None:
     )
 
 
-def _written(columns: Columns, names: Names) -> Names:
+def _sealed_names(columns: Columns, names: Names) -> Names:
     """The names as they are written."""
     return msgspec.structs.replace(
         names,

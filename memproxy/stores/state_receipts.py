@@ -228,7 +228,7 @@ async def _note_outcomes(
 ) -> None:
     """Write the outcomes of learning from a journal row; once, however often it is called."""
     for index, noted in enumerate(outcomes):
-        outcome = await _news(db, scope.owner, noted)
+        outcome = await _new_outcome(db, scope.owner, noted)
         if outcome is None:
             continue
         written = await db.numbered(
@@ -250,7 +250,7 @@ async def _note_outcomes(
             await db.insert("outcome_requests", "tenant, user_id, request_id, outcome", rows)
 
 
-async def _news(db: Db, owner: OwnerKey, outcome: Outcome) -> Outcome | None:
+async def _new_outcome(db: Db, owner: OwnerKey, outcome: Outcome) -> Outcome | None:
     """The outcome, unless it says that nothing was found in turns from which something was learned before."""
     if outcome.result != "nothing":
         return outcome

@@ -116,7 +116,7 @@ class DataKeys:
     async def key(self, db: Db, owner: OwnerKey) -> DataKey | None:
         """The owner's key; None: there is none. Raises `StateUnavailable`: the master key of it is not here."""
         row = await db.first(f"SELECT id, master, wrapped FROM data_keys WHERE {OWNED}", **owned(owner))
-        return None if row is None else self._unwrapped(owner, *row)
+        return None if row is None else self._unwrap(owner, *row)
 
     async def ensure_key(self, db: Db, owner: OwnerKey) -> DataKey:
         """The owner's key, made when there is none, under the owner's lock. Raises as `key`."""
@@ -155,7 +155,7 @@ class DataKeys:
             "SELECT tenant, user_id, id, master, wrapped FROM data_keys WHERE master != :current", current=current
         )
         for tenant, user, key_id, master, wrapped in rows:
-            rewrapped = self._masters.wrap(self._opened(master, wrapped, (tenant, user)), (tenant, user))
+            rewrapped = self._masters.wrap(self._open_wrapped(master, wrapped, (tenant, user)), (tenant, user))
             await db.run(
                 f"UPDATE data_keys SET master = :current, wrapped = :again WHERE {OWNED} AND id = :id",
                 current=current,
@@ -165,17 +165,17 @@ class DataKeys:
             )
         return len(rows)
 
-    def _unwrapped(self, owner: OwnerKey, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
+    def _unwrap(self, owner: OwnerKey, key_id: bytes, master: str, wrapped: bytes) -> DataKey:
         with self._lock:
             data_key = self._cache.get(key_id)
             if data_key is None:
-                data_key = self._cache[key_id] = DataKey(key_id, self._opened(master, wrapped, owner), owner)
+                data_key = self._cache[key_id] = DataKey(key_id, self._open_wrapped(master, wrapped, owner), owner)
                 while len(self._cache) > MOST_KNOWN:
                     self._cache.popitem(last=False)
             self._cache.move_to_end(key_id)
             return data_key
 
-    def _opened(self, master: str, wrapped: bytes, owner: OwnerKey) -> bytes:
+    def _open_wrapped(self, master: str, wrapped: bytes, owner: OwnerKey) -> bytes:
         try:
             return self._masters.unwrap(master, wrapped, owner)
         except Unreadable as error:

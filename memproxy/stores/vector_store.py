@@ -409,7 +409,7 @@ async def searched(engine: Points, query: Hybrid, read: ReadPlaces) -> tuple[Sco
     """Every candidate's scores, and the candidates."""
     near, worded = await _ranked(engine, _sides(query, query.where))
     best = list(near | worded)
-    more, reads = await asyncio.gather(_filled(engine, query, near, worded), read(best))
+    more, reads = await asyncio.gather(_fill_scores(engine, query, near, worded), read(best))
     near_facts, worded_facts = await _more_facts(engine, query, (near, worded), dict(reads))
     if new := list(near_facts | worded_facts):
         reads += await read(new)
@@ -458,7 +458,7 @@ def _lacks_facts(query: Hybrid, best: Mapping[str, float], reads: Mapping[str, R
     return len(kinds) - kinds.count(Kind.TURN) < query.facts
 
 
-async def _filled(
+async def _fill_scores(
     engine: Points, query: Hybrid, near: Mapping[str, float], worded: Mapping[str, float]
 ) -> list[dict[str, float]]:
     """Raw scores of what only the other side found, by vector and by words."""

@@ -446,7 +446,7 @@ def order(clause: Clause, ledger: Ledger) -> list[Extracted]:
     if MASK in topic:
         return []
     if THERE.match(topic):
-        return _denied(topic, ledger, is_over=True)
+        return _denied_statements(topic, ledger, is_over=True)
     if not terms(topic):
         return [taken_back(statement) for statement in ledger.answers_to(topic)]
     if meant := stated(topic, ledger.said_at):
@@ -462,7 +462,7 @@ def ended(clause: Clause, ledger: Ledger, *, plainly: bool = False) -> list[Extr
     for pattern, instead in ENDED:
         if (match := pattern.search(clause.text)) is not None:
             is_over = _OVER.search(clause.text) is not None
-            if denied := _denied(match.expand(instead), ledger, is_over=is_over):
+            if denied := _denied_statements(match.expand(instead), ledger, is_over=is_over):
                 return denied
     for pattern in () if plainly else GONE:
         if (match := pattern.match(clause.text)) is not None and terms(topic := plain(match["topic"])):
@@ -486,7 +486,7 @@ THERE = re.compile(
 _THERE = {"work": "works_at", "live": "lives_in", "study": "studies_at"}
 
 
-def _denied(text: str, ledger: Ledger, *, is_over: bool) -> list[Extracted]:
+def _denied_statements(text: str, ledger: Ledger, *, is_over: bool) -> list[Extracted]:
     """The known statements that a positive sentence says; by the question it answers, else by all of its words."""
     held = [entry.statement for entry in ledger.newest()]
     if (match := THERE.match(text)) is not None:

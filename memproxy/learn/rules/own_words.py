@@ -309,7 +309,7 @@ def _without_quotes(line: str) -> str:
         end = line.find(_CLOSING[match[0]], match.end())
         if end < 0:
             break
-        pieces += [line[position : match.start()], _quoted(line[match.start() : end + 1])]
+        pieces += [line[position : match.start()], _mask_quotes(line[match.start() : end + 1])]
         position = end + 1
     return _without_single_quotes("".join([*pieces, line[position:]]))
 
@@ -326,7 +326,7 @@ def _without_single_quotes(line: str) -> str:
     return "".join([*pieces, line[position:]])
 
 
-def _quoted(text: str) -> str:
+def _mask_quotes(text: str) -> str:
     if len(text.split()) > _SHORT_QUOTE or _FIRST_PERSON.search(text):
         return _blank(text)
     return f" {text[1:-1]} "
