@@ -83,7 +83,7 @@ class Acknowledger:
 
     @property
     def keyless_tenants(self) -> list[str]:
-        """Tenants whose models this engine has no key for: others, which may have one, learn for them."""
+        """Tenants whose models this engine has no key for; an engine that has one learns for them."""
         now = monotonic()
         for tenant in [tenant for tenant, until in self._keyless_until.items() if until <= now]:
             del self._keyless_until[tenant]
@@ -92,14 +92,14 @@ class Acknowledger:
         return list(self._keyless_until)
 
     def new_key(self, tenant: str) -> None:
-        """The tenant's requests bring another key: rows that wait for one go on."""
+        """The tenant's requests bring another key: make the rows due that wait for one."""
         self.new_keys += 1
         self._keyless_until.pop(tenant, None)
         if numbers := [number for number, of in self._keyless.items() if of == tenant]:
             self._tasks.start(self._go_on(numbers), "rows with another key")
 
     def model_answers(self, outage: int) -> None:
-        """That outage of a model is over: rows that wait for its end go on."""
+        """That outage of a model is over: make the rows due that wait for its end."""
         if numbers := self.waiting_rows.over(outage):
             self._tasks.start(self._go_on(numbers), f"rows after outage {outage}")
 
@@ -203,7 +203,7 @@ class Acknowledger:
         self._settle_row(row, error)
 
     async def _await_model(self, row: JournalRow, error: ModelAwaited) -> None:
-        """The model does not answer. Only when it does answer others is that counted against the row."""
+        """Settle a row whose model does not answer: a failure of the row only if the model answers other rows."""
         if self.waiting_rows.is_its_own(row, error):
             await self._count(row, error)
         elif (waited_s := self.waiting_rows.waited_s(row)) >= self.waiting_rows.most_s:

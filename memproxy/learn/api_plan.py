@@ -1,4 +1,4 @@
-"""What the API asks for (store, edit, delete, undo), as a plan: statements take their slots, what goes frees them."""
+"""Plans for calls of the API (store, edit, delete, undo): new statements take slots, deleted ones free them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -295,7 +295,7 @@ async def _without_marks(view: PlanView, turn: Memory, owned: _Owned, replaced: 
 
 
 def _order_over(turn: Memory, noted: Mapping[str, Any], owned: _Owned) -> str | None:
-    """The order to forget everything by which a turn stays hidden: an order's own turn by a later one, if at all."""
+    """The order to forget everything that hides a turn; an order's own turn can only be hidden by a later order."""
     if noted.get(ALL_FORGOTTEN_BY) != turn.id:
         return noted_id(noted, ALL_FORGOTTEN_BY)
     later = meant_by((order for order in owned.orders if order.id != turn.id), turn)
@@ -527,7 +527,7 @@ def _with_our_notes(memory: Memory, requested: Mapping[str, Any]) -> Mapping[str
 
 
 def _beside(planned: Mapping[str, Any], requested: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is asked of a turn, with what hid or showed it in this plan: a fact that it tells, and that changes too."""
+    """The requested changes of a turn, with the note of what hid or showed it in this plan (a fact that it tells)."""
     if "metadata" not in planned or "metadata" not in requested:
         return requested
     noted, hidden = without(requested["metadata"], RETRACTED_BY), planned["metadata"].get(RETRACTED_BY)

@@ -1,4 +1,4 @@
-"""Apply: carries a plan out. Twice is harmless, and nothing comes back that was taken back while it lay saved."""
+"""Carries out plans. Applying one twice is harmless, and restores nothing that was retracted after it was saved."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
@@ -90,7 +90,7 @@ async def _without_forgotten(parts: Parts, owner: Scope, plan: PlanBody) -> Plan
 
 
 async def _by_orders(store: MemoryStore, owner: Scope, memory: Memory, now: datetime) -> Memory:
-    """A fact as an order to forget everything, carried out since, leaves it."""
+    """The fact as a later order to forget everything leaves it."""
     if not _is_learned(memory):
         return memory
     session_scope = msgspec.structs.replace(owner, session=memory.session_id)
@@ -200,7 +200,7 @@ class Applier:
             await self._deleted()
 
     async def _points(self, owner: Scope, memories: Sequence[Memory], given_vectors: _Given) -> list[Point]:
-        """The points to write: with the vectors that came along, else with new ones."""
+        """The points to write, with the given vectors, else with new ones."""
         pairs = [(memory, given_vectors.get(vector_key(memory)) if given_vectors else None) for memory in memories]
         without = [memory for memory, vectors in pairs if not (vectors and vectors.dense)]
         new_points = iter(await self._parts.vectors.points(owner, without))

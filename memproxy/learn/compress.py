@@ -130,7 +130,7 @@ class Compressor:
         turns: Sequence[Memory],
         credential: Credential,
     ) -> State | None:
-        """What the model makes of it; None when that cannot be read."""
+        """The state that the model writes; None when its answer cannot be read."""
         by_digest = {_role_and_text(turn): turn for turn in turns}
         request_turns = make_turns(scope, request.messages, now=request.asked_at)
         shown = [by_digest.get(_role_and_text(turn), turn) for turn in request_turns]
@@ -157,7 +157,7 @@ class Compressor:
         return state
 
     async def _keep(self, scope: Scope, kept_state: KeptState, held: _Held, erasures: int) -> None:
-        """Keep it, unless one of its turns is gone by now."""
+        """Store the state, unless one of its turns was deleted meanwhile."""
         turns = (*held.brought, *held.stored)
         lines = [BlockLine(text=msgspec.json.encode(kept_state).decode())]
         lines += [BlockLine(text=RESTS_ON, memory_id=turn.id, expires_at=turn.expires_at) for turn in turns]

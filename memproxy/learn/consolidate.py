@@ -141,7 +141,7 @@ def may_be_compared(one: Memory, other: Memory) -> bool:
 
 
 def _by_time(entry: Memory, other: Memory) -> Verdict:
-    """The newer one holds; where nothing tells which that is, a person is asked."""
+    """The newer one holds; a conflict when neither is newer."""
     when = {begins(memory) if states_beginning(memory) else said_at(memory) for memory in (entry, other)}
     return Verdict.CONFLICT if len(when) == 1 else Verdict.CHANGED
 
@@ -166,7 +166,7 @@ def is_worded_alike(text: str, other: str) -> bool:
 
 
 def _is_a_slip(entry: Memory, other: Memory) -> bool:
-    """Whether a single slip of the pen, in a word that is neither a name nor a number, is all that differs."""
+    """Whether they differ by one typing error only, in a word that is neither a name nor a number."""
     first, second = compared_words(entry.content), compared_words(other.content)
     if len(first) != len(second) or len(first) > _MOST_APART or numbers(entry.content) != numbers(other.content):
         return False
@@ -280,5 +280,5 @@ def _by_pairs(entry: Memory, pairs: Sequence[tuple[Memory, Verdict]]) -> Change 
 
 
 def newest(entries: Sequence[Memory]) -> Memory:
-    """The one that counts, of statements about the same."""
+    """Of statements about the same thing, the newest."""
     return functools.reduce(lambda entry, other: in_order(entry, other)[1], entries)

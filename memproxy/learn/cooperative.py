@@ -73,7 +73,7 @@ class Scheduler:
 
     @contextmanager
     def hurrying(self, owner: OwnerKey) -> Iterator[None]:
-        """Within it this owner's steps wait for nothing."""
+        """A context in which this owner's steps do not wait."""
         self._hurrying[owner] += 1
         try:
             yield
@@ -83,7 +83,7 @@ class Scheduler:
                 del self._hurrying[owner]
 
     def end(self) -> None:
-        """No step waits any more: the worker ends."""
+        """The worker ends: no step waits any more."""
         self.has_ended = True
 
     def _hurries(self, owner: OwnerKey) -> bool:

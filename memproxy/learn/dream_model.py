@@ -155,7 +155,7 @@ class DreamModel:
         return _step(dream, self._check_answer(owner, dream, window, answer), window)
 
     def _check_answer(self, owner: Scope, dream: Dream, window: Sequence[Memory], answer: _Tidied) -> NewChanges:
-        """What of an answer may be done; an entry is in one change at most, the first."""
+        """The permitted changes of an answer; each entry is in one change at most, the first."""
         changes, used_ids = NewChanges(), set[str]()
         proposals: list[tuple[tuple[int, ...], Callable[[Sequence[Memory]], tuple[Change | None, Memory | None]]]] = [
             *((tuple(merge.numbers), partial(self._merge, owner, dream, merge.text)) for merge in answer.merge),
@@ -402,7 +402,7 @@ def _supersede(old: Memory, new: Memory) -> Change | None:
 
 
 def _delete_change(entry: Memory) -> Change | None:
-    """What was recalled, or called helpful, is no noise."""
+    """The deletion of an entry; None for one that was recalled or called helpful."""
     used = entry.access_count or feedback_of(entry).helpful
     return None if used else Change(action=Action.DELETE, reason="model", memory_id=entry.id)
 

@@ -31,7 +31,7 @@ from memproxy.ports import MemoryFilter, every
 
 _STORES = (Action.INFER, Action.AVOID, Action.REFLECT)
 _RESULTS = {Action.END: "retracted", Action.DELETE: "deleted", **dict.fromkeys(_STORES, "stored")}
-"""What the activity calls it; whatever else a dream does to one entry is ``edited``."""
+"""How the activity names actions; any other change of one entry is ``edited``."""
 
 
 async def dreamt(view: PlanView, step: Step, outcomes: list[Outcome]) -> Counter[str]:

@@ -94,7 +94,7 @@ class Dreamer:
         self._write = write
         self._indexed = indexed
         self._alone = parts.settings.state.backend == "sqlite"
-        """Nobody else works on this state, so what is open at the start is ours to go on with."""
+        """No other engine uses this state, so this one goes on with dreams that are open at the start."""
         self._tasks = TaskOwner("dreams")
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -102,13 +102,13 @@ class Dreamer:
         self._asking: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        """Take up what waits or was broken off, and dream by the schedule."""
+        """Resume waiting and interrupted dreams, and begin scheduled ones."""
         self._tasks.start(self._take_up(), "take up")
         if self._settings.schedule is not None:
             self._tasks.start(self._by_schedule(self._settings.schedule), "schedule")
 
     async def close(self) -> None:
-        """End; what is under way goes on with the next start."""
+        """Stop; a dream under way is resumed at the next start."""
         await self._tasks.cancel()
 
     async def begin(self, scope: Scope, trigger: str, *, dream_id: str | None = None) -> Dream:
@@ -241,7 +241,7 @@ class Dreamer:
             metrics().dream_changes.labels(action=action).inc(count)
 
     async def _note(self, owner: Scope, dream: Dream) -> bool:
-        """Write how far it is; False when its user was erased."""
+        """Save the dream's progress; False when its user was erased."""
         return await self._parts.state.put_dream(owner, dream, due=self._parts.clock.now() + LEASE)
 
     async def _settle(self, owner: Scope, dream: Dream) -> None:
@@ -329,7 +329,7 @@ class Dreamer:
         return steps
 
     async def _avoidances(self, owner: Scope, dream: Dream) -> list[Step]:
-        """What is not to be done again, from what people called wrong since the last dream."""
+        """Lessons of what to avoid, from memories that were judged wrong since the last dream."""
         last = await self._last(owner, whole=True)
         since = last.started_at if last is not None else None
         wrong: list[Memory] = []

@@ -47,7 +47,7 @@ class EarlyDeletes:
             del self._users[row.entry.scope.owner]
 
     def later_rows(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """What stands behind the first of these rows of one owner, as far as it is known here."""
+        """The owner's rows after the first of these, as far as this engine knows them."""
         if rows[0].entry.kind is JournalKind.LEARN:
             return []
         noted = self._users.get(rows[0].entry.scope.owner)

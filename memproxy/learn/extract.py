@@ -177,7 +177,7 @@ class Reader:
 
     @property
     def version(self) -> str:
-        """Who nominates; memories note it."""
+        """The extractor's name, which memories note."""
         return self._prompt.version if self.asks_model else rules.VERSION
 
     async def read(self, scope: Scope, body: LearnBody, window: Window) -> Read:
@@ -187,7 +187,7 @@ class Reader:
         return reading if order is None else msgspec.structs.replace(reading, grounded=[order, *reading.grounded])
 
     async def _nominate(self, scope: Scope, body: LearnBody, window: Window, *, is_new: bool) -> Read:
-        """What a model or the rules make of it; ``is_new``: nothing is known of the user (any more)."""
+        """The window's candidates, by a model or the rules; ``is_new``: nothing is known of the user (any more)."""
         if self.asks_model and hold_nothing(window.turns, window.new_ids):
             metrics().extractions_skipped.labels(reason="idle").inc()
             return Read([], [])

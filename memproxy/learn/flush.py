@@ -59,9 +59,9 @@ class Flushes:
         self._waiting = 0
         self._requested = asyncio.Event()
         self._gathering: asyncio.Future[Exception | None] | None = None
-        """Of the flush that others may still join: its error, when it is over."""
+        """The result of the flush that others may still join: its error, or None."""
         self._patient: asyncio.Future[bool] | None = None
-        """Whether the next flush succeeded, for who can wait; False when nobody may wait any more."""
+        """Whether the next flush succeeded, for callers that can wait; False at the end of the worker."""
 
     @contextmanager
     def of(self, lane: str, owner: OwnerKey) -> Iterator[None]:
@@ -125,7 +125,7 @@ class Flushes:
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Somebody waits within it for what is written: no flush lets others come."""
+        """A context in which a caller waits for a flush: none is delayed to gather others."""
         self.hurry()
         try:
             yield
@@ -135,7 +135,7 @@ class Flushes:
                 self._requested.clear()
 
     def hurry(self) -> None:
-        """No flush lets others come any more: the worker ends."""
+        """The worker ends: no flush is delayed any more to gather others."""
         self._waiting += 1
         self._requested.set()
         if self._patient is not None and not self._patient.done():
@@ -143,7 +143,7 @@ class Flushes:
         self._patient = None
 
     def press(self) -> None:
-        """Rows wait behind what is not flushed: the flush that is to come begins soon."""
+        """Rows wait for the next flush: it begins soon."""
         self._requested.set()
         if not self._waiting:
             self._requested.clear()

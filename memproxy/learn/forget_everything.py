@@ -141,7 +141,7 @@ async def forget_everything(view: PlanView, scope: Scope, order: Memory) -> tupl
 
 
 def _hiding_fields(turn: Memory, order: Memory) -> dict[str, Any]:
-    """The fields of a turn under the order. An order that tells something behind it, and nothing before, is shown."""
+    """The fields of a turn that the order covers. An order that a statement follows, with none before it, is shown."""
     noted = turn.metadata | {ALL_FORGOTTEN_BY: turn.metadata.get(ALL_FORGOTTEN_BY, order.id)}
     goes_on = False
     if turn.id == order.id:

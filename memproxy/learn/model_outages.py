@@ -59,7 +59,7 @@ class _Outage(msgspec.Struct, kw_only=True):
 
 
 class ModelOutages:
-    """Knows, in memory only, which models are left alone. ``over`` is told which outage ended with an answer."""
+    """Knows, in memory only, which models are not called for now. ``over`` gets the outage that an answer ended."""
 
     def __init__(self, clock: Clock, over: Callable[[int], None]) -> None:
         self._clock = clock
@@ -71,7 +71,7 @@ class ModelOutages:
 
     @property
     def state(self) -> str:
-        """``ready``, or ``degraded: why`` while a model is away that everybody would ask."""
+        """``ready``, or ``degraded: why`` while a model that all tenants use does not answer."""
         away = [outage.reason for outage in self._outages.values() if outage.of_all]
         return f"degraded: learning waits for its model: {away[0]}" if away else "ready"
 
@@ -88,7 +88,7 @@ class ModelOutages:
                 raise ModelAwaited(outage.reason, until=until, outage=outage.number)
 
     def begin(self, credential: Credential) -> "Asking":
-        """One call begins; during an outage it is the only one. Raises `ModelAwaited` as `require`."""
+        """Begin a call, during an outage the only one. Raises `ModelAwaited` as `require`."""
         self.require(credential)
         probed = list(self._of(credential))
         for outage in probed:

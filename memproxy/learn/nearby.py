@@ -38,7 +38,7 @@ _NAMES = uuid.UUID("5f1f3a4e-5d0b-4f9d-9c53-2f1f4f2f7a11")
 
 
 def is_trace(memory: Memory) -> bool:
-    """Whether it is no statement but the trace of a request to forget."""
+    """Whether the memory is the trace of a request to forget, and not a statement."""
     return TRACE_TAG in memory.tags and RETRACTED_BY in memory.metadata and memory.slot is None
 
 
@@ -123,7 +123,7 @@ async def neighbours(view: PlanView, scope: Scope, candidate: Memory) -> list[Ne
 
 
 async def to_replace(view: PlanView, scope: Scope, candidate: Memory, wrong: str | None) -> list[Neighbour]:
-    """What a correction could mean: its neighbours, those of what it calls wrong, and the session's latest."""
+    """Memories that a correction could mean: its neighbours, those of the wrong value, and the session's latest."""
     hits = await neighbours(view, scope, candidate)
     if wrong:
         named = msgspec.structs.replace(candidate, id="", content=f"{wrong} {candidate.content}")
@@ -143,7 +143,7 @@ async def worded(view: PlanView, scope: Scope, candidate: Memory, words: str) ->
 
 
 async def to_forget(view: PlanView, scope: Scope, request: Memory) -> list[Neighbour]:
-    """What a request to forget could mean: the holder of its slot, and neighbours of every kind."""
+    """Memories that a request to forget could mean: the holder of its slot, and neighbours of every kind."""
     held = await view.memory(holder) if request.slot and (holder := await view.holder(request.slot)) else None
     hits = await _search(view, scope, request, kinds=FACTS, limit=_TO_FORGET)
     near = _unique([*([Neighbour(held)] if held is not None else []), *hits])

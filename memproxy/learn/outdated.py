@@ -78,7 +78,7 @@ def _tells(summary: Memory, old: Memory, new: Memory | None) -> bool:
 
 
 async def _ended_by(view: PlanView, old: Memory, new: Memory | None) -> str | None:
-    """What superseded a fact, or the turn that took it back; None where it was edited, deleted or withheld."""
+    """The id of what superseded or retracted a fact; None where it was edited, deleted or withheld."""
     if new is not None:
         return new.id if new.id != old.id else None
     now = await view.memory(old.id)

@@ -33,13 +33,13 @@ class Parts:
     scheduler: Scheduler
     clock: Clock
     on_rows_erased: Callable[[Sequence[int]], None]
-    """Is told the numbers of rows that an erasure took out of the journal."""
+    """Called with the numbers of the rows that an erasure took out of the journal."""
     working: WorkingApart | None = None
     traces: Traces | None = None
 
     @property
     def bands(self) -> Bands:
-        """From which likeness on statements are the same, and related (``dedup``)."""
+        """The similarities from which statements count as the same, and as related (``dedup``)."""
         dedup = self.settings.dedup
         return Bands(same=dedup.update_above, related=dedup.related_above)
 

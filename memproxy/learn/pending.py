@@ -64,7 +64,7 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 async def marks(parts: Parts, scope: Scope, new: Sequence[Memory], now: datetime) -> Marks | None:
-    """What these new messages surely end; None where none changes anything. Callers hold the owner's lock."""
+    """What these new messages end for sure; None if nothing. Callers hold the owner's lock."""
     messages = [(turn, strip_blocks(turn.content)) for turn in new if turn.trust is Trust.USER and turn.active]
     messages = [(turn, text) for turn, text in messages if 0 < len(text) <= _LONGEST and not plants(text)]
     asking = [turn for turn, _ in messages if await asyncio.to_thread(reader.may_change, turn)]
@@ -203,7 +203,7 @@ def _statements_of(turn: Memory) -> list[str]:
 
 
 class _Changes(msgspec.Struct, frozen=True):
-    """What a message notes that it changes."""
+    """The changes that a message notes."""
 
     facts: list[str] = []
     turns: list[tuple[str | None, str]] = []

@@ -54,7 +54,7 @@ async def new_places(state: PalaceStore, scope: Scope, turns: Sequence[Memory]) 
 async def _looked_through(
     state: PalaceStore, find: Callable[..., _Found], scope: Scope, turns: Sequence[Memory]
 ) -> _Found:
-    """What is found in turns with the names of the owner's wings."""
+    """What ``find`` answers for the turns, given the names of the owner's wings."""
     wing_names = await state.palace_names(scope, writing=True)
     if sum(len(turn.content) for turn in turns) < _AT_ONCE:
         return find(turns, wing_names)

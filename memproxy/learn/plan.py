@@ -1,4 +1,4 @@
-"""Plan: what each candidate does to what is known, as exact writes and slot changes."""
+"""Makes plans: what each candidate changes, as exact writes and slot changes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is known of an owner while a plan is made: the store and the register of slots under the plan so far."""
+"""An owner's memories and slots as the plan so far leaves them."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -94,7 +94,7 @@ def _marks(memory: Memory, sessions: Mapping[str, str | None]) -> tuple[list[str
 
 
 def _with_words(held: str | None, memory: Memory) -> str:
-    """What an entry of words holds when those of this statement are added."""
+    """The entry's words with those of this statement added."""
     entries = [*(held.split(_NEXT) if held else ()), ".".join(sorted(_hashed_terms(memory)))]
     return _NEXT.join(list(dict.fromkeys(entries))[-_MOST_OF_A_TURN:])
 

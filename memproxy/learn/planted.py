@@ -29,7 +29,7 @@ _ORDERED = (
     r"pretend (?:to be|you(?:'re| are))\b",
     rf"(?:just|only|simply) {_WRITE}\b",
 )
-"""Orders: what they are told by stands before them (`_ORDER`)."""
+"""Orders; the words that mark them as such stand before them (`_ORDER`)."""
 
 _DROPPED_RULES = (
     r"forget (?:everything|all) (?:that )?you(?:'ve| have| were)? (?:learned|learnt|been told|told|know)\b(?! about)",

@@ -87,7 +87,7 @@ class _Form:
 
 
 class _Own(typing.Protocol):
-    """What the two say to each other besides the port's methods."""
+    """Messages between the two processes besides the port's methods."""
 
     async def open(self) -> None: ...
 
@@ -165,7 +165,7 @@ class WriterCalls:
         return form.read_result(reply.result)
 
     async def close(self) -> None:
-        """Let go; what was asked for is done all the same."""
+        """Close the connection; calls under way are still carried out."""
         await self._tasks.cancel()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

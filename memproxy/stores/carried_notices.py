@@ -12,7 +12,7 @@ AGAIN_S = 0.5  # after how long it is tried again when the server does not answe
 MOST_TOLD = 1_000  # most changes that wait to be sent; beyond it one notice says that anything may have changed
 
 _ANYTHING = ""
-"""Stands for more changes than are told one by one."""
+"""The notice that replaces more changes than are sent one by one."""
 
 _LONGEST = 7_000  # bytes of one message; PostgreSQL takes 8,000
 

@@ -116,7 +116,7 @@ class EdgeStore(VectorStore):
             await asyncio.sleep(monotonic() - begin)  # half of the time is left to others
 
     async def _read_some(self, engine: Points, point_ids: list[str]) -> None:
-        """Apart, so that nothing that was read is held while others have their time: it may be erased meanwhile."""
+        """A function of its own, so that nothing read is held while others run: it may be erased meanwhile."""
         for _, read in await self._read(engine, point_ids):
             if self._make_notes is not None:
                 self._make_notes(read.memory, read.notes)
@@ -184,7 +184,7 @@ class EdgeStore(VectorStore):
         return done
 
     async def _alone(self, work: Callable[[edge.EdgeShard], Result], thread: OwnThread | None = None) -> Result:
-        """What holds Python's lock for long: one at a time, in whichever thread."""
+        """Run work that holds Python's lock for long: one at a time, in whichever thread."""
 
         def apart(shard: edge.EdgeShard) -> Result:
             with self._alone_lock:

@@ -105,7 +105,7 @@ class StoreFolder:
         self.remember()
 
     def use(self, marker: Marker) -> None:
-        """The points are where this marker says."""
+        """Use the points where this marker says."""
         self.shard = self.path / marker.shard
 
     def begun(self) -> Marker | None:
@@ -204,7 +204,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def missing_store(path: Path, expected_id: str, found_id: str | None) -> StoreUnavailable:
-    """The store that the state knows is not here."""
+    """The error for a folder without the store that the state belongs to."""
     state = "holds no store" if found_id is None else f"holds another store ({found_id})"
     return StoreUnavailable(
         f"The folder {path} {state}, but the state belongs to the store {expected_id}. Restore a backup of the folder, "

@@ -63,7 +63,7 @@ class Spill:
         await self._thread.run(self._ensure_file)
 
     async def put(self, entry: JournalEntry) -> int | None:
-        """Keep the entry; answers what `drop` calls it. None: it cannot be kept (no room, a folder that is away)."""
+        """Keep the entry; answers its number for `drop`. None: it cannot be kept (no room, no folder)."""
         return await self._thread.run(lambda: self._put(entry))
 
     async def read(self, number: int) -> JournalEntry | None:
@@ -75,7 +75,7 @@ class Spill:
         await self._thread.run(lambda: self._drop(number))
 
     async def close(self) -> None:
-        """Let go; what still waits in the file stays there."""
+        """Close the file; entries that still wait stay in it."""
         await self._thread.run(self._close)
         self._thread.close()
 

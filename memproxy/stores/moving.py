@@ -75,7 +75,7 @@ class StateTables(ABC):
     """The tables of one state. Rows and columns are as SQLite has them, but for the user's column (`column_name`)."""
 
     inserting: ClassVar[str] = ""
-    """What lets a row keep its number, behind the columns that are inserted."""
+    """The clause behind the inserted columns that lets a row keep its number."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,7 +114,7 @@ class StateTables(ABC):
 
     @abstractmethod
     async def set_last_numbers(self, numbers: dict[str, int]) -> None:
-        """The next rows are numbered from behind these."""
+        """Number the next rows from after these."""
 
     async def meta(self, key: str) -> str | None:
         return await read_meta(self._database, key)
@@ -125,7 +125,7 @@ class StateTables(ABC):
 
     @abstractmethod
     async def check_unused(self) -> None:
-        """See that nobody works on it. Raises `ConfigError`."""
+        """Raise `ConfigError` if another process uses the state."""
 
     def _columns(self, table: Table) -> list[str]:
         """The columns that are read."""
@@ -177,7 +177,7 @@ class Copied(Protocol, Generic[Item]):
         """All that is there."""
 
     def name(self, item: Item) -> bytes:
-        """What one is found by."""
+        """The key of an item."""
 
     def digest(self, item: Item) -> bytes:
         """The same for the same one in every store."""

@@ -69,7 +69,7 @@ class Keys(Protocol):
 
 
 class Read(msgspec.Struct, gc=False):
-    """What is read of a point for a search: the memory, its token vectors (empty when it has none), what is made of it
+    """A point as a search reads it: the memory, its token vectors (empty when it has none), what is made of it
     while it is kept, and whether a search found it lately. Nothing of it refers back to it, so it is never garbage.
     """
 

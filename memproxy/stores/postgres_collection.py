@@ -128,7 +128,7 @@ class NearestIndex(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> list[str] | None:
-        """What it is made with, as PostgreSQL keeps it."""
+        """The parameters that the index is made with, as PostgreSQL stores them."""
         return None if self.lists is None else [f"lists={self.lists}"]
 
     @property
@@ -562,7 +562,7 @@ def _is_of_everybody(where: Where | None) -> bool:
 
 
 def _owner_alone(where: Where) -> Where:
-    """What of ``where`` says whose points they are."""
+    """The conditions of ``where`` that name the owner."""
     return Where(tuple(rule for rule in where.must if isinstance(rule, OneOf) and rule.key in OWNER_FIELDS))
 
 
@@ -619,6 +619,6 @@ def _vector(numbers: Sequence[float]) -> str:
 
 
 def _cause(error: psycopg.Error) -> str:
-    """What PostgreSQL said, without the values of a row, which its details may quote."""
+    """PostgreSQL's message without its details, which may quote values of a row."""
     primary = error.diag.message_primary
     return (primary or str(error) or type(error).__name__).splitlines()[0][:200]

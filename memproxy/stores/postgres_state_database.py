@@ -243,7 +243,7 @@ class PostgresDatabase:
         return self._erased_key
 
     async def has_erased(self, db: AnyDb) -> bool:  # noqa: ARG002 - the protocol's
-        """Not known without a question of its own."""
+        """True: to know would take a query of its own."""
         return True
 
     def clock(self) -> Callable[[], datetime]:
@@ -252,7 +252,7 @@ class PostgresDatabase:
         return self.time
 
     def time(self) -> datetime:
-        """What time it is, by the clock that times are given by."""
+        """The time by the clock that callers give times by."""
         return self.now() + self._skew if self._is_given_shared else self.now()
 
     def shared(self, time: datetime) -> datetime:

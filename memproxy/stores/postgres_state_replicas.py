@@ -63,7 +63,7 @@ class Replicas:
                     await self._heard_first.wait()
 
     async def end(self) -> None:
-        """Listen no more; what this process had claimed may be taken over at once."""
+        """Stop listening; rows that this process had claimed may be taken over at once."""
         if self._rows_later is not None:
             self._rows_later.cancel()
         listening, self._listening = self._listening, None
@@ -81,7 +81,7 @@ class Replicas:
         return self._news
 
     def on(self, kind: str, callback: Callable[[str], None]) -> None:
-        """``callback`` is called with what others, or this process, say of a kind."""
+        """``callback`` is called with each notice of a kind, of this process or another."""
         self._on.setdefault(kind, []).append(callback)
 
     async def claims(self, db: AnyDb) -> None:
@@ -124,7 +124,7 @@ class Replicas:
         await self._database.run(tell, channel=CHANNEL, kind=f"{CHANGE} ", messages=messages)
 
     def rows_came(self) -> None:
-        """Tell of new rows soon, in one message for all that come until then."""
+        """Announce new rows soon, in one message for all that come until then."""
         if self._rows_later is None and self._listening is not None:
             self._rows_later = asyncio.get_running_loop().call_later(APART_S, self._tell_rows)
 
@@ -166,7 +166,7 @@ class Replicas:
                 self._heard(kind, payload)
 
     def _tell_missed(self) -> None:
-        """What was changed while nobody listened was not told: it may be anything."""
+        """Changes made while nobody listened were not announced: report that anything may have changed."""
         self.changed()
         self.changes.tell(None)
         self._heard(DESTROYED, "")

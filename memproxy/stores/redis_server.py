@@ -49,13 +49,13 @@ _CAUSES: dict[type[Exception], tuple[str, str]] = {
     exceptions.TimeoutError: ("timeout", "it does not answer in time"),
     OSError: ("away", "it cannot be reached; check cache.url and whether it runs"),
 }
-"""What goes wrong, the first that fits: the metric's word, and a sentence. A TimeoutError is an OSError."""
+"""Failures with the metric's word and a sentence; the first that fits. A TimeoutError is an OSError."""
 
 _CLOSED = "the handler is closed"
 """Ends what uvloop says, as a `RuntimeError`, of a write to a connection that was lost between an answer and it."""
 
 _LOST = (exceptions.ConnectionError, OSError)
-"""After these the connection is made anew."""
+"""Errors after which the connection is made anew."""
 
 
 class Script:
@@ -133,7 +133,7 @@ class RedisServer:
         return ":".join((self._prefix or "", *parts))
 
     def on_connected(self, work: Callable[[], Awaitable[None]]) -> None:
-        """``work`` is done on each new connection before others may use it."""
+        """Do ``work`` on each new connection before others may use it."""
         self._prepare.append(work)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
@@ -168,7 +168,7 @@ class RedisServer:
     async def call(
         self, script: Script, keys: Sequence[str], values: Sequence[Any], within_s: float | None = None
     ) -> Any:
-        """What a script answers. Raises as `ask`."""
+        """The answer of a script. Raises as `ask`."""
 
         async def run(client: Any) -> Any:
             try:
@@ -306,7 +306,7 @@ class RedisServer:
 
 @contextmanager
 def closed_as_lost() -> Iterator[None]:
-    """Within it a connection that was closed beneath the client is lost: `redis.exceptions.ConnectionError`."""
+    """A context that turns a connection closed beneath the client into `redis.exceptions.ConnectionError`."""
     try:
         yield
     except RuntimeError as error:

@@ -54,7 +54,7 @@ class RedisNotices(CarriedNotices):
         await self._server.ask(send, WORK_S)
 
     async def _listen(self) -> None:
-        """On a new connection: what was told before it was missed."""
+        """On a new connection: notices sent before it were missed."""
         if self._hearing is not None:
             self._hearing.cancel()
         heard: Any = self._server.client.pubsub(ignore_subscribe_messages=True)

@@ -344,12 +344,12 @@ def _namespace(all_of: str, namespace: str, project: str) -> str:
 
 
 def _member(name: str, project: str, namespace: str) -> str:
-    """What an entry is called in the sorted sets."""
+    """An entry's name in the sorted sets."""
     return f"{name}\0{project}\0{name_of(namespace, project)}{name_of(name, project)}"
 
 
 def _above(name: str, project: str) -> str:
-    """What no member of this place is above, and all behind it are."""
+    """An upper bound of this place's members, below all members that follow."""
     return f"{name}\0{project}\0~"
 
 

@@ -19,7 +19,7 @@ class ServerCollection(Backend, Protocol):
 
     @property
     def name(self) -> str:
-        """What the server knows it by."""
+        """Its name on the server."""
 
     def beside(self, name: str) -> Self:
         """Another one of the same server."""
@@ -117,7 +117,7 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
         self._points = self.points_of(collection)
 
     def leave(self) -> None:
-        """Be as before `open`."""
+        """Return to the state before `open`."""
         self._points = self.collection = None
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class ServerStore(VectorStore, ABC, Generic[Used]):
 
     @abstractmethod
     async def _disconnect(self) -> None:
-        """Let go of the server; the next call connects again."""
+        """Disconnect; the next call connects again."""
 
     async def drop_unfinished(self) -> None:
         if self.collection is not None:

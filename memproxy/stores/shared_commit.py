@@ -1,4 +1,4 @@
-"""What is to be written at once is written together."""
+"""Writes that arrive together share a commit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +34,7 @@ class SharedCommit(Generic[Item, Answer]):
         return await answer
 
     async def _commit_all(self) -> None:
-        """Commit what waits, together; what comes meanwhile waits for the next commit."""
+        """Commit all waiting items together; items that arrive meanwhile wait for the next commit."""
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []
         try:
             while self._waiting:

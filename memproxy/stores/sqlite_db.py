@@ -138,7 +138,7 @@ def _pieces(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def driven(work: Coroutine[Any, Any, Result]) -> Result:
-    """What it answers. It asks the file alone, and so ends without having waited."""
+    """The coroutine's result. It uses the file alone, and so ends without having waited."""
     try:
         work.send(None)
     except StopIteration as ended:

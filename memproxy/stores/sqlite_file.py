@@ -320,7 +320,7 @@ class SqliteDatabase:
         return datetime.now(UTC)
 
     async def erased_key(self, db: Db) -> bytes:
-        """Read each time: another file may be in the first one's place."""
+        """Read each time, since the file may have been replaced."""
         row = await db.first("SELECT value FROM secrets WHERE name = 'erased'")
         assert row is not None  # noqa: S101 - made with the table
         return bytes(row[0])

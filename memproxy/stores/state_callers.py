@@ -100,7 +100,7 @@ class StateCallers(StatePart):
         return spent
 
     async def _used(self, db: Db, charges: Sequence[Charge], seconds: int) -> list[tuple[Spent, Place]]:
-        """What was counted in the windows under way, and where."""
+        """The uses counted in the current windows, and their places."""
         windows = [await self._window_of(db, charge) for charge in charges]
         rows = await db.all(
             "SELECT tenant, user_id, what, used, ends FROM uses "
@@ -157,7 +157,7 @@ class StateCallers(StatePart):
         return (await self._database.read(lambda db: self._chosen(db, scope, [agent]))).get(agent)
 
     async def _chosen(self, db: Db, scope: Scope, agents: list[str]) -> dict[str, Choices]:
-        """What was set for the owner and its agents, by agent."""
+        """The choices of the owner and its agents, by agent."""
         rows = await db.all(
             "SELECT agent, chosen FROM choices "
             "WHERE tenant = :tenant AND user_id IN (:user, :digest) AND agent = ANY(:agents)",

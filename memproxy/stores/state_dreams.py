@@ -11,7 +11,7 @@ from memproxy.stores.state_part import OWNED, Db, StatePart, owned
 MOST_KEPT = 200  # records of one owner; older ones go
 
 _EVERYBODY = ("dreams", "of everybody")
-"""Stands for an owner: those who take up what is open do so one after the other."""
+"""An owner whose lock engines take to resume open dreams one after the other."""
 
 
 class StateDreams(StatePart):

@@ -28,7 +28,7 @@ PARKED_FOR = (timedelta(hours=1), timedelta(hours=4), timedelta(hours=16))
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 BODY, PLAN = "journal.body", "journal.plan"
-"""What the columns with texts are sealed as."""
+"""The labels that columns with texts are sealed with."""
 
 STATES = ("waiting", "running", "parked")
 

@@ -77,7 +77,7 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
             await self._taking_up.begin()
 
     async def _end(self) -> None:
-        """Finish what was begun, before it closes."""
+        """Finish pending work before the state closes."""
         self._taking_up.stop()
         await self._tasks.drain(grace_s=10.0)
         await self._spill.close()
@@ -92,7 +92,7 @@ class StateOwners(StateSessions, StatePalace, StateReceipts, StateCallers, State
         await self._spill.drop(number)
 
     async def _append_left(self, entry: JournalEntry) -> int:
-        """Append what a process that ended had set aside."""
+        """Append entries that an ended process had set aside."""
         return await self.append(entry)
 
     async def owners(self, *, after: OwnerKey | None, limit: int) -> list[OwnerKey]:

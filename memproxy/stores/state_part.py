@@ -78,13 +78,13 @@ class Db(Protocol):
         """Delete up to ``most`` matching rows, told apart by ``key``, that no other transaction holds; how many."""
 
     def json(self, value: Any) -> str | bytes:
-        """JSON as it is kept."""
+        """JSON as the database stores it."""
 
     def stored_time(self, time: datetime) -> Any:
-        """A time as it is kept."""
+        """A time as the database stores it."""
 
     def moment(self, stored: Any) -> datetime:
-        """The time that is kept so."""
+        """The time that was stored so."""
 
     def scope(self, *stored: Any) -> Scope:
         """The scope in the columns `scope_read`."""
@@ -114,7 +114,7 @@ class Database(Protocol):
     """Whether it is known what time the clock says that times are kept by."""
 
     async def read(self, work: Work[Result]) -> Result:
-        """Run what reads."""
+        """Run ``work``, which only reads."""
 
     async def glance(self, work: Work[Result]) -> Result:
         """The same for a few rows that are found by an index, and that a request waits for."""
@@ -132,7 +132,7 @@ class Database(Protocol):
         """A time by the caller's clock, by the one that times are kept by."""
 
     def local(self, time: datetime) -> datetime:
-        """The other way round."""
+        """Such a time by the caller's clock."""
 
     def clock(self) -> Callable[[], datetime]:
         """That clock; from now on the caller gives all times by it."""
@@ -195,7 +195,7 @@ _PLAIN = PlainColumns()
 
 
 class Sealing(Protocol):
-    """Whose columns are written how."""
+    """Chooses the columns' form for each owner."""
 
     async def of(self, db: Db, owner: OwnerKey) -> Columns | None:
         """The owner's; None: there is no key, hence nothing of the owner that could be read."""

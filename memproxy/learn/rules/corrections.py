@@ -1,4 +1,4 @@
-"""What was stated before, and the plain corrections and retractions that find in it what they are about."""
+"""Earlier statements, and the plain corrections and retractions of them."""
 
 import re
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Ledger:
         """Which turn is read, and when that was said (`read`)."""
 
     def read(self, turn: Memory, index: int) -> None:
-        """This turn is read from now on."""
+        """Read this turn from now on."""
         self.index, self.said_at = index, turn.created_at
 
     def add(self, statement: Extracted) -> None:
