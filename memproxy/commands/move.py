@@ -35,7 +35,7 @@ from memproxy.wiring.move_sides import Side, memories_location, opened_side, sta
 app = typer.Typer()
 
 FEW = 500
-"""With so few changes in a pass the server is stopped: the rest takes seconds."""
+"""The server is stopped when a pass had no more changes than this: the rest takes seconds."""
 
 MOST_PASSES = 5
 """Passes while the server runs: one that writes faster than is copied would never be caught up with."""

@@ -114,13 +114,13 @@ def _get_endpoint(name: str, read: Callable[[], object]) -> Endpoint:
 
 
 def _tenant(request: Request) -> str | None:
-    """Whose users the command line means; None: everybody."""
+    """The tenant whose users the command line means; None: all users."""
     everybody = request.query_params.get("everybody") == "true"
     return None if everybody else decode_identity(request.headers.get(IDENTITY_HEADER)).tenant
 
 
 def _internal(engine: Engine) -> list[Route]:
-    """What the relay and the command line ask besides recall."""
+    """Calls of the relay and the command line besides recall."""
 
     async def decided(parts: list[ReceiptPart]) -> None:
         engine.receipts.note_parts(parts)
@@ -173,7 +173,7 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[Message]) -> Message:
 
 
 class Mcp:
-    """``/mcp``, for whoever may use the memory API. Its library, which takes a second, is loaded when the first one
+    """``/mcp``, for callers of the memory API. Its library, which takes a second, is loaded when the first one
     asks.
     """
 

@@ -258,7 +258,7 @@ class Engine:
         self.parts.worker.wake_index()
 
     async def pause_pruning(self) -> None:
-        """Prune nothing by itself any more: after a dry run everything must still be there."""
+        """Stop scheduled pruning: after a dry run everything must still be there."""
         await self._pruner.close()
 
     async def prune(self, *, dry_run: bool, tenant: str | None) -> dict[str, Any]:

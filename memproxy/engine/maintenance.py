@@ -40,7 +40,7 @@ def _noting_end(progress: ReindexTold | BackupTold, label: str) -> Iterator[None
         log.error("the %s ended early: %s", label, error.message)
         progress.state, progress.error = FAILED, error.message
     except Exception as error:
-        # whatever it is, whoever waits for the work must be told
+        # callers that wait for the work must learn of any error
         metrics().internal_errors.labels(where=f"engine.{label}").inc()
         log.error("the %s failed unexpectedly", label, exc_info=error)
         progress.state = FAILED
@@ -50,7 +50,7 @@ def _noting_end(progress: ReindexTold | BackupTold, label: str) -> Iterator[None
 
 
 class Reindexing:
-    """Rewrites the whole store for the configured embedder; the worker is told whose memories have no vectors yet."""
+    """Rewrites the whole store for the configured embedder; the worker learns whose memories have no vectors yet."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -78,7 +78,7 @@ class Reindexing:
         return self.progress
 
     async def close(self) -> None:
-        """End the running one; the next one goes on where it was."""
+        """End the running reindex; the next one goes on where it was."""
         await self._tasks.cancel()
 
     async def _run(
@@ -154,7 +154,7 @@ class BackingUp:
         return self.progress
 
     async def close(self) -> None:
-        """End the running one; its copy is of no use."""
+        """End the running backup; its copy is useless."""
         await self._tasks.cancel()
 
     async def _run(self, store: HeldStore | SnapshotStore, folder: Path, *, state: bool) -> None:

@@ -53,7 +53,7 @@ class Readiness:
         return part in self._opened
 
     def require(self, *parts: str) -> None:
-        """Pass if these parts (state, store) are open; else `StateUnavailable` or `StoreUnavailable` says why."""
+        """Return if these parts (state, store) are open; else `StateUnavailable` or `StoreUnavailable` says why."""
         for part in parts:
             if part not in self._opened and part == "state":
                 raise StateUnavailable(f"The state is not open ({self.parts['state']}). Try again in a moment.")
@@ -67,7 +67,7 @@ class Readiness:
         self._opened.add(part)
 
     def note_failure(self, part: str, reason: str) -> None:
-        """An attempt to open the part failed; what opens after it waits."""
+        """An attempt to open the part failed; the parts that open after it wait."""
         degraded = f"{DEGRADED}: {reason}"
         if self.parts[part] != degraded:
             log.warning("the %s cannot be opened, memory is off until it can: %s", part, reason)

@@ -66,7 +66,7 @@ class TenantModel:
             raise ModelError(message) from error
 
     async def _count(self, tenant: str, reply: ModelReply, prompt: str) -> None:
-        """Write down what it cost. A request does not wait long for that: what cannot be written is logged."""
+        """Record the call's tokens. A request does not wait long for that: a failure is logged."""
         try:
             async with asyncio.timeout(COUNT_S):
                 await self.meter.note(tenant, self.source, reply, prompt)

@@ -3,7 +3,7 @@
 A line of the data is JSON with ``text``, ``kind``, ``source`` and, if there are any, ``earlier`` (the user's messages
 before it, oldest first). The share of ``personal-memory`` that is searched should be near 1, that of greetings, small
 talk, tools and general facts near 0. Lines with first-person words are counted apart: "what is my balance" is a tool's
-business to whoever labelled it, and personal here.
+business to its labeller, and personal here.
 """
 
 import re

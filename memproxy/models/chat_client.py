@@ -50,7 +50,7 @@ _OF_THE_ACCOUNT = frozenset({402, 404, 429})  # used up, no such model for this 
 
 
 class _Without(enum.Enum):
-    """What a provider was found not to accept."""
+    """Options that a provider was found to reject."""
 
     SCHEMA = "json schema"
     JSON_MODE = "json mode"
@@ -83,7 +83,7 @@ class OpenAIChatModel:
     """`ports.ChatModel` for OpenAI-compatible APIs, for all tenants of a role; its library is loaded at first use."""
 
     def __init__(self, settings: ModelSettings, *, role: str = "extract") -> None:
-        """``role`` is told to the upstream in a header."""
+        """``role`` is sent to the upstream in a header."""
         self._settings = settings
         self._role = role
         self._headers = {INTERNAL_HEADER: role, "X-Memproxy-Memory": "off"}
@@ -281,7 +281,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _reply(answer: Any, host: str) -> ModelReply:
-    if isinstance(answer, str):  # a page of a gateway, say: whoever answered is not the model
+    if isinstance(answer, str):  # for example a gateway's page: the answer is not the model's
         raise ModelUnavailable(f"{host} answered the model call with something that is no JSON; check its base URL")
     choices = getattr(answer, "choices", None)
     if not choices or choices[0].message is None:

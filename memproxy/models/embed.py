@@ -76,7 +76,7 @@ class _Loader:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns or raises."""
+        """The result or error of ``work``."""
         done: Future[Result] = Future()
         done.set_running_or_notify_cancel()  # who stops waiting for it does not end it
 

@@ -41,7 +41,7 @@ class AccessCounter:
         self._write_now = asyncio.Event()
 
     def note(self, scope: Scope, memory_ids: Iterable[str]) -> None:
-        """These were recalled just now; returns at once."""
+        """Count these as recalled; returns at once."""
         now, mine = self._clock.now(), self._waiting.setdefault(scope.owner, {})
         for name in memory_ids:
             if (accesses := mine.get(name)) is not None:
@@ -63,7 +63,7 @@ class AccessCounter:
             await asyncio.wait({self._writer})
 
     async def close(self, grace_s: float) -> None:
-        """Write what waits, within ``grace_s`` seconds."""
+        """Write the waiting counts, within ``grace_s`` seconds."""
         self._write_now.set()
         await self._tasks.drain(grace_s)
 

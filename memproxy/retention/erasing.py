@@ -65,7 +65,7 @@ class Eraser:
         return self._done < self._requests
 
     async def resume(self) -> None:
-        """Go on with what an earlier process did not get to. Raises `errors.StateUnavailable`."""
+        """Resume the erasures that an earlier process had left. Raises `errors.StateUnavailable`."""
         if await self.state.get_meta(PENDING):
             self._ask()
 
@@ -100,7 +100,7 @@ class Eraser:
             raise
 
     async def close(self) -> None:
-        """Leave what is left to the next start."""
+        """Leave pending erasures to the next start."""
         await self._tasks.cancel()
 
     def _ask(self) -> None:

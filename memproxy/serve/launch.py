@@ -103,7 +103,7 @@ def reveal(value: object) -> Any:
 
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What asks the supervisor to end everything in its order: a service manager, Ctrl-C."""
+"""Signals to stop everything in order, from a service manager or Ctrl-C."""
 
 
 def hears_hangups() -> bool:

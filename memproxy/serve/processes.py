@@ -124,7 +124,7 @@ class Reloads:
         self._process = process
 
     def begin(self, take: Callable[[Settings], None]) -> None:
-        """From now on have ``take`` put new settings into use, in this loop."""
+        """Call ``take`` with new settings from now on, in this loop."""
         loop = asyncio.get_running_loop()
 
         def put_into_use(settings: Settings) -> None:

@@ -133,7 +133,7 @@ LONGEST_START_S = 180.0
 
 ENGINE_PROBE = f"GET {READY_PATH} HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n".encode(), b"HTTP/1.1 200"
 STATE_WRITER_PROBE = STATE_PROBE, STATE_PROBE
-"""What is sent to a process of ours, and how its answer begins."""
+"""A probe's request to a process of ours, and how its answer begins."""
 
 
 async def answers(path: str | Path, probe: tuple[bytes, bytes]) -> bool:
@@ -295,7 +295,7 @@ class Child:
         return await process.wait()
 
     def hand_over(self, settings: dict[str, Any]) -> None:
-        """Have the process, and whichever comes after it, go on with these settings (as `reveal` gives them)."""
+        """Give the process and its successors these settings (as `reveal` returns them)."""
         self.launch = msgspec.structs.replace(self.launch, settings=settings)
         process = self._process
         if process is not None and process.returncode is None and process.stdin is not None:

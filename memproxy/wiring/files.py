@@ -19,7 +19,7 @@ from memproxy.traces import Traces
 
 
 def check_not_moved(settings: Settings, home: Path) -> None:
-    """See that an embedded state was not moved elsewhere. What cannot be read is told when it is opened.
+    """See that an embedded state was not moved elsewhere. An unreadable state is reported when it is opened.
 
     Raises:
         ConfigError: it was, or is not complete yet (`memproxy move`).
