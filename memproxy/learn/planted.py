@@ -85,7 +85,7 @@ _MARKS = (
 )
 _WORDED = "|".join((*_DROPPED_RULES, *_ANOTHER_IDENTITY, *_ORDERED_ANSWER))
 _PLANTED = re.compile(rf"\b(?:{_WORDED})|{_ORDER}(?:{'|'.join(_ORDERED)})|{'|'.join(_MARKS)}", re.DOTALL)
-"""Of a text as `_folded` has it: where letters are compared as they are, most of the pattern is passed over by a text's
+"""Of a text from `_fold`: where letters are compared as they are, most of the pattern is passed over by a text's
 first letters, and it is looked for at the beginnings of words alone. Every turn is read for it. Nothing in it is
 repeated without an end but words and what stands in one tag, so its time is linear in the text.
 """

@@ -264,7 +264,7 @@ class SqliteFile:
     def _is_gone(self) -> bool:
         """Whether ours is not there, and will not be again: one that was moved away may come back."""
         try:
-            return os.stat(self._path_text).st_ino != self._inode  # noqa: PTH116 - as in `_opened`
+            return os.stat(self._path_text).st_ino != self._inode  # noqa: PTH116 - as in `_open_db`
         except FileNotFoundError:
             self._gone_since = self._gone_since or time.monotonic()
             deleted = self._held is not None and os.fstat(self._held).st_nlink == 0

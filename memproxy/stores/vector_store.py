@@ -436,7 +436,7 @@ def _sides(query: Hybrid, where: Where) -> list[Ranking | None]:
 async def _more_facts(
     engine: Points, query: Hybrid, best: Sequence[Mapping[str, float]], reads: Mapping[str, Read]
 ) -> list[dict[str, float]]:
-    """Raw scores of the best facts that were not found, where a side has room for few of them, as `_filled`."""
+    """Raw scores of the best facts that were not found, where a side has room for few of them, as `_fill_scores`."""
     facts_query = msgspec.structs.replace(query, limit=query.facts)
     sides = [
         side if _lacks_facts(query, hits, reads) else None
