@@ -58,7 +58,9 @@ def in_call(node: ast.Call) -> Iterator[str]:
     searched = given.get("searched")
     if called(node) == "Verdict" and not (isinstance(searched, ast.Constant) and searched.value is False):
         return  # searched for: no reason in the header (or one of the kinds, which `kinds` has)
-    if called(node) in {*DECISIONS, "withdrawn"} or (called(node) == "replace" and {"result", "reason"} & set(given)):
+    if called(node) in {*DECISIONS, "without_memory"} or (
+        called(node) == "replace" and {"result", "reason"} & set(given)
+    ):
         for name in ("reason", "problem"):
             yield from values(given[name]) if name in given else ()
 

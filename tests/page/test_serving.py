@@ -94,7 +94,7 @@ async def test_every_signal_reason_and_stage_is_explained() -> None:
 
     signals = {"score", "cosine", "bm25", "coverage", *SHOWN_SIGNALS, HOPS, PAST, BY_DAY, STABLE, PROFILE, REPLACED}
     assert signals <= table("search.js", "SIGNALS")
-    left_out = re.findall(r"(?:return|why =|reason, \w+ =) \"(\w+)\"", Path(select.__file__).read_text("utf-8"))
+    left_out = re.findall(r"(?:return|rejected =|reason, \w+ =) \"(\w+)\"", Path(select.__file__).read_text("utf-8"))
     assert {*left_out, PLANTED, "budget"} == table("search.js", "LEFT_OUT")
     gate = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "gate.md").read_text("utf-8"), re.MULTILINE)
     assert set(gate) == table("why.js", "GATE")
