@@ -53,7 +53,7 @@ def values(node: ast.expr) -> Iterator[str]:
 
 def in_call(node: ast.Call) -> Iterator[str]:
     given = {keyword.arg: keyword.value for keyword in node.keywords}
-    if called(node) == "without" and len(node.args) > 2:
+    if called(node) == "answer_without" and len(node.args) > 2:
         yield from values(node.args[2])
     searched = given.get("searched")
     if called(node) == "Verdict" and not (isinstance(searched, ast.Constant) and searched.value is False):
