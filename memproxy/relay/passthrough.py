@@ -73,7 +73,7 @@ class Passthrough:
             answer = await self._upstream.send(request.method, request.raw_path, headers, body)
             try:
                 if request.method == "OPTIONS" and request.for_pages and not answer.is_success:
-                    await request.answer(204, [], b"")  # the operator allows the page, so the upstream is not asked
+                    await request.answer(204, [], b"")  # the operator allows the page, whatever the upstream says to it
                     return 204
                 await request.begin(answer.status, [*answer.headers, *_without_scripts(request)])
                 await relay_body(request, answer, make_tap(answer) if make_tap is not None else None)
